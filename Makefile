@@ -1,9 +1,11 @@
 # From a fresh clone, with python3 and make alone:
-#   make demo    trains every kind of model on the built-in corpora and compares them
+#   make demo    installs the package alone and shows what each generation of model is good at
 #   make test    lint, types, tests
 #   make wheel   builds dist/thereafter-*.whl and dist/thereafter-*.tar.gz
 PYTHON ?= python3
 BIN := .venv/bin
+# .demo: the package alone is installed in .venv; .ready: the tools of tests and lint too
+DEMO := .venv/.demo
 READY := .venv/.ready
 BIOME := .biome/biome-2.6.6
 # tests start hundreds of processes: where the environment forbids to keep compiled modules, each would compile them anew
@@ -11,7 +13,8 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo ready test lint format types tests test-shuffled test-slow test-wheel wheel oracles peers browser biome screenshots bench bench-all clean
 
-demo: $(READY)
+demo: $(DEMO)
+	@echo "starting the demo: torch is imported first"
 	$(BIN)/python examples/demo.py
 
 test: lint types tests
@@ -90,9 +93,18 @@ bench-all: bench
 	$(BIN)/python benchmarks/tasks.py
 	$(BIN)/python benchmarks/studio.py
 
-$(READY): pyproject.toml constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 -c constraints.txt
+
+$(DEMO): pyproject.toml constraints.txt
+	@echo "making the environment .venv"
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 -c constraints.txt -e ".[dev]"
+	@echo "installing numpy, torch, numba, tokenizers ... into .venv (1.2 GB on disk, more where pip takes torch for GPUs)"
+	$(PIP) -e .
+	touch $@
+
+$(READY): $(DEMO)
+	@echo "installing the tools of tests and lint into .venv"
+	$(PIP) -e ".[dev]"
 	touch $@
 
 .oracles/.ready: constraints.txt

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import importlib.util
+import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from thereafter.cli import app
 from thereafter.comparing import tables, timing
 from thereafter.comparing.compare import compare
 from thereafter.comparing.comparison import Comparison
+from thereafter.evaluation.verdicts import Tally, Verdicts
 from thereafter.ready import models as ready
 from thereafter.studio import worker
 
@@ -60,12 +66,13 @@ def test_the_demo_shows_the_same_table_beside_a_busy_loop(
     monkeypatch.setattr(timing, "next_token_latency", lambda *given: 0.0)  # a clock's figure, of hundreds of steps
     texts = demo.sentences(tmp_path / "sentences", {"train": 200, "valid": 20, "test": 40})
     options = demo.AGREEMENT | {"tokens_budget": 600, "validate_every": 2}
-    quiet = compare(texts, out=tmp_path / "quiet", **options)
+    models = ["ngram-3", *demo.GENERATIONS]
+    quiet = compare(texts, models=models, out=tmp_path / "quiet", **options)
     with busy():
-        loaded = compare(texts, out=tmp_path / "busy", **options)
+        loaded = compare(texts, models=models, out=tmp_path / "busy", **options)
     assert untimed(quiet) == untimed(loaded)
     neural = [row.first for row in quiet.rows if row.first.model != "ngram"]
-    assert len(neural) == 7
+    assert len(neural) == 5
     assert {trial.seen for trial in neural} == {neural[0].seen}
     assert neural[0].seen >= 600
 
@@ -74,6 +81,95 @@ def test_the_budgets_of_the_demo_are_tokens(demo: ModuleType):
     for options in (demo.AGREEMENT, demo.DOCS):
         budgets = {name for name in options if name.rpartition(".")[2] in ("minutes", "epochs", "tokens_budget")}
         assert budgets == {"tokens_budget"}
+
+
+@pytest.fixture(scope="module")
+def small(demo: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Comparison]:
+    """A comparison as the demo makes it, of a few sentences and a few steps, and the folder it stands in."""
+    folder = tmp_path_factory.mktemp("demo")
+    texts = demo.sentences(folder / demo.RUNS / "sentences", {"train": 200, "valid": 20, "test": 40})
+    options = demo.AGREEMENT | {"tokens_budget": 600, "validate_every": 2}
+    models = ["ngram-3", "rnn", "lstm"]
+    options = {name: value for name, value in options.items() if not name.startswith("transformer.")}
+    return folder, compare(texts, models=models, out=folder / demo.RUNS / "agreement", **options)
+
+
+def changed(compared: Comparison, **figures: dict[str, Any]) -> Comparison:
+    """The same comparison with other figures: those of each model by its name."""
+    rows = [
+        replace(row, trials=tuple(replace(trial, **figures.get(row.name, {})) for trial in row.trials))
+        for row in compared.rows
+    ]
+    return replace(compared, rows=tuple(rows))
+
+
+def test_the_sentences_of_the_demo_follow_from_its_figures(demo: ModuleType, small: tuple[Path, Comparison]):
+    curve = [[1.0, 1000.0, 2.6], [2.0, 2000.0, 2.4], [3.0, 3000.0, 2.35]]
+    counted = {"bits_per_byte": 2.0, "validation": 2.5}
+    far = changed(small[1], **{"ngram-3": counted}, rnn={"bits_per_byte": 3.0})
+    ahead = changed(far, lstm={"bits_per_byte": 1.8, "curve": curve})
+    behind = changed(far, lstm={"bits_per_byte": 2.2, "curve": [[1.0, 1000.0, 2.6], [2.0, 2000.0, 2.7]]})
+    assert demo.learning_notes(ahead)[1:] == [
+        "Trained on fewer than 2k tokens it loses to ngram-3 there.",
+        "What more training does: the last 1k tokens took off 0.050 bits per byte.",
+        "lstm passes ngram-3: 10.0 % fewer bits per byte of the test part.",
+    ]
+    assert demo.learning_notes(behind)[1:] == [
+        "lstm has not passed ngram-3 there: its training is too short.",
+        "What more training does: the last 1k tokens took off nothing more.",
+        "lstm does not pass ngram-3: 10.0 % more bits per byte of the test part.",
+    ]
+    assert demo.mixture_note(ahead, 1.7, [0.25, 0.75]).endswith("5.6 % fewer than lstm, the better of the two.")
+    assert demo.mixture_note(behind, 2.1, [0.25, 0.75]).endswith("no fewer than ngram-3 alone.")
+
+
+def test_the_demo_says_how_far_each_model_reaches(demo: ModuleType, small: tuple[Path, Comparison]):
+    def answers(*shares: float) -> dict[str, Any]:
+        distances = {
+            far: Tally(400 * share, 400) for (far, _), share in zip(demo.BINS[: len(shares)], shares, strict=True)
+        }
+        groups = {"attractors": {0: Tally(1, 2)}, "congruence": {"congruent": Tally(1, 2)}}
+        return {"probes": {"agreement": Verdicts(distances, groups).as_dict()}}
+
+    figures = {"ngram-3": answers(0.9, 0.5, 0.9), "rnn": answers(0.52, 0.9, 0.9), "lstm": answers(0.9, 0.8, 0.7)}
+    assert demo.distance_notes(changed(small[1], **figures))[1:-1] == [
+        "Better than guessing at no distance: rnn.",
+        "Better than guessing with up to 0 words between: ngram-3.",
+        "Better than guessing with up to 3 words between: lstm.",
+    ]
+
+
+def test_the_commands_that_the_demo_ends_with_run(
+    demo: ModuleType, small: tuple[Path, Comparison], monkeypatch: pytest.MonkeyPatch
+):
+    folder, compared = small
+    monkeypatch.chdir(folder)
+    lstm = replace(compared, folder=demo.RUNS / "agreement")
+    commands = [shlex.split(command)[1:] for _, command in demo.next_commands(lstm, lstm)]
+    for command in commands:
+        shorter = ["600" if word.isdecimal() and int(word) > 1000 else word for word in command]
+        answer = CliRunner().invoke(app, shorter)
+        assert answer.exit_code == 0, answer.output
+    assert [command[0] for command in commands] == ["inspect", "compare", "next"]
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_make_demo_installs_the_package_alone():
+    """By the commands that make would run, each with a line that says what follows."""
+    planned = {
+        target: subprocess.run(
+            ["make", "-nB", target], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+        for target in ("demo", "ready")
+    }
+    installs = {target: [line for line in lines if "pip install" in line] for target, lines in planned.items()}
+    assert [line.split()[-2:] for line in installs["demo"]] == [["-e", "."]]
+    assert [line.split()[-1] for line in installs["ready"]] == [".", '".[dev]"']
+    for target, lines in planned.items():
+        assert lines[0].startswith("echo ")
+        for line in installs[target]:
+            assert "-c constraints.txt" in line
+            assert lines[lines.index(line) - 1].startswith("echo ")
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "recipes").glob("*.toml")), ids=lambda path: path.stem)

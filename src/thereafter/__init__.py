@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from thereafter.inspection.measurement import Measurement as Measurement
     from thereafter.inspection.trace import Trace as Trace
     from thereafter.task_model import TaskModel as TaskModel
+    from thereafter.task_model import backtest as backtest
     from thereafter.training.logs import logging_to as logging_to
     from thereafter.training.watching import watching as watching
 
@@ -50,6 +51,7 @@ _DOOR = {
     "compare": "thereafter.api",
     "surprisal": "thereafter.api",
     "TaskModel": "thereafter.task_model",
+    "backtest": "thereafter.task_model",
     "LanguageModel": "thereafter.api",
     "Comparison": "thereafter.comparing.comparison",
     "Generated": "thereafter.decoding.generation",
@@ -73,6 +75,7 @@ __all__ = [
     "ThereafterError",
     "Trace",
     "__version__",
+    "backtest",
     "compare",
     "figures",
     "instruments",

@@ -7,13 +7,14 @@ from contextlib import nullcontext
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from thereafter import config as toml
 from thereafter.comparing.comparison import Comparison
 from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.sources import require_own
 from thereafter.errors import OptionError
+from thereafter.evaluation.item_context import Context
 from thereafter.evaluation.predicted import TOP
 from thereafter.evaluation.scores import Score
 from thereafter.evaluation.surprisal import Surprisals, tabulate
@@ -29,6 +30,7 @@ from thereafter.training.kinds import MODELS, ModelKind
 from thereafter.training.options import sort_options
 
 if TYPE_CHECKING:
+    from thereafter.comparing.differences import ComparedRuns
     from thereafter.comparing.task_trials import TaskComparison
     from thereafter.series.any_table import AnyTable
     from thereafter.task_model import TaskModel
@@ -283,11 +285,12 @@ def surprisal(
     encoding: str | None = None,
     by: str = "word",
     names: Sequence[str] | None = None,
-    detail: bool = False,
+    detail: bool | None = None,
     top: int = TOP,
     cache: bool | Mapping[str, object] = False,
     dynamic: bool | Mapping[str, object] = False,
     tune: AnySource | None = None,
+    context: Context = None,
 ) -> Surprisals:
     """-log2 p of every word of a text under several models: one table, columns for each of them.
 
@@ -318,16 +321,27 @@ def surprisal(
             cache=cache,
             dynamic=dynamic,
             tune=tune,
+            context=context,
         )
         readings.append(replace(table.readings[0], model=name))
     return tabulate(readings, by)
 
 
 @overload
-def compare(source: AnySource | None = None, *, task: None = None, **options: Any) -> Comparison: ...
+def compare(source: AnySource | None = None, *, task: None = None, on: None = None, **options: Any) -> Comparison: ...
 @overload
-def compare(source: AnyTable, *, task: str, **options: Any) -> TaskComparison: ...
-def compare(source: AnyTable | None = None, *, task: str | None = None, **options: Any) -> Comparison | TaskComparison:
+def compare(source: AnyTable, *, task: str, on: None = None, **options: Any) -> TaskComparison: ...
+@overload
+def compare(
+    source: Sequence[LanguageModel | str | PathLike[str]], *, on: AnySource, task: None = None, **options: object
+) -> ComparedRuns: ...
+def compare(
+    source: AnyTable | Sequence[LanguageModel | str | PathLike[str]] | None = None,
+    *,
+    task: str | None = None,
+    on: AnySource | None = None,
+    **options: Any,
+) -> Comparison | TaskComparison | ComparedRuns:
     """Train models on the same text with the same budget and compare them on its test part.
 
     Options (`thereafter.comparing.compare.compare` explains them): `models`, names as `train` takes them, with a
@@ -340,8 +354,25 @@ def compare(source: AnyTable | None = None, *, task: str | None = None, **option
     `train` as above. The result has `trials`, `figures(name)` and `table()`. With `task="forecast"` kinds of forecaster
     are models by themselves: `models=["naive", "linear", "gru"]`.
 
+    With `on`, a text, nothing is trained: `source` are trained models or run folders, compared on that text in bits per
+    byte, with paired intervals by line. Options are those of `surprisal`: `names`, `part`, `encoding`, `context`, ...
+
     Example: thereafter.compare("book.txt", models=["ngram", "lstm"], epochs=3).to_csv("models.csv")
+
+    Example: print(thereafter.compare(["runs/ngram", "runs/lstm"], on="other.txt"))
     """
+    if on is not None:
+        from thereafter.comparing.differences import ComparedRuns
+        from thereafter.comparing.model_difference import SeedSpread
+
+        if not isinstance(source, Sequence) or isinstance(source, str) or task is not None:
+            raise OptionError(f"got on={on!r} with {source!r}; expected several models or run folders; try a list")
+        loaded = [_loaded(model) for model in source]
+        seeds = [SeedSpread(int("training" in lm.config)) for lm in loaded]
+        return ComparedRuns.of(surprisal(loaded, on, by="line", **options), seeds)
+    if isinstance(source, list | tuple) and any(isinstance(one, LanguageModel) for one in source):
+        raise OptionError("got trained models and no text to compare them on; try on='other.txt'")
+    source = cast("AnyTable | None", source)
     if task is not None:
         if source is None:
             raise OptionError(f"the task {task!r} needs examples; expected a file or the name of a corpus")

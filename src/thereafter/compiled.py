@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import threading
 from collections.abc import Callable
 from functools import cache, update_wrapper
@@ -19,6 +20,8 @@ from thereafter.packages import installed, require
 from thereafter.tiling import tiling
 
 _compiling = threading.RLock()
+_requested = 0  # items that plain twins were requested for, see `pays`
+_CALL, _WORTH = 800, 500_000  # items: the overhead of a call, and from where on numba pays
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,6 +41,19 @@ def available() -> bool:
     if reason is not None:
         progress.note(f"{reason}: compiled loops are left to their slower twins")
     return reason is None
+
+
+def pays(items: int) -> bool:
+    """Whether a compiled loop is worth the import of numba, if it runs over this many more items.
+
+    Counts what was requested so far: yes once the plain twins have cost about as much as that import (0.8 s), and
+    always yes where numba is imported already. An estimate: two threads may overwrite each other's count.
+    """
+    global _requested
+    if "numba" in sys.modules:
+        return True
+    _requested += _CALL + items
+    return _requested > _WORTH
 
 
 def kernel_folder() -> Path:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 import tomllib
 from collections.abc import Mapping
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
-
-import numpy as np
 
 from thereafter.errors import FormatError, OptionError, nearest
 
@@ -74,7 +73,7 @@ def build(kind: type[T], table: Mapping[str, object], name: str) -> T:
     for key, given in table.items():
         if key not in fields:
             raise OptionError(f"{name} has no setting {key!r}; {nearest(key, sorted(fields))}")
-        value = given.item() if isinstance(given, np.generic) else tuple(given) if isinstance(given, list) else given
+        value = tuple(given) if isinstance(given, list) else _plain(given)
         if not _fits(value, fields[key]):
             hint = fields[key]
             expected = hint.__name__ if isinstance(hint, type) else str(hint)
@@ -99,14 +98,19 @@ def _fits(value: object, hint: object) -> bool:
     return hint is Any or (isinstance(hint, type) and isinstance(value, hint))
 
 
+def _plain(value: object) -> object:
+    """A number of numpy as one of Python's own. There is none before numpy is imported, which takes a while."""
+    generic = getattr(sys.modules.get("numpy"), "generic", ())
+    return value.item() if isinstance(value, generic) else value
+
+
 def _key(name: str) -> str:
     plain = name and all(c.isascii() and (c.isalnum() or c in "-_") for c in name)
     return name if plain else _value(name)
 
 
 def _value(value: object) -> str:
-    if isinstance(value, np.generic):
-        value = value.item()  # repr of numpy's own numbers is np.float64(0.1)
+    value = _plain(value)  # repr of numpy's own numbers is np.float64(0.1)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):

@@ -11,18 +11,22 @@ drawn of.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from thereafter import progress
+from thereafter.evaluation.item_context import Context, items_before
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.sentence_reader import SentenceReader
-from thereafter.language_model import LanguageModel
+from thereafter.language_model import LanguageModel, load_language_model
 from thereafter.models.base import Ids
 from thereafter.terminal import show_progress
+from thereafter.training.mixing import distinct_names
 
 __all__ = [
     "agreement",
+    "compare_pairs",
     "gradients",
     "jacobians",
     "memory",
@@ -37,6 +41,7 @@ __all__ = [
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from thereafter.comparing.pair_verdicts import ComparedPairs
     from thereafter.inspection.pair_files import PairFiles
     from thereafter.inspection.pairs import PairScores
     from thereafter.series.any_table import AnyTable
@@ -165,15 +170,58 @@ def pairs(lm: LanguageModel, files: PairFiles, *, encoding: str | None = None, w
         return scores.measurement()
 
 
-def pair_table(lm: LanguageModel, files: PairFiles, *, encoding: str | None = None, whole: bool = True) -> PairScores:
+def pair_table(
+    lm: LanguageModel,
+    files: PairFiles,
+    *,
+    encoding: str | None = None,
+    whole: bool = True,
+    context: Context = "item",
+    name: str | None = None,
+) -> PairScores:
     """As `pairs`, a row a pair: both sentences, both log probabilities, unknown words, right or not.
+
+    `context`: "item" reads each sentence from a fresh state, N or "document" after the good sentences of the pairs
+    before it. `name`: what the model is called.
 
     Example: instruments.pair_table(lm, "pairs.tsv").to_csv("pairs.csv")
     """
     from thereafter.inspection.pairs import score_pair_files
 
     with show_progress():
-        return score_pair_files(_reader(lm), files, encoding=encoding, whole=whole)
+        reader = _reader(lm) if name is None else replace(_reader(lm), name=name)
+        before = items_before(context, of_table=True)
+        return score_pair_files(reader, files, encoding=encoding, whole=whole, before=before)
+
+
+def compare_pairs(
+    models: Sequence[LanguageModel | str | PathLike[str]],
+    files: PairFiles,
+    *,
+    names: Sequence[str] | None = None,
+    encoding: str | None = None,
+    whole: bool = True,
+    context: Context = "item",
+) -> ComparedPairs:
+    """Several models, or run folders, on the same pairs; options are those of `pair_table`.
+
+    `differences` has every model against the most accurate, with intervals of a paired bootstrap.
+
+    Example: instruments.compare_pairs(["runs/ngram", "runs/lstm"], "pairs.tsv").to_csv("pairs.csv")
+    """
+    from thereafter.comparing.pair_verdicts import ComparedPairs
+    from thereafter.errors import OptionError
+
+    if isinstance(models, str | PathLike | LanguageModel) or len(names or models) != len(models):
+        raise OptionError(f"got {models!r} and the names {names}; expected several models, and a name for each")
+    loaded = [lm if isinstance(lm, LanguageModel) else load_language_model(lm, device="auto") for lm in models]
+    called = distinct_names(list(names or (str(lm.config["model"]) for lm in loaded)))
+    return ComparedPairs(
+        tuple(
+            pair_table(lm, files, encoding=encoding, whole=whole, context=context, name=name)
+            for lm, name in zip(loaded, called, strict=True)
+        )
+    )
 
 
 def memory(lm: LanguageModel, name: str | None = None, *, longest: int | None = None, **options: Any) -> Measurement:

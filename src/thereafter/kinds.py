@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 
 from thereafter import progress
 from thereafter.registry import Registry
@@ -166,7 +165,7 @@ class Kinds(Mapping[str, Kind]):
         self._looking, self._adding = threading.local(), threading.Lock()
 
     def __getitem__(self, name: str) -> Kind:
-        return self._all()[name]
+        return self._rows[name] if name in self._rows else self._all()[name]  # no other package may take a name
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._all())
@@ -185,6 +184,8 @@ class Kinds(Mapping[str, Kind]):
         # Every thread that asks before they are there looks for itself: one that waited for another could keep it from
         # a module that both import. A package may ask while it is imported.
         if not self._complete and not vars(self._looking):
+            from importlib.metadata import entry_points
+
             self._looking.now = True
             for point in entry_points(group=GROUP):
                 try:
@@ -208,6 +209,9 @@ class KindTable(Registry):
     @property
     def paths(self) -> dict[str, str]:
         return {name: path for name, row in KINDS.items() if (path := self._column(row))}
+
+    def path_of(self, name: str) -> str | None:
+        return self._column(KINDS[name]) or None if name in KINDS else None
 
     def add(self, name: str, path: str) -> None:
         """A kind is added as a whole."""

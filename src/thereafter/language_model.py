@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from thereafter import config as toml
 from thereafter import progress
 from thereafter.config import Table
-from thereafter.data.files import AnySource
+from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.sources import require_own
 from thereafter.decoding import completion, generation, ranking
 from thereafter.decoding.completion_table import Completions
@@ -23,6 +23,7 @@ from thereafter.decoding.generation import Generated, GenerationOptions, Generat
 from thereafter.decoding.next_tokens import NextToken, NextTokens, rank_tokens
 from thereafter.devices import check_device
 from thereafter.errors import OptionError
+from thereafter.evaluation.item_context import Context, items_before, walk_of
 from thereafter.evaluation.predicted import TOP
 from thereafter.evaluation.scores import Score, score_text
 from thereafter.evaluation.surprisal import Surprisals, tabulate
@@ -109,6 +110,7 @@ class LanguageModel:
         dynamic: bool | Mapping[str, object] | DynamicSettings = False,
         tune: AnySource | None = None,
         parts: bool = True,
+        context: Context = None,
     ) -> Score:
         """Score a source, or `text=`. Of a corpus with parts the test part is scored, unless `part` names another.
 
@@ -119,16 +121,22 @@ class LanguageModel:
         switches that apply to it. `tune` is another text (the valid part of a corpus) on which open settings are
         chosen: weight and theta of the cache, the learning rate, the weights of a mixture. `switches` of the score says
         what was on.
+
+        `context`: "item" reads each line from a fresh state, a number N after the N lines before it, "document" carries
+        the state from line to line. Default: a document; items where the source is a column of a table.
         """
         with show_progress():
             chosen, tuning = self._texts_to_score(source, text, part, encoding, tune, parts=parts)
+            before = items_before(context, of_table=_is_own_table(source, chosen))
+            chunks, walk = walk_of(chosen, before)
             with mixing.switch_on(self.trained, Switches.of(cache, dynamic), tuning) as on:
                 return score_text(
                     on.model,
                     self.tokenizer,
-                    chosen.chunks("scoring"),
+                    chunks,
                     name=chosen.name,
-                    context=self.trained.context,
+                    context=self.trained.context if before is None else "item" if before == 0 else f"{before} items",
+                    walk=walk,
                     switches=mixing.describe_switches(self.trained, on, tuning, chosen),
                     weights=on.weights,
                     caveat=roles.caveat(self.trained, chosen, tuning),
@@ -144,24 +152,32 @@ class LanguageModel:
         part: str | None = None,
         encoding: str | None = None,
         by: str = "word",
-        detail: bool = False,
+        detail: bool | None = None,
         top: int = TOP,
         cache: bool | Mapping[str, object] | CacheSettings = False,
         dynamic: bool | Mapping[str, object] | DynamicSettings = False,
         tune: AnySource | None = None,
+        context: Context = None,
     ) -> Surprisals:
         """-log2 p of every word of a source, or of `text=`: a table whose bits add up to those of `score`.
 
         `by`: "word" (as written, between white space), "token", "sentence" or "line". `detail=True` adds what was
         predicted where each word begins: its rank, the entropy, the `top` likeliest tokens, how many tokens the model
-        saw; that is a full prediction for each token. The other options are those of `score`. Several models side by
-        side: `thereafter.surprisal`.
+        saw; that is a full prediction for each token. Default: on, without alternatives, for the words of items. The
+        other options are those of `score`. Several models side by side: `thereafter.surprisal`.
+
+        The words of items (`context`) and of a table have further columns: those of the table, the word and its bits
+        without punctuation, its length and its log frequency in the training text.
         """
         check_unit(by)
         switches = Switches.of(cache, dynamic)
         with show_progress():
             chosen, tuning = self._texts_to_score(source, text, part, encoding, tune)
-            return tabulate([read_surprisals(self.trained, chosen, switches, tuning, detail=detail, top=top)], by)
+            before = items_before(context, of_table=_is_own_table(source, chosen))
+            of_words = by == "word" and (before is not None or chosen.column is not None)
+            detail, top = (of_words, 0) if detail is None else (detail, top)
+            options: Table = {"detail": detail, "top": top, "before": before, "with_counts": of_words}
+            return tabulate([read_surprisals(self.trained, chosen, switches, tuning, **options)], by)
 
     def _texts_to_score(
         self,
@@ -382,13 +398,15 @@ class LanguageModel:
         *,
         int8: bool = False,
         check: AnySource | None = None,
+        check_steps: int | None = None,
         dtype: str | None = None,
     ) -> Exported:
         """Write a file that runs without this package: `to` is "onnx", "c", "html" or another of `export.TARGETS`.
 
-        The file is run by an outside program over at least 1,000 tokens, with the state carried, and compared with this
-        model before it is handed over; one that differs is not written. `check`: the text of that comparison; without
-        one it is the validation part of the training text, else what the model writes itself. `int8`: weights of a
+        The file is run by an outside program, with the state carried, and compared with this model
+        before it is handed over; one that differs is not written. `check`: the text of that comparison; without one it
+        is the validation part of the training text, else what the model writes itself. `check_steps`: the number of
+        tokens (default: 200; 1,000 for int8 and float16; more than the context of a Transformer). `int8`: weights of a
         byte each, which may cost 1 % in bits per byte. `to="run"` writes a run folder as `save` does, with the weights
         as `dtype`, compared in the same way.
         """
@@ -400,8 +418,8 @@ class LanguageModel:
             mixing.check_savable(self.trained)
         with show_progress():
             if to == RUN:
-                return export_run(self.trained, Path(path), form, check)
-            return export(self.trained, Path(path), to=to, int8=int8, check_text=check)
+                return export_run(self.trained, Path(path), form, check, check_steps)
+            return export(self.trained, Path(path), to=to, int8=int8, check_text=check, check_steps=check_steps)
 
     def summary(self) -> Table:
         """Figures of the model: kind, settings, tokens, vocabulary, results of training."""
@@ -484,6 +502,11 @@ class LanguageModel:
     @cached_property
     def _spelling(self) -> Spelling | None:
         return None if self.tokenizer.unknown_id is None else Spelling.from_forms(self.tokenizer.ordinary_forms)
+
+
+def _is_own_table(source: AnySource | None, chosen: Source) -> bool:
+    """Whether a user names a column of a table, whose rows are items; a text that was read before is a document."""
+    return chosen.column is not None and not isinstance(source, Files | Parts)
 
 
 def load_language_model(

@@ -9,8 +9,8 @@ Positional arguments, defaults and returned values are those of the torch module
 ours. The options that all layers share are explained in `Recurrent`, those of a cell in `thereafter.cells`. One default
 differs in value: a fresh LSTM's forget gate starts with bias 1 (`forget_bias=None` draws it as torch does).
 
-torch.compile (fullgraph=True too), torch.export with free batch and length, and torch's ONNX exporter with the table of
-`onnx_translations()` take every layer and option: the kernels are operators to them (`thereafter::scan`). Under
+torch.compile (fullgraph=True too), torch.export with free batch and length, and torch's ONNX exporter (see
+`onnx_translations`) take every layer and option: the kernels are operators to them (`thereafter::scan`). Under
 torch.func (vmap, grad, jvp, hessian) and forward derivatives `kernel="auto"` is the plain loop. docs/torch-tools.md
 says what was tried. Derivatives of derivatives (`create_graph=True`) come from the plain loop, by themselves, whatever
 kernel ran forward. torch.jit.trace works, torch.jit.script refuses in a sentence.
@@ -55,6 +55,10 @@ __all__ = [
     "saved_for_backward",
     "to_torch",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 class RNN(Recurrent):
@@ -307,11 +311,12 @@ class Diagonal(_Linear):
 
 
 def onnx_translations() -> dict[Callable[..., object], Callable[..., object]]:
-    """What torch's ONNX exporter needs to write layers of this module in standard operators: for every cell and option,
-    with free batch and length.
+    """How torch's ONNX exporter writes layers of this module in standard operators, for every cell and option, with
+    free batch and length.
 
-        torch.onnx.export(model, (x,), "model.onnx", dynamo=True, dynamic_shapes=...,
-                          custom_translation_table=thereafter.nn.onnx_translations())
+    `torch.onnx.export(model, (x,), "model.onnx", dynamo=True, dynamic_shapes=...)` takes this table by itself (tried
+    with torch 2.13). If a version of torch says that it has no function for `thereafter.scan`, give it the table:
+    `custom_translation_table=thereafter.nn.onnx_translations()`.
     """
     from thereafter.kernels.onnx_table import onnx_table
 

@@ -30,7 +30,11 @@ class Registry:
         return iter(self.paths)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.paths
+        return isinstance(name, str) and self.path_of(name) is not None
+
+    def path_of(self, name: str) -> str | None:
+        """What a name stands for; None if it is unknown."""
+        return self.paths.get(name)
 
     def add(self, name: str, path: str) -> None:
         """Register `"package.module:attribute"` under a new name; an existing name is not replaced."""
@@ -40,8 +44,8 @@ class Registry:
 
     def load(self, name: str) -> Any:
         """The object registered under `name`; UnknownNameError names the nearest ones."""
-        paths = self.paths
-        if name not in paths:
-            raise UnknownNameError(self.kind, name, paths)
-        module, _, attribute = paths[name].partition(":")
+        path = self.path_of(name)
+        if path is None:
+            raise UnknownNameError(self.kind, name, self.paths)
+        module, _, attribute = path.partition(":")
         return getattr(import_module(module), attribute)

@@ -12,7 +12,7 @@ import io
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -80,6 +80,21 @@ class PlainTable(Tabular):
         return text_table(self.rows)
 
     __repr__ = __str__
+
+
+def free_names(names: Iterable[str], taken: Collection[str]) -> dict[str, str]:
+    """Names of columns, each as it is, or with an ending where a table has such a column already.
+
+    >>> free_names(["item", "word", "word_table"], ["word", "bits"])
+    {'item': 'item', 'word': 'word_table_table', 'word_table': 'word_table'}
+    """
+    own = dict.fromkeys(names)
+    free = {}
+    for name in own:
+        free[name] = name
+        while free[name] in taken or (free[name] != name and free[name] in own):
+            free[name] += "_table"
+    return free
 
 
 def csv_text(rows: Sequence[Row], separator: str = ",") -> str:

@@ -17,12 +17,13 @@ from thereafter.inspection.trace import Trace
 from thereafter.models.task_net import Batched, TaskNet
 from thereafter.series.any_table import AnyTable, as_source, naming
 from thereafter.tabular import facts_html
-from thereafter.tasks import answering, baselines, finding, fitting, forecast_asking, store, tracing
+from thereafter.tasks import answering, baselines, finding, fitting, forecast_asking, forecast_backtest, store, tracing
 from thereafter.tasks.bodies import body_of
 from thereafter.tasks.choosing import task_for
 from thereafter.tasks.codecs import Codecs, verbatim
 from thereafter.tasks.fitting import Fitted
 from thereafter.tasks.forecast_answers import ForecastTable
+from thereafter.tasks.forecast_backtest import Backtest
 from thereafter.tasks.forecast_points import PointTable
 from thereafter.tasks.predictions import PredictionTable
 from thereafter.tasks.task import AnyTask, Measured
@@ -170,6 +171,14 @@ class TaskModel:
         with show_progress(), naming(table):
             return forecast_asking.surprising_points(self._fitted, table)
 
+    def backtest(self, source: AnyTable, *, horizon: int | None = None, every: int = 1) -> Backtest:
+        """Forecasts from rolling origins, `every` so many rows, over the rows of a table that the run did not learn
+        from: `errors("step")` and `errors("series")` with intervals, beside the seasonal naive forecast; `figure()`;
+        `to_pandas()` has every value. The run is not trained again."""
+        table = as_source(source)
+        with show_progress(), naming(table):
+            return forecast_backtest.backtest_table(self._fitted, table, horizon=horizon, every=every)
+
     def explain(self, given: object) -> Any:
         """As `predict`, with the reasons for each answer (`tasks/explaining.py`): text to read, and figures.
 
@@ -296,3 +305,14 @@ def resume_task(run: str | PathLike[str]) -> TaskModel:
     """Resume the training of a task; see `api.resume`."""
     with show_progress():
         return TaskModel(store.resume(Path(run)))
+
+
+def backtest(
+    run: TaskModel | str | PathLike[str], source: AnyTable, *, horizon: int | None = None, every: int = 1
+) -> Backtest:
+    """`TaskModel.backtest` of a trained forecaster or of a run folder.
+
+    Example: thereafter.backtest("runs/sales", pandas.read_csv("sales.csv")).errors("series").to_pandas()
+    """
+    model = run if isinstance(run, TaskModel) else load_task(run)
+    return model.backtest(source, horizon=horizon, every=every)

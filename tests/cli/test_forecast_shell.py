@@ -34,6 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("shell")
     write_wave(place / "load.csv")
     (place / "text.csv").write_text("this is no table\n", encoding="utf-8")
+    (place / "bare.csv").write_text("when,other\n2024-01-01,1\n2024-01-02,3\n", encoding="utf-8")
     options = {"target": "load", "horizon": 6, "lookback": 24, "split": "70/10/20"}
     thereafter.train(place / "load.csv", task="forecast", model="linear", **options).save(place / "run")
     return place
@@ -53,9 +54,11 @@ def test_train_prints_scores_beside_simple_forecasters(folder: Path, tmp_path: P
     ).stdout  # fmt: skip
     assert "task       forecast" in out
     assert "valid      21 windows of 4 steps" in out
-    assert "test       this model     45 windows of 4 steps" in out
-    assert "           least squares  MSE" in out
-    assert "caution    this model loses to least squares: MSE" in out
+    assert "test       this model      45 windows of 4 steps" in out
+    assert [line.split("MAE")[0].split() for line in out.splitlines() if " standardised" in line] == [
+        ["seasonal", "naive"], ["last", "value"], ["least", "squares"],
+    ]  # fmt: skip
+    assert "caution    this model loses to seasonal naive: RMSE" in out
     config = thereafter.load(tmp_path / "run").config["forecast"]
     assert (config["horizon"], config["calendar"], config["model"], config["split"]) == (4, True, "gru", "70/10/20")
 
@@ -90,6 +93,18 @@ def test_score_prints_all_figures_and_rows_by_step(folder: Path):
     figures = json.loads(ask("score", folder / "run", folder / "load.csv", "--json").stdout)
     assert {"mse_standardised", "mase", "rmsse", "pinball", "smape", "coverage_calibrated"} <= figures.keys()
     assert len(figures["steps"]) == 6
+
+
+def test_backtest_prints_errors_by_step_or_series_and_draws_them(folder: Path, tmp_path: Path):
+    pytest.importorskip("plotly")
+    shown = ask("backtest", folder / "run", folder / "load.csv", "--figure", tmp_path / "errors.html")
+    steps = [line.split()[0] for line in shown.stdout.splitlines()[4:]]
+    assert steps == [*"123456", "all"]
+    assert shown.stdout.startswith("43 origins from 2024-01-08 23:00 to 2024-01-10 17:00, 6 steps each; the run is not")
+    printed = json.loads(ask("backtest", folder / "run", folder / "load.csv", "--by", "series", "--json").stdout)
+    tested = thereafter.backtest(folder / "run", folder / "load.csv")
+    assert printed == tested.errors("series").to_rows()
+    assert (tmp_path / "errors.html").stat().st_size < 100_000
 
 
 def test_surprisal_of_a_forecaster_is_a_row_a_point(folder: Path, tmp_path: Path):
@@ -170,6 +185,14 @@ def test_without_names_the_usual_forecasters_are_compared():
         ("predict {}/run --last {}/load.csv --figure x.gif", "--figure is 'x.gif'"),
         ("predict {}/run --last {}/load.csv --explain", "--last takes a table of series; got --explain too"),
         ("predict {}/run --samples 3", "these are options of --last; got --samples too"),
+        ("backtest {}/run {}/load.csv --every 0", "every is 0; expected a whole number, 1 to"),
+        ("backtest {}/run {}/load.csv --horizon 49", "has 48 rows that the run neither .* try newer rows, a smaller"),
+        ("backtest {}/run {}/load.csv --by month", "called 'month'; known are all, series, step"),
+        ("backtest {}/run {}/load.csv --figure x.gif", "--figure is 'x.gif'"),
+        ("backtest {}/run {}/load.csv --out x.xlsx", "expected .csv"),
+        ("backtest {}/run {}/bare.csv", "no column of .*bare.csv is called 'load'"),
+        ("backtest {}/run {}/none.csv", "neither a file"),
+        ("backtest {}/none {}/load.csv", "none"),
         ("surprisal {}/run {}/load.csv --detail", "measured on one table; got --detail"),
         ("surprisal {}/run {}/run {}/load.csv", "got 2 runs"),
         ("compare {}/load.csv --task forecast --target load --models naive,lstn", "called 'lstn'; did you mean 'lstm'"),

@@ -39,6 +39,7 @@ NO_TABLE = {
 """Commands that print no table, and why."""
 
 COMMANDS = {
+    "backtest": ["sine", "noisy.csv"],
     "compare": ["book.txt", "--models", "unigram,ngram-2", "--out", "compared"],
     "export": ["ngram", "--to", "arpa", "--out", "model.arpa"],
     "figure": [],

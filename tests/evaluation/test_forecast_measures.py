@@ -244,13 +244,13 @@ def test_a_score_by_step_is_a_table(arrays: dict[str, Floats]) -> None:
 def test_a_score_says_its_scales(arrays: dict[str, Floats]) -> None:
     lines = str(scored(arrays, low_WHD=arrays["low"], high_WHD=arrays["high"], nats=np.array([1.25]))).splitlines()
     assert lines[0] == f"{W} windows of {H} steps, {2 * W * H - H - 1} values"
-    assert lines[1].startswith("on the scale of the data: MAE ")
+    assert lines[1].startswith("in the unit of the target: MAE ")
     assert lines[2].startswith("in standard deviations of the training part: MSE ")
     assert lines[3].startswith("over the seasonal naive errors of the training part: MASE ")
     assert lines[4].startswith("the 80 % band covers ")
     assert "after calibration (step 1: " in lines[4]
     assert f"step {H}: " in lines[4]
-    assert lines[5] == "1.25 nats a value, on the scale of the data"
+    assert lines[5] == "1.25 nats a value, in the unit of the target"
     plain = str(scored(arrays))
     assert "calibration" not in plain
     assert "nats" not in plain

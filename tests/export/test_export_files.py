@@ -109,7 +109,7 @@ def test_an_empty_text_cannot_check() -> None:
         def close(self) -> None: ...
 
     with pytest.raises(ExportError, match="empty"):
-        check(toy("rnn"), Never(), np.empty(0, np.int32), "x")
+        check(toy("rnn"), Never(), np.empty(0, np.int32), "x", 1)
 
 
 def test_hostile_wishes_are_one_sentence_each(
@@ -149,7 +149,7 @@ def test_the_text_of_the_check_is_not_the_training_text(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="learned from"):
         lm.export(tmp_path / "m.onnx", check=learned)
     exported = lm.export(tmp_path / "m.onnx", check=other)
-    assert exported.checked.steps == 2200
+    assert exported.checked.steps == STEPS == 200
     assert exported.checked.text.endswith("other.txt")
 
 
@@ -174,7 +174,7 @@ def test_who_ran_the_file_is_who_is_named(
     for to, program in (("c", "C compiler"), ("html", "Chromium")):
         exported = lstm.export(tmp_path / f"m.{to}", to)
         assert exported.program == exported.to_rows()[0]["checked_by"] == "our own numpy interpreter"
-        assert any("checked by our own numpy interpreter: 1,000 steps" in line for line in lines(exported))
+        assert any("checked by our own numpy interpreter: 200 steps" in line for line in lines(exported))
         assert "was not run" in str(exported.facts["note"])
         with pytest.raises(ExportError, match=f"there is no {program} here"):
             ngram.export(tmp_path / f"n.{to}", to)
@@ -198,6 +198,17 @@ def test_plans_hold_every_parameter() -> None:
         assert numbers >= lm.model.facts.parameters
 
 
+def test_a_check_takes_as_many_steps_as_requested_and_passes_the_end_of_a_context(tmp_path: Path) -> None:
+    small: Any = {"model": "transformer", "tokens": "char", "hidden": 8, "heads": 2, "layers": 1, "tokens_budget": 400}
+    lm = thereafter.train(text=TEXT, context=180, **small)
+    for to in ("c", "run"):
+        assert lm.export(tmp_path / f"few.{to}", to, check_steps=7).checked.steps == 7
+    assert lm.export(tmp_path / "past.c", "c").checked.steps == 230
+    assert lm.export(tmp_path / "int8.c", "c", int8=True).checked.steps == 1000
+    with pytest.raises(OptionError, match="check_steps is 0; expected 1 or more; try --check-steps 200"):
+        lm.export(tmp_path / "none.c", "c", check_steps=0)
+
+
 def test_the_command_prints_what_the_check_has_seen(lstm: thereafter.LanguageModel, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     from typer.testing import CliRunner
@@ -210,7 +221,7 @@ def test_the_command_prints_what_the_check_has_seen(lstm: thereafter.LanguageMod
     given = ["export", str(run), "--to", "onnx", "--out", str(out), "--check", str(tmp_path / "other.txt")]
     result = CliRunner().invoke(app, given)
     assert result.exit_code == 0, result.output
-    assert "checked by ONNX Runtime: 1,000 steps over the 99 tokens of " in result.output
+    assert "checked by ONNX Runtime: 200 steps over the 99 tokens of " in result.output
     assert "other.txt, read again and again, largest difference in log p" in result.output
     assert "size: " in result.output
     assert "state: 128 bytes a row" in result.output
@@ -280,5 +291,5 @@ def test_a_short_text_is_not_said_to_be_long(ngram: thereafter.LanguageModel, tm
     (tmp_path / "short.txt").write_text("a cat")
     exported = ngram.export(tmp_path / "m.arpa", "arpa", check=tmp_path / "short.txt")
     assert exported.to_rows()[0]["tokens"] == exported.checked.tokens < 10
-    words = f"1,000 steps over the {exported.checked.tokens} tokens of "
+    words = f"200 steps over the {exported.checked.tokens} tokens of "
     assert any(words in line and "again and again" in line for line in lines(exported))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,7 @@ from thereafter.export.html.kernel import kernel
 from thereafter.export.html.target import TARGET, InBrowser, browser_path
 from thereafter.export.plan import Exportable, plan_of
 from thereafter.export.targets import FLOAT16
+from thereafter.export.texts import opening_of
 from thereafter.text.tokenizers import TOKENIZERS
 
 if TYPE_CHECKING:
@@ -149,8 +151,11 @@ def test_a_page_completes_the_word_that_is_being_typed(tokens: str, opened: Show
 
     def typed(page: Page) -> tuple[list[str], str]:
         page.fill("#text", "the dog r")
+        assert not page.is_visible("#next")  # "r" is no word: nothing follows it
         words = page.locator("#complete .word").all_inner_texts()
         page.locator("#complete .bar").first.click()
+        assert page.is_visible("#next")
+        assert not page.is_visible("#complete")  # the word is whole, and no other begins so
         return words, page.input_value("#text")
 
     words, text = opened(lm).ask(typed)
@@ -196,6 +201,28 @@ def test_a_page_loads_nothing_and_no_word_can_end_its_elements() -> None:
     assert "\nimport " not in joined_script()
     assert len(SCRIPTS) == 9
     assert kernel()[:8] == b"\0asm\x01\0\0\0"
+
+
+def test_a_page_opens_on_training_words_with_something_to_see(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ("the king of france had four cats", "the king of france had ten dogs")
+    (tmp_path / "book.txt").write_text("".join(f"{line}\n" * 9 for line in lines))
+    lm = thereafter.train(tmp_path / "book.txt", model="ngram", order=4, tokens="word", min_count=1)
+    monkeypatch.setattr(html_target, "browser_path", lambda: None)
+    opening = opening_of(lm.trained)
+    entropy = {}
+    for line in lines:
+        for end in range(4, 7):  # at least 16 characters
+            prompt = " ".join(line.split()[:end])
+            p = np.array([p for _, p in lm.next(prompt, k=len(lm.tokenizer.vocabulary))])
+            entropy[prompt] = -(p * np.log2(p)).sum()
+    assert opening.prompt == min(entropy, key=lambda prompt: abs(entropy[prompt] - 2)) == "the king of france had"
+    assert opening.source == "the training text, book.txt"
+    TARGET.opening_on(opening).write(plan_of(lm), tmp_path / "m.html", int8=False)
+    about, _ = read_page((tmp_path / "m.html").read_text(encoding="utf-8"))
+    assert (about["prompt"], about["from"]) == (opening.prompt, opening.source)
+    lm.save(tmp_path / "run")
+    (tmp_path / "book.txt").unlink()
+    assert opening_of(thereafter.load(tmp_path / "run").trained).source == "a text that the model writes"
 
 
 def test_what_a_page_cannot_do_is_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,7 +111,7 @@ def test_a_folder_that_was_written_computes_what_the_model_does(options: dict[st
     lm = model_of(**options)
     written = lm.export(tmp_path / "gpt2", "transformers")
     assert written.checked.largest < 1e-4
-    assert written.checked.steps >= 1000
+    assert written.checked.steps >= 200
     files = {path.name for path in (tmp_path / "gpt2").iterdir()}
     tokenizer = {"tokenizer.json", "tokenizer_config.json"}
     assert files - tokenizer == {"config.json", "model.safetensors"}

@@ -6,13 +6,16 @@ import asyncio
 import csv
 import json
 import re
+import shutil
 import struct
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from thereafter.errors import ExportError, MissingPackageError, OptionError
+from thereafter.export.html.target import browser_path
 from thereafter.figures import pictures
 from thereafter.figures.export import write
 from thereafter.figures.figure import Figure
@@ -39,13 +42,40 @@ def drawn() -> dict[str, bytes]:
         pytest.skip(str(error))
 
 
-def test_a_page_asks_the_network_for_nothing_and_holds_plotly_once(tmp_path: Path):
+def test_pages_of_a_folder_share_plotly_and_ask_the_network_for_nothing(tmp_path: Path):
     written = write([figure("one"), figure("two")], tmp_path / "page.html").read_text(encoding="utf-8")
+    (script,) = set(tmp_path.iterdir()) - {tmp_path / "page.html"}
+    assert re.findall(r"<script[^>]*src=\"([^\"]*)\"", written) == [script.name]
+    assert "plotly.js v" in script.read_text(encoding="utf-8")[:100]
+    assert f"need {script.name} in the folder of this page" in written
+    assert len(written) < 100_000
+    before = script.stat().st_mtime_ns
+    write([figure("three")], tmp_path / "other.html")
+    assert (len(list(tmp_path.iterdir())), script.stat().st_mtime_ns) == (3, before)
     assert not re.search(r"<(script|link|img)[^>]*(src|href)=[\"']?https?:", written)
-    assert written.count("plotly.js v") == 1
+    assert page([figure()], title="whole").count("plotly.js v") == 1
     assert written.count("Plotly.newPlot(") >= 2
     for text in ("How one falls", "How two falls", "The numbers (3 rows)", "prefers-color-scheme: dark"):
         assert text in written
+
+
+def test_a_page_draws_its_plots_from_disk_and_says_what_it_misses(tmp_path: Path):
+    browser = browser_path()
+    if browser is None:
+        pytest.skip("SKIPPED LOUDLY: no chromium, so no page was opened; try: make browser")
+    page_path = write([figure("one"), figure("two")], tmp_path / "page.html")
+    (tmp_path / "alone").mkdir()
+    shutil.copy(page_path, tmp_path / "alone")
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--proxy-server=127.0.0.1:9", "--dump-dom"]
+
+    def shown(path: Path) -> str:
+        profile = f"--user-data-dir={tmp_path / 'profile'}"
+        words = [browser, *options, profile, path.as_uri()]
+        return subprocess.run(words, capture_output=True, text=True, timeout=120, check=True).stdout
+
+    whole, alone = shown(page_path), shown(tmp_path / "alone" / "page.html")
+    assert (len(re.findall(r'<path class="js-line"', whole)), whole.count('class="bare"')) == (2, 0)
+    assert (len(re.findall(r'<path class="js-line"', alone)), alone.count('class="bare"')) == (0, 1)
 
 
 def test_what_a_caption_says_cannot_end_the_script():

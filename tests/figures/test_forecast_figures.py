@@ -53,8 +53,8 @@ def test_a_fan_has_the_mean_and_nested_bands_after_the_history():
     fan = figures.forecast_fan(table_of(forecast("north", samples=3), note="fitted to 2023"), model="ar")
     drawn = {trace.name: trace for trace in fan.plot.data}
     assert list(drawn["mean"].y) == list(range(6))
-    assert len(drawn["what came"].x) == 48
-    assert str(drawn["mean"].x[0]) > str(drawn["what came"].x[-1])
+    assert len(drawn["observed"].x) == 48
+    assert str(drawn["mean"].x[0]) > str(drawn["observed"].x[-1])
     assert list(drawn["95 % band"].y[:6]) == [mean + 4 for mean in range(6)]
     assert list(drawn["50 % band"].y[:6]) == [mean + 1 for mean in range(6)]
     assert sum(trace.name == "sampled paths" for trace in fan.plot.data) == 3

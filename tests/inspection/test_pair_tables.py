@@ -12,12 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 from typer.testing import CliRunner
 
 import thereafter
 from thereafter import instruments
 from thereafter.cli import app
-from thereafter.errors import OptionError, SourceError
+from thereafter.comparing.pair_verdicts import ComparedPairs
+from thereafter.errors import FormatError, OptionError, SourceError
 from thereafter.evaluation.intervals import wilson
 from thereafter.figures.pairs import accuracy_by_group
 from thereafter.inspection.measurement import Measurement
@@ -148,12 +150,102 @@ def test_scores_are_shown_in_two_lines_at_most(lm: Any):
     assert repr(answers) == "<PredictionTable of reviews.csv: 500 texts; see to_rows()>"
 
 
-def test_one_run_at_a_time(lm: Any, tmp_path: Path):
-    for name in ("one", "two"):
-        lm.save(tmp_path / name)
-    words = ["inspect", "pairs", str(tmp_path / "one"), str(tmp_path / "two"), "pairs.tsv"]
-    with pytest.raises(OptionError, match=r"two is a run.*one run at a time"):
-        CliRunner().invoke(app, words, catch_exceptions=False)
+TABLE = "item,condition,difference,good,bad\n" + "".join(
+    f"{item},{condition},{item}x,the {noun} {verb} .,the {noun} {other} .\n"
+    for item in range(1, 25)
+    for condition, noun, verb, other in (("dog", "dog", "barks", "bark"), ("cat", "cats", "sleep", "sleeps"))
+)
+
+
+def test_the_columns_of_a_sheet_are_kept_and_grouped_by(lm: Any, tmp_path: Path):
+    path = tmp_path / "pairs.csv"
+    path.write_text(TABLE, encoding="utf-8")
+    table = instruments.pair_table(lm, path)
+    rows = table.to_rows()
+    assert [(row["item"], row["condition"]) for row in rows[:2]] == [("1", "dog"), ("1", "cat")]
+    assert rows[0]["difference_table"] == "1x"  # the user's own column of this name
+    assert rows[0]["difference"] == rows[0]["logp_good"] - rows[0]["logp_bad"]  # type: ignore[operator]
+    tabs = tmp_path / "pairs.tsv"
+    tabs.write_text(TABLE.replace(",", "\t"), encoding="utf-8")
+    assert [row | {"file": ""} for row in instruments.pair_table(lm, tabs).to_rows()] == [
+        row | {"file": ""} for row in rows
+    ]
+    dog, cat, difference = table.conditions("condition")
+    means = [np.mean([row["difference"] for row in rows if row["condition"] == name]) for name in ("dog", "cat")]
+    assert (dog["nats"], cat["nats"]) == pytest.approx(means)
+    assert difference["nats"] == pytest.approx(means[0] - means[1])
+    assert difference["items"] == 24
+    lm.save(tmp_path / "run")
+    printed = (
+        CliRunner().invoke(app, ["inspect", "pairs", str(tmp_path / "run"), str(path), "--by", "condition"]).output
+    )
+    assert re.search(r"dog +cat +24 +48 ", printed)
+    assert "context item: each sentence is read from a fresh state" in printed
+
+
+def test_a_table_of_other_columns_is_no_pairs(tmp_path: Path):
+    path = tmp_path / "stimuli.csv"
+    path.write_text("condition,sentence\na,the dog barks .\nb,the dogs bark .\n", encoding="utf-8")
+    with pytest.raises(FormatError, match="has the columns condition, sentence; expected the names good and bad"):
+        read_pair_files(path)
+    path.write_text("dogs,dog\ncats,cat\n", encoding="utf-8")  # beginnings of a word each
+    assert [pair.good for pair in read_pair_files(path)] == ["dogs", "cats"]
+
+
+def test_sentences_are_read_after_the_good_ones_before_them(tmp_path: Path):
+    lm = thereafter.train(text=TEXT, order=4)
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join("\t".join(both) + "\n" for both in KNOWN * 2), encoding="utf-8")
+    good = [both[0] for both in KNOWN * 2]
+
+    def nats(*sentences: str) -> float:
+        return lm.score(text="".join(f"\n{sentence}" for sentence in sentences) + "\n").nats
+
+    def first(*sentences: str) -> float:
+        return lm.score(text="".join(f"\n{sentence}" for sentence in sentences)).nats
+
+    for context, before in (("item", 0), (1, 1), (2, 2), ("document", 4)):
+        table = instruments.pair_table(lm, path, context=context)
+        for place, (logp, _) in enumerate(table.logp_K2.tolist()):
+            earlier = good[max(0, place - before) : place]
+            expected = nats(*earlier, good[place]) - (first(*earlier) if earlier else 0)
+            assert -logp == pytest.approx(expected, rel=1e-5), (context, place)
+
+
+def test_several_runs_on_the_same_pairs(lm: Any, tmp_path: Path):
+    other = thereafter.train(text=TEXT, tokens="word", order=1)
+    lm.save(tmp_path / "first-run")
+    other.save(tmp_path / "second run")
+    path = tmp_path / "pairs.csv"
+    path.write_text(TABLE.replace("1,dog", "1,cow"), encoding="utf-8")
+    words = ["inspect", "pairs", str(tmp_path / "first-run"), str(tmp_path / "second run"), str(path)]
+    result = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "both.csv")], catch_exceptions=False)
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "both.csv").read_text(encoding="utf-8"))))
+    assert {"item", "condition", "logp_good_first_run", "logp_good_second_run"} <= set(rows[0])
+    alone = [instruments.pair_table(model, path) for model in (lm, other)]
+    for name, table in zip(("first_run", "second_run"), alone, strict=True):
+        assert [float(row[f"difference_{name}"]) for row in rows] == pytest.approx(table.differences_K.tolist())
+    (difference,) = instruments.compare_pairs([lm, tmp_path / "second run"], path).differences
+    assert difference.difference.value == pytest.approx(alone[0].accuracy - alone[1].accuracy)
+    assert (difference.difference.examples, difference.unit) == (24, "items")
+    assert "first-run is better than second run by" in result.stdout
+    figures = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
+    assert [row["model"] for row in figures] == ["first-run", "second run"]
+    with pytest.raises(OptionError, match="no pairs"):
+        CliRunner().invoke(app, words[:-1], catch_exceptions=False)
+
+
+def test_the_difference_of_two_models_has_the_interval_of_scipy(lm: Any):
+    other = thereafter.train(text=TEXT, tokens="word", order=1)
+    pairs = [Pair(*both) for both in (KNOWN + BACKWARDS) * 10]
+    compared = ComparedPairs(tuple(score_each(reader_of(model), pairs) for model in (lm, other)))
+    (difference,) = compared.differences
+    right = compared.scores[0].right_K - compared.scores[1].right_K
+    drawn = stats.bootstrap((right,), np.mean, n_resamples=9999, method="percentile", rng=np.random.default_rng(0))
+    ends = sorted(abs(end) for end in drawn.confidence_interval)
+    assert (difference.difference.low, difference.difference.high) == pytest.approx(ends, abs=0.08)
+    assert difference.unit == "pairs"
+    assert ComparedPairs(tuple(score_each(reader_of(model), pairs[:9]) for model in (lm, other))).differences == ()
 
 
 def test_bpe_knows_every_word():

@@ -173,7 +173,7 @@ def test_columns_of_a_spreadsheet_are_found_by_their_names(tmp_path: Path):
     assert read_pairs(tmp_path / "pairs.csv") == [Pair("he goes", "he go", {"UID": "u1"})]
     (tmp_path / "pairs.csv").write_text("he goes,he go,he went\n")
     with pytest.raises(
-        FormatError, match=r"line 1 of .* has 3 columns; expected two sentences, or a first line such as"
+        FormatError, match=r"line 1 of .* has 3 columns \(he goes, he go, he went\); expected two sentences"
     ):
         read_pairs(tmp_path / "pairs.csv")
 

@@ -137,8 +137,7 @@ def test_onnxruntime_runs_what_torch_exports(tmp_path: Path) -> None:
     layers = Called(*(made(name) for name in LAYERS)).eval()
     path = tmp_path / "layers.onnx"
     torch.onnx.export(
-        layers, batch(3, 6), str(path), dynamo=True, verbose=False, dynamic_shapes=FREE, optimize=False,
-        custom_translation_table=nn.onnx_translations(),
+        layers, batch(3, 6), str(path), dynamo=True, verbose=False, dynamic_shapes=FREE, optimize=False
     )  # fmt: skip
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     for size in ((2, 9), (5, 4)):
@@ -146,6 +145,28 @@ def test_onnxruntime_runs_what_torch_exports(tmp_path: Path) -> None:
         results = session.run(None, dict(zip(NAMES, (part.numpy() for part in given), strict=True)))
         for result, expected in zip(results, tree_leaves(layers(*given)), strict=True):
             torch.testing.assert_close(torch.from_numpy(result), expected.detach(), rtol=0, atol=1e-5)
+
+
+@pytest.mark.skipif(not installed("onnxscript") or not installed("onnxruntime"), reason="no thereafter[export]")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("named", [False, True], ids=["by itself", "by its table"])
+def test_a_program_that_was_exported_before_is_written_too(named: bool, tmp_path: Path) -> None:
+    """Also inside a model of torch's own; `onnx_translations` is what such exports find by themselves."""
+    import onnxruntime
+
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), made("gru")).eval()
+    x, path = torch.randn(2, 5, 4), tmp_path / "model.onnx"
+    program = torch.export.export(model, (x,))
+    table = nn.onnx_translations() if named else None
+    torch.onnx.export(program, (), str(path), verbose=False, optimize=False, custom_translation_table=table)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    output = session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]
+    torch.testing.assert_close(torch.from_numpy(output), model(x)[0], rtol=0, atol=1e-5)
+
+
+def test_completion_shows_our_names_alone() -> None:
+    assert dir(nn) == sorted(nn.__all__)
+    assert all(getattr(nn, name).__module__.startswith("thereafter.") for name in dir(nn))
 
 
 def test_torch_func_goes_through_the_plain_loop() -> None:

@@ -362,7 +362,7 @@ def test_closing_ends_the_rows_in_flight_and_those_that_wait(start: Start) -> No
     closing = threading.Thread(target=engine.close)
     closing.start()
     wait_for(lambda: engine._closed)
-    with pytest.raises(EndingError, match="started anew"):
+    with pytest.raises(EndingError, match="started again"):
         engine.submit(ask(0, 5, prompt=0), inbox.deliver)
     model.gate.set()
     closing.join(60)

@@ -71,7 +71,7 @@ def test_the_picture_is_brightest_where_the_network_looked_most(page: Any, capti
     at = max(range(len(weights)), key=lambda step: float(weights[step].max()))
     page.goto("/#captions?number=14&step=0")
     written(page, answer.text)
-    page.get_by_text("Nothing is written yet").wait_for()
+    page.get_by_text("Nothing has been written yet").wait_for()
     whole = light(page, answer.rows, answer.columns)
     page.locator("#caption-words button").nth(at).click()
     page.wait_for_function("step => location.hash.includes(`step=${step}`)", arg=at + 1)

@@ -137,7 +137,7 @@ def test_the_keyboard_alone_reads_and_switches(page: Any):
 def test_a_pasted_text_is_counted_as_text_and_a_link_shows_the_same(page: Any):
     page.goto("/#counting")
     page.get_by_role("combobox", name="Text").select_option("text")
-    page.get_by_label("One sentence a line").fill("<img src=x onerror=alert(1)> 🙂\nthe 🙂")
+    page.get_by_label("One sentence per line").fill("<img src=x onerror=alert(1)> 🙂\nthe 🙂")
     press(page, "All")
     wait_at(page, 8)
     page.get_by_label("Smoothing").select_option("add-alpha")
@@ -150,7 +150,7 @@ def test_a_pasted_text_is_counted_as_text_and_a_link_shows_the_same(page: Any):
     page.goto("about:blank")
     page.goto(link)
     page.wait_for_selector("#drawn li")
-    assert page.get_by_label("One sentence a line").input_value() == "<img src=x onerror=alert(1)> 🙂\nthe 🙂"
+    assert page.get_by_label("One sentence per line").input_value() == "<img src=x onerror=alert(1)> 🙂\nthe 🙂"
     assert (page.locator(".pairs").inner_text(), page.locator("#drawn").inner_text()) == (shown, drawn)
     assert page.get_by_label("probabilities").is_checked()
 
@@ -158,7 +158,7 @@ def test_a_pasted_text_is_counted_as_text_and_a_link_shows_the_same(page: Any):
 def test_a_text_without_words_gets_a_sentence(page: Any):
     page.goto("/#counting?corpus=text&text=" + quote(" \n "))
     page.wait_for_function("() => document.querySelector('.error').textContent.includes('no words')")
-    page.get_by_label("One sentence a line").fill("a b")
+    page.get_by_label("One sentence per line").fill("a b")
     page.wait_for_selector("td.grown")
     assert page.locator(".error").inner_text() == ""
 
@@ -180,9 +180,9 @@ def test_more_than_a_link_carries_is_refused_by_the_server_and_cut_by_the_page(p
     assert answer.status == 422
     assert "4000" in answer.json()["error"]
     page.goto("/#counting?corpus=text")
-    page.get_by_label("One sentence a line").fill("")
-    page.get_by_label("One sentence a line").focus()
+    page.get_by_label("One sentence per line").fill("")
+    page.get_by_label("One sentence per line").focus()
     page.keyboard.insert_text("word " * 200_000)
-    assert len(page.get_by_label("One sentence a line").input_value()) == 4000
+    assert len(page.get_by_label("One sentence per line").input_value()) == 4000
     press(page, "All")
     wait_at(page, 801)

@@ -42,7 +42,7 @@ def test_the_forecast_is_the_librarys_and_follows_the_horizon(page: Any):
     drawn(page, "least squares", 7)
     assert lines(page)["least squares"] == pytest.approx(expected("linear", 7))
     assert "horizon=7" in page.url
-    page.get_by_role("button", name="Go on by one horizon").click()
+    page.get_by_role("button", name="Move on by one horizon").click()
     page.wait_for_function("() => location.hash.includes('back=43')")
     page.wait_for_function(
         "last => Math.abs(document.querySelector('#forecast-picture').numbers"
@@ -76,7 +76,7 @@ def test_a_pasted_table_is_forecast_and_a_bad_one_refused(page: Any):
         "?.find(one => one.name === 'last value')?.y[0].toFixed(3) === '1521.000'"
     )
     assert lines(page)["last value"] == pytest.approx([1521] * 4)
-    assert "nothing has come yet" in page.locator("#forecast-verdict").text_content()
+    assert "nothing has been observed yet" in page.locator("#forecast-verdict").text_content()
     page.get_by_role("textbox", name="Your table").fill("no table at all")
     page.wait_for_function("() => document.querySelector('.error').textContent.includes('expected')")
 

@@ -77,7 +77,9 @@ def mingru(server: Any) -> Iterator[str]:
     shutil.rmtree(server.runs / "my-mingru")
 
 
-@pytest.mark.parametrize(("kind", "gates"), [("lstm", ["forget", "input", "output"]), ("gru", ["reset", "update"])])
+@pytest.mark.parametrize(
+    ("kind", "gates"), [("lstm", ["forget", "input", "output", "cell"]), ("gru", ["reset", "update", "new"])]
+)
 def test_the_gates_shown_are_those_of_the_trace_file(
     page: Any, server: Any, tmp_path: Path, kind: str, gates: list[str]
 ):
@@ -183,7 +185,7 @@ def test_the_twin_sentence_and_the_equations_have_the_numbers_of_the_trace(page:
     for trace in (own, turned):
         between = trace["l0.c"][1:5, NUMBER]  # from the subject to the word before the verb
         assert f"{between.min():+.2f} to {between.max():+.2f}".replace("-", "−") in kept
-    for field in ("forget", "input", "output", "c", "h"):
+    for field in ("forget", "input", "cell", "output", "c", "h"):
         number = page.locator(f'.equations [data-field="{field}"] .number').inner_text()
         assert float(number.replace("−", "-")) == pytest.approx(float(own[f"l0.{field}"][4, NUMBER]), abs=6e-3)
     forget, c = own["l0.forget"][:, NUMBER].astype(float), own["l0.c"][:, NUMBER].astype(float)
@@ -202,16 +204,22 @@ def test_without_a_twin_or_a_known_unit_the_mean_is_shown(page: Any, mingru: str
     assert page.locator('.equations [data-field="h"] .number').inner_text() == ""
 
 
+def levels_of(file: Trace, layer: int) -> dict[str, Any]:
+    """The mean of the gate and of the candidate of a minGRU at the third word."""
+    names = [f"l{layer}.{name}" for name in ("update", "new")]
+    return {name: pytest.approx(file[name][2].mean(dtype=float), abs=6e-4) for name in names}
+
+
 def test_every_kind_of_cell_and_every_layer(page: Any, server: Any, mingru: str, tmp_path: Path):
     page.goto(f"{MEAN}&model={mingru}&beside=ready:gru&step=3")
     at_step(page, 3, mingru)
     file = saved(page, tmp_path)
-    assert tanks(page, mingru) == {"l0.update": pytest.approx(file["l0.update"][2].mean(dtype=float), abs=6e-4)}
+    assert tanks(page, mingru) == levels_of(file, 0)
     assert "made new" in page.locator(f'[data-model="{mingru}"]').inner_text()
-    assert list(tanks(page, "ready:gru")) == ["l0.reset", "l0.update"]
+    assert list(tanks(page, "ready:gru")) == ["l0.reset", "l0.update", "l0.new"]
     page.get_by_label("Layer").select_option(label="2")
     page.wait_for_selector('[data-field="l1.update"]')
-    assert tanks(page, mingru) == {"l1.update": pytest.approx(file["l1.update"][2].mean(dtype=float), abs=6e-4)}
+    assert tanks(page, mingru) == levels_of(file, 1)
     assert memory(page, mingru) == ("l1.h", pytest.approx(np.abs(file["l1.h"][2]).mean(dtype=float), abs=6e-4))
 
 
@@ -231,7 +239,7 @@ def test_play_goes_on_and_a_word_of_the_table_leads_to_its_step(page: Any):
 def test_models_of_other_tokens_are_not_laid_side_by_side(page: Any):
     page.goto(f"{AT}&beside=ready:letters")
     page.wait_for_selector("text=so their steps are not the same")
-    assert page.locator(".levels tr[data-of]").count() == 4
+    assert page.locator(".levels tr[data-of]").count() == 5
     assert page.locator(".levels tr[data-twin]").count() == 1
 
 

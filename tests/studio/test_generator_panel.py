@@ -193,7 +193,7 @@ def test_only_the_end_of_a_long_text_is_kept_on_the_page(page: Any, letters: Any
     visit(page)
     prompt = "".join(f"x{line:03} = 1{' ' * 90}\n" for line in range(200))[:19_990] + "\n"
     page.get_by_label("Seed text").fill(prompt)
-    page.get_by_role("slider", name="Tokens a second").press("End")
+    page.get_by_role("slider", name="Tokens per second").press("End")
     press(page, "Generate")
     page.wait_for_function(
         "() => { const now = document.getElementById('text').textContent;"

@@ -61,7 +61,7 @@ def test_beliefs_and_squares_follow_the_glimpses_and_are_the_librarys(page: Any,
     page.get_by_role("slider", name="Glimpse").fill("2")
     glimpsed(page, 2)
     page.get_by_role("button", name="Start again").click()
-    page.get_by_text("is seen yet").wait_for()
+    page.get_by_text("has been seen yet").wait_for()
     page.get_by_role("button", name="Another picture").click()
     page.wait_for_function("() => !/number=4(&|$)/.test(location.hash)")
 

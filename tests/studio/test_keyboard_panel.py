@@ -90,7 +90,7 @@ def test_taking_back_and_starting_again(page: Any, server: Any):
     page.goto("/#keyboard?text=the+nurse+near&models=ready:lstm")
     page.wait_for_selector('[data-model="ready:lstm"] .bar')
     lm = thereafter.load(server.studio.shelf.place("ready:lstm"))
-    page.get_by_role("button", name="Take back a word").click()
+    page.get_by_role("button", name="Undo").click()
     wait_for_words(page, "ready:lstm", [text for text, _ in lm.next("the nurse", 8)])
     page.get_by_role("button", name="Start again").click()
     wait_for_words(page, "ready:lstm", [text for text, _ in lm.next("", 8)])

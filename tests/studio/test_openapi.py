@@ -7,6 +7,7 @@ is right. Nothing is left out:
 
 - Random names lead to no model; in two of three requests they are replaced by names of models there are.
 - `train` starts real trainings, one at a time, in a folder of their own; the end of the studio ends them.
+- `export` takes seconds for a model there is, and keeps its random names (test_export_button.py exports real ones).
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def map_body(context: Any, body: Any) -> Any:
     if not isinstance(body, dict):
         return body
     number = zlib.crc32(repr(sorted(body.items(), key=repr)).encode("utf-8", "replace"))
-    if number % 3 == 0:
+    if number % 3 == 0 or context.operation.path == "/api/export":
         return body
 
     models = TASK_MODELS if context.operation.path.startswith("/api/tasks") else MODELS

@@ -85,6 +85,6 @@ def test_the_page_offers_it_with_a_time(page: Any):
     table = page.locator("#ready-models table")
     table.wait_for()
     assert table.locator("tbody tr").count() == len(NAMES)
-    button = page.get_by_role("button", name="Train letters anew")
+    button = page.get_by_role("button", name="Retrain letters")
     assert "about" in button.inner_text()
     assert "bits a letter" in table.inner_text()

@@ -36,7 +36,8 @@ def test_the_steps_are_those_of_the_trace(small: Any):
     assert [one["token"] for one in found["steps"]] == trace.tokens
     assert found["layers"] == ["l0", "l1"]
     shown = {name for one in found["steps"] for part in ("state", "gates") for name in one[part]}
-    assert shown == {name for name in trace.arrays if name.split(".")[-1] in {"h", "c", *BETWEEN_0_AND_1}}
+    fields = {"h", "c", "cell", "new", *BETWEEN_0_AND_1}
+    assert shown == {name for name in trace.arrays if name.split(".")[-1] in fields}
     for t, one in enumerate(found["steps"]):
         for name, values in (one["state"] | one["gates"]).items():
             np.testing.assert_array_equal(np.float32(values), trace[name][t], err_msg=name)
@@ -74,7 +75,7 @@ def test_one_layer_without_gates(small: Any):
 
 
 def test_every_gate_is_explained():
-    assert set(stepping.GATES) == set(BETWEEN_0_AND_1)
+    assert set(stepping.GATES) == {*BETWEEN_0_AND_1, "cell", "new"}
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def test_clicking_a_word_slides_the_window_and_greys_what_fell_out(page: Any, lm
     assert strip(page, "hidden") != hidden
     page.get_by_role("button", name="Append the likeliest word").click()
     page.wait_for_function("() => document.querySelectorAll('.gone .token').length === 2")
-    page.get_by_role("button", name="Take back a word").click()
+    page.get_by_role("button", name="Undo").click()
     page.wait_for_function("() => document.querySelectorAll('.gone .token').length === 1")
     assert page.get_by_label("The text so far").input_value() == text
 

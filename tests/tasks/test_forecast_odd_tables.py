@@ -78,7 +78,7 @@ def test_new_names_of_series_do_not_change_their_score(tmp_path: Path):
     other = table(
         tmp_path / "renamed.csv", "series,time,load", [line.replace("s0", "a").replace("s1", "b") for line in lines]
     )
-    forecaster = trained(source, model="naive", horizon=6, lookback=24)
+    forecaster = trained(source, model="naive", horizon=6, lookback=24, split="90/10")
     with pytest.warns(UserWarning, match="trained or validated"):
         before = forecaster.score(source)
     after = forecaster.score(other)
@@ -106,7 +106,7 @@ def test_a_new_series_is_scaled_without_its_future(tmp_path: Path):
 def test_counted_rows_that_were_trained_on_are_known_again(tmp_path: Path, begin: int):
     rows = [f"{begin + k},{np.sin(k / 5):.4f}" for k in range(300)]
     source = table(tmp_path / "counted.csv", "t,x", rows)
-    forecaster = trained(source, model="naive", horizon=6, lookback=24, time="t", target="x")
+    forecaster = trained(source, model="naive", horizon=6, lookback=24, time="t", target="x", split="90/10")
     with pytest.warns(UserWarning, match="trained or validated"):
         forecaster.score(source)
 

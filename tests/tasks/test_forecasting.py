@@ -13,6 +13,7 @@ from toys import breaks_off_and_goes_on
 import thereafter
 from thereafter.data.sources import locate
 from thereafter.errors import ThereafterError
+from thereafter.evaluation.forecast_score import ForecastScore
 from thereafter.models.forecasting.settings import models
 from thereafter.series.scales import SeriesScales
 from thereafter.series.table import ColumnChoice
@@ -228,9 +229,54 @@ def test_rows_are_split_by_time():
 
 
 def test_a_score_says_where_rows_were_trained_on(table: Path):
-    model = trained(table, model="naive")
+    model = trained(table, model="naive", split="90/10")
     with pytest.warns(UserWarning, match="trained or validated on"):
         model.score(table)
+
+
+def test_simple_forecasts_beside_a_score_are_those_of_numpy(table: Path):
+    simple = dict(trained(table, model="linear").baselines(table))
+    assert list(simple) == ["seasonal naive", "last value"]
+    load = np.genfromtxt(table, delimiter=",", skip_header=1, usecols=1)
+    scale = np.abs(load[12:320] - load[: 320 - 12]).mean()  # a season apart, in the rows that are learned from
+    origins = range(360, 400 - 6 + 1)
+    for name, back in (("seasonal naive", 12), ("last value", None)):
+        forecasts = (load[at - back : at - back + 6] if back else np.repeat(load[at - 1], 6) for at in origins)
+        errors_WH = np.array([load[at : at + 6] - one for at, one in zip(origins, forecasts, strict=True)])
+        score = simple[name]
+        assert isinstance(score, ForecastScore)
+        assert score.mae == pytest.approx(np.abs(errors_WH).mean(), rel=1e-5)
+        assert score.rmse == pytest.approx(np.sqrt((errors_WH**2).mean()), rel=1e-5)
+        assert score.mase == pytest.approx(np.abs(errors_WH).mean() / scale, rel=1e-5)
+        assert score.line().startswith(f"MAE {score.mae:.4g}, RMSE {score.rmse:.4g}, CRPS ")
+        assert " in the unit of load, MASE " in score.line()
+    assert list(dict(trained(table, model="linear", season=1).baselines(table))) == ["last value"]
+
+
+@pytest.mark.parametrize("model", ["gru", "linear"])
+def test_without_a_split_the_last_windows_are_a_test_that_nothing_is_learned_from(
+    table: Path, tmp_path: Path, model: str
+):
+    head, *rows = table.read_text(encoding="utf-8").splitlines()
+    times = [row.split(",")[0] for row in rows]
+    changed = [f"{time},{1e4 * (at % 7):.1f}" for at, time in enumerate(times)]
+    (tmp_path / "changed.csv").write_text("\n".join([head, *rows[:360], *changed[360:]]) + "\n", encoding="utf-8")
+    plain, other = trained(table, model=model), trained(tmp_path / "changed.csv", model=model)
+    assert plain.config["forecast"]["split"] == "auto"
+    assert weights(plain._fitted) == weights(other._fitted)
+    assert plain.codecs["series"].to_json() == other.codecs["series"].to_json()
+    score = plain.score(table)
+    assert (score.windows, score.targets) == (35, ("load",))  # rows 360 to 399, 6 steps each
+    assert score.mae < 5 < 1000 < other.score(tmp_path / "changed.csv").mae
+    assert "which nothing is learned from" in plain.log[0]["notes"][-1]
+
+
+def test_a_table_of_fewer_than_four_horizons_has_no_test(tmp_path: Path):
+    options = {"model": "naive", "lookback": 5, "season": 1}
+    short = trained(hourly(tmp_path / "short.csv", 23), **options)
+    assert short.config["forecast"]["split"] == ""
+    assert short.log[0]["notes"][-1] == "no test: the longest series has 23 rows; expected 24 or more, or --split"
+    assert trained(hourly(tmp_path / "long.csv", 24), **options).score(tmp_path / "long.csv").windows == 1
 
 
 @pytest.mark.parametrize(

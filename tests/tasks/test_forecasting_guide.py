@@ -26,13 +26,12 @@ def test_the_blocks_and_the_commands_of_the_guide_run(
     shown = capsys.readouterr().out
     assert "in standard deviations of the training part" in shown
     assert "gru loses to " in shown
-    (block,) = re.findall(r"```sh\n(.*?)```", GUIDE, re.DOTALL)
-    for line in block.splitlines():
+    for line in "".join(re.findall(r"```sh\n(.*?)```", GUIDE, re.DOTALL)).splitlines():
         monkeypatch.setattr(sys, "argv", shlex.split(line))
         with pytest.raises(SystemExit) as stop:
             main()
         printed = capsys.readouterr()
         assert not stop.value.code, (line, printed.err)
         assert printed.out or "--out" in line
-    for name in ("forecast.csv", "points.csv", "fan.html", "points.html", "models.csv"):
+    for name in ("forecast.csv", "backtest.csv", "points.csv", "fan.html", "points.html", "models.csv"):
         assert (tmp_path / name).stat().st_size > 100

@@ -197,7 +197,7 @@ def test_forecasts_are_tested_on_a_table_of_their_own(tmp_path: Path):
         (tmp_path / f"{part}.csv").write_text("\n".join([head, *tables[part]]) + "\n")
     options: dict[str, Any] = {"task": "forecast", "model": "linear", "horizon": 2, "lookback": 8, "season": 1}
     model = thereafter.train(tmp_path, **options)
-    apart = thereafter.train(tmp_path / "train.csv", **options)
+    apart = thereafter.train(tmp_path / "train.csv", **options, split="90/10")
     assert str(model.score(tmp_path)) == str(apart.score(tmp_path / "test.csv"))
     assert model.log[-1]["validation"] == apart.log[-1]["validation"]
     (tmp_path / "valid.csv").write_text("\n".join([head, *tables["valid"]]) + "\n")

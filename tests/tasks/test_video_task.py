@@ -244,7 +244,7 @@ def test_the_command_line_saves_predicted_frames_and_draws_them(tmp_path: Path, 
     figure = tmp_path / "ahead.html"
     lines, _ = shell("predict", run, "--in", clips, "--explain", "--out", tmp_path / "came.npz", "--figure", figure)
     assert "the first of 24 clips of" in lines[-1]
-    assert "what came" in figure.read_text(encoding="utf-8")
+    assert "observed" in figure.read_text(encoding="utf-8")
     with np.load(tmp_path / "came.npz") as saved, np.load(clips) as given:
         assert np.array_equal(np.concatenate([saved["read"], saved["came"]], axis=1), given["frames"])
         assert saved["predicted"].shape == saved["came"].shape

@@ -228,10 +228,3 @@ def test_named_corpora_are_never_changed() -> None:
         texts = resolve(name, forming=Forming())
         assert all(part.forming is None for part in texts.parts.values()), name
     assert "time-machine" in corpora.names()
-
-
-def test_a_table_without_the_name_of_a_column_is_said(tmp_path: Path) -> None:
-    path = tmp_path / "notes.csv"
-    path.write_text("id,text\n1,so long\n")
-    assert "name one: notes.csv:COLUMN" in resolve(path, forming=Forming()).parts["text"].forms[0].reason
-    assert "a table" not in resolve(f"{path}:text", forming=Forming()).parts["text"].forms[0].reason.split("one row")[1]

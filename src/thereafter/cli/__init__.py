@@ -1,6 +1,7 @@
 """The command line. Every command calls the library; results go to standard output, notes and errors to standard error.
 
 app                 the application, and the arguments that commands share
+commands            which commands there are, imported when asked for, and how help is written
 tables              the options --csv and --json, and printing rows
 train               `train`; train_options (its options and their help), train_report (what it prints), task_settings
                     (what --set takes), interrupting (Ctrl-C)
@@ -9,6 +10,7 @@ surprisal           bits of every word
 next_words          `next`: the next token, and words that are half typed
 generate            `generate`
 predict             answers of a task; captions, clips, drawings, forecasts (what it saves of them), task_hints
+backtest            forecasts from rolling origins
 compare             several models on one text
 neighbours          similar words
 inspect/            instruments, one file each
@@ -27,54 +29,11 @@ import os
 import sys
 
 from thereafter import progress
-from thereafter.cli import (
-    arpa,
-    compare,
-    data,
-    export,
-    figure,
-    gallery,
-    generate,
-    harness,
-    inspect,
-    kernels,
-    neighbours,
-    next_words,
-    predict,
-    rank,
-    score,
-    serve,
-    studio,
-    surprisal,
-    train,
-)
 from thereafter.cli.app import app
 from thereafter.errors import ThereafterError
 from thereafter.terminal import TerminalReporter, escaped_streams
 
-__all__ = [
-    "app",
-    "arpa",
-    "compare",
-    "data",
-    "export",
-    "figure",
-    "gallery",
-    "generate",
-    "harness",
-    "inspect",
-    "kernels",
-    "main",
-    "neighbours",
-    "next_words",
-    "predict",
-    "rank",
-    "score",
-    "serve",
-    "studio",
-    "surprisal",
-    "train",
-]
+__all__ = ["app", "main"]
 
 
 def main() -> None:

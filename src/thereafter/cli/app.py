@@ -8,23 +8,36 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thereafter import __version__
+from thereafter.cli.commands import CommandGroup, Commands
 
 if TYPE_CHECKING:
     from thereafter.api import LanguageModel
 
 app = typer.Typer(
     name="thereafter",
+    cls=Commands,
     help="A workbench for sequence models: train, score, predict and generate on your own text.\n\n"
     "Start with: thereafter train python-docs --out runs/docs",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-data_app = typer.Typer(help="Named corpora: list them, get one, print where its files are.", no_args_is_help=True)
-app.add_typer(data_app, name="data")
-inspect_app = typer.Typer(help="Look inside a trained model: states, gates, gradients, units.", no_args_is_help=True)
-app.add_typer(inspect_app, name="inspect")
+data_app = typer.Typer(
+    help="Named corpora: list them, get one, print where its files are.",
+    cls=CommandGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+inspect_app = typer.Typer(
+    help="Look inside a trained model: states, gates, gradients, units.",
+    cls=CommandGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
 
 Run = Annotated[str, typer.Argument(help="A run folder, or an ARPA file.", show_default=False)]
 SourceName = Annotated[
@@ -45,7 +58,7 @@ AsWritten = Annotated[
 Device = Annotated[
     str,
     typer.Option(
-        help="Where a network computes: cpu, cuda (a GPU), or auto: a GPU where there is one. For a few short inputs "
+        help="Device of a network: cpu, cuda (a GPU), or auto: a GPU if there is one. For a few short inputs "
         "the CPU is often quicker."
     ),
 ]

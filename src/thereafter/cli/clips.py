@@ -14,7 +14,6 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from thereafter.cli.task_hints import task_of
 from thereafter.errors import OptionError
 from thereafter.storage import replacing
 
@@ -23,14 +22,8 @@ if TYPE_CHECKING:
     from thereafter.task_model import TaskModel
     from thereafter.tasks.clip_answers import ClipExplained, FramesExplained
 
-CLIP_TASKS = ("video", "next-frames")
 _AT_ONCE = 64  # clips whose answers are in memory as floats
 Arrays = dict[str, NDArray[np.generic]]
-
-
-def reads_clips(run: str) -> bool:
-    """Whether a run holds a network over clips."""
-    return task_of(run) in CLIP_TASKS
 
 
 def save_clips(

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from thereafter.cli.app import Encoding, SourceName, app
+from thereafter.cli.app import Encoding, app
+from thereafter.cli.score import ItemContext, Items, item_context
 from thereafter.cli.tables import AsCsv, print_rows
 from thereafter.cli.train_options import (
     Calendar,
@@ -34,7 +35,21 @@ from thereafter.tasks import TASKS
 
 @app.command()
 def compare(
-    source: SourceName,
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SOURCE|RUN",
+            help="The text to train on: a file, a folder, a 'glob*', - for standard input, or a corpus name. With "
+            "--on, run folders.",
+            show_default=False,
+        ),
+    ],
+    on: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="Compare runs that exist on this text: a file, a folder or a corpus name."),
+    ] = None,
+    context: ItemContext = None,
+    items: Items = False,
     task: Annotated[
         str | None, typer.Option(help=f"Compare networks for a task, on its examples: {listed(list(TASKS))}.")
     ] = None,
@@ -78,8 +93,8 @@ def compare(
         list[str] | None,
         typer.Option(
             metavar="FILES",
-            help="Score every model on minimal pairs: two sentences a line with a tab between, the good one first; or "
-            "BLiMP's jsonl. A file, a folder, or a glob in quotes; may be given several times.",
+            help="Score every model on minimal pairs: two sentences per line, the good one first, a tab between; or "
+            "BLiMP's jsonl. A file, a folder, or a glob in quotes. Repeat the option for more.",
         ),
     ] = None,
     out: Annotated[
@@ -116,11 +131,15 @@ def compare(
 
     Differences between models come with 95 % intervals: a paired bootstrap over the lines of the test part.
 
+    With --on, nothing is trained: compare runs that exist, in bits per byte of that text.
+
     With --task, compare networks for that task on its examples: a table.
 
     Example: thereafter compare python-docs --models ngram,lstm,lstm:char --epochs 5 --seeds 3
 
     Example: thereafter compare book.txt --models ngram,lstm --pairs 'blimp/*.jsonl' --csv
+
+    Example: thereafter compare runs/ngram runs/lstm --on other.txt
 
     Example: thereafter compare sst2 --task classify --models gru:cell=gru,lstm:cell=lstm --seeds 3
 
@@ -153,6 +172,11 @@ def compare(
     options = parse_settings(settings or ()) | {name: value for name, value in given.items() if value is not None}
     if as_csv and as_json:
         raise OptionError("got both --csv and --json; expected one of them")
+    if on is not None:
+        unfit = options | {"models": models, "pairs": pairs, "task": task}
+        _compare_runs(sources, on, item_context(context, items=items), encoding, unfit, as_csv=as_csv, as_json=as_json)
+        return
+    source = _source(sources, item_context(context, items=items))
     if task is not None:
         if pairs:
             raise OptionError(f"--pairs is for language models; got it with --task {task}; try without --pairs")
@@ -173,6 +197,39 @@ def compare(
     for sentence in comparison.advice():
         typer.echo(sentence)
     typer.echo(f"saved  {comparison.folder}")
+
+
+def _source(sources: list[str], context: str | None) -> str:
+    """The text to train on; OptionError for runs, and for the options of runs."""
+    from thereafter.runs.folder import is_run
+
+    if len(sources) == 1 and not is_run(Path(sources[0])) and context is None:
+        return sources[0]
+    got = " ".join(sources) + ("" if context is None else f" --context {context}")
+    raise OptionError(
+        f"got {got} without --on; expected one text to train on, or runs and a text to compare them on; "
+        "try: thereafter compare RUN RUN --on TEXT"
+    )
+
+
+def _compare_runs(
+    runs: list[str], on: str, context: str | None, encoding: str | None, unfit: Table, *, as_csv: bool, as_json: bool
+) -> None:
+    import thereafter
+    from thereafter.terminal import print_caution
+
+    names = [name.replace("_", "-") for name, value in unfit.items() if value and name != "encoding"]
+    if len(runs) < 2 or names:
+        got = f"--{names[0]}" if names else f"{len(runs)} run"
+        raise OptionError(f"got {got} with --on, which compares two or more runs that exist; try: RUN RUN --on {on}")
+    called = [Path(name).name or name for name in runs]
+    compared = thereafter.compare(runs, on=on, names=called, context=context, encoding=encoding)
+    if print_rows(compared.to_rows(), as_csv=as_csv, as_json=as_json):
+        typer.echo(compared.context, err=True)
+    else:
+        typer.echo(compared.table())
+    for note in compared.notes:
+        print_caution(f"note: {note}", err=as_csv or as_json)
 
 
 def _compare_task(source: str, task: str, models: list[str], options: Table, *, as_csv: bool, as_json: bool) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from thereafter.cli.task_hints import ARRAYS
 from thereafter.errors import OptionError
 from thereafter.storage import replacing
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from thereafter.task_model import TaskModel
     from thereafter.tasks.shown import Explained
 
-ARRAYS = ".npz"
-"""The ending of a file of arrays."""
 MOST_PICTURES = 4_096
 _BETWEEN = 2  # pixels between two pictures
 _GREY = 128

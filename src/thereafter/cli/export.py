@@ -32,10 +32,17 @@ Check = Annotated[
         metavar="TEXT",
     ),
 ]
-
+CheckSteps = Annotated[
+    int | None,
+    typer.Option(
+        help="Number of tokens to check. Default: 200; 1,000 for int8 and float16; more than the context of a "
+        "Transformer.",
+        metavar="N",
+    ),
+]
 CheckMemory = Annotated[
     bool,
-    typer.Option("--check-memory", help="First list training lines that the model says verbatim, on standard error."),
+    typer.Option("--check-memory", help="First list training lines that the model repeats verbatim, on stderr."),
 ]
 
 
@@ -47,6 +54,7 @@ def export(
     int8: Int8 = False,
     dtype: Dtype = None,
     check: Check = None,
+    check_steps: CheckSteps = None,
     memory: CheckMemory = False,
     tokens: ArpaTokens = "word",
     as_csv: AsCsv = False,
@@ -65,14 +73,17 @@ def export(
     if holds_task(Path(run)):
         from thereafter.task_model import load_task
 
-        if check is not None or memory:
-            raise OptionError("the run holds a task, which is checked with drawn inputs; try it without --check")
+        if check is not None or check_steps is not None or memory:
+            raise OptionError(
+                "the run holds a task, which is checked with random inputs; "
+                "try it without --check, --check-steps and --check-memory"
+            )
         written = load_task(run).export(out, to, int8=int8, dtype=dtype)
     else:
         lm = load(run, tokens)
         if memory:
             _print_memory(lm)
-        written = lm.export(out, to, int8=int8, check=check, dtype=dtype)
+        written = lm.export(out, to, int8=int8, check=check, check_steps=check_steps, dtype=dtype)
     if not print_rows(written.to_rows(), as_csv=as_csv, as_json=as_json):
         for line in lines(written):
             typer.echo(line)

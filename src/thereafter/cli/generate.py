@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def generate(
     run: Run,
     prompt: Annotated[str, typer.Argument(help="The text to continue.")] = "",
-    max_new_tokens: Annotated[int, typer.Option(help="Most tokens to generate.")] = 40,
+    max_new_tokens: Annotated[int, typer.Option(help="Maximum number of tokens to generate.")] = 40,
     temperature: Annotated[
         float, typer.Option(help="Below 1 safer, above 1 more random, 0 always the most likely token.")
     ] = 1.0,
@@ -37,7 +37,7 @@ def generate(
     ] = 1.0,
     num_beams: Annotated[int, typer.Option(help="Beam search with this many hypotheses, instead of sampling.")] = 1,
     length_penalty: Annotated[float, typer.Option(help="Beam search: above 1 favours long texts, 0 short ones.")] = 1.0,
-    samples: Annotated[int, typer.Option(help="How many texts to generate.")] = 1,
+    samples: Annotated[int, typer.Option(help="Number of texts to generate.")] = 1,
     stop: Annotated[
         list[str] | None, typer.Option(help="Stop before this text; \\n is a line end. Repeat the option for more.")
     ] = None,

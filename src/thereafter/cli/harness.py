@@ -18,7 +18,7 @@ def lm_eval(
 ) -> None:
     """Evaluate a language model on the tasks of lm-evaluation-harness; all other options are those of lm_eval.
 
-    Any run: an n-gram is asked as a Transformer is. Needs pip install 'thereafter\\[harness]'.
+    Takes any run, n-grams included. Needs pip install 'thereafter[harness]'.
 
     Example: thereafter lm-eval --run runs/book --tasks blimp --limit 100
 

@@ -15,7 +15,7 @@ from thereafter.tabular import Row
 def neighbours(
     run: Run,
     word: Annotated[str, typer.Argument(help="A token of the model, with or without its leading space.")],
-    k: Annotated[int, typer.Option("-k", "--k", help="How many words to list.")] = 10,
+    k: Annotated[int, typer.Option("-k", "--k", help="Number of words to list.")] = 10,
     out: TableFile = None,
     as_csv: AsCsv = False,
     as_json: AsJson = False,

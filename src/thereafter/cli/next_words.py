@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 def next_(
     run: Run,
     prompt: Annotated[str, typer.Argument(help="The text so far; no line end is added.")] = "",
-    k: Annotated[int, typer.Option("-k", "--k", help="How many tokens or words to list.")] = 5,
+    k: Annotated[int, typer.Option("-k", "--k", help="Number of tokens or words to list.")] = 5,
     complete: Annotated[
         bool | None,
         typer.Option(
             "--complete/--no-complete",
-            help="List words that begin as the last word does, or never do. Default: where it is half typed.",
+            help="Complete the last word, or never. Default: if it is only partly typed.",
             show_default=False,
         ),
     ] = None,
@@ -40,8 +40,8 @@ def next_(
 ) -> None:
     """List the most likely next tokens after a prompt, with their probabilities.
 
-    Where the last word is half typed, the words that begin so are listed, each with the text to append and its
-    probability among them. Where it may be a whole word too, both lists are shown.
+    If the last word is only partly typed, list the words that begin with it, each with the text to append and its
+    probability among them. If it may also be a whole word, show both lists.
 
     Example: thereafter next runs/book "the cat sat on the" -k 5
 
@@ -67,7 +67,7 @@ def next_(
 
 
 def _completions(lm: LanguageModel, prompt: str, k: int, wanted: bool | None) -> Completions | None:
-    """The words that a prompt may go on with, where they are asked for or its last word is half typed."""
+    """Candidate next words, if requested or if the last word is only partly typed."""
     if wanted is False or (wanted is None and (not prompt or prompt[-1].isspace())):
         return None
     completions = lm.complete(prompt, k)

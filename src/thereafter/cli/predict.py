@@ -11,11 +11,9 @@ from typer.models import OptionInfo
 
 from thereafter.cli.app import AsWritten, Device, Encoding, app, writable
 from thereafter.cli.captions import check_figure, draw_captions, print_beside
-from thereafter.cli.clips import reads_clips, save_clips
-from thereafter.cli.drawings import ARRAYS, save_explained, save_samples
 from thereafter.cli.forecasts import figure_file, print_forecast
 from thereafter.cli.tables import AsCsv, AsJson, print_rows
-from thereafter.cli.task_hints import DRAW, check_drawn, check_samples, task_of
+from thereafter.cli.task_hints import ARRAYS, CLIP_TASKS, DRAW, check_drawn, check_samples, task_of
 from thereafter.cli.train_options import KeepLicence, KeepMarkup, Wrapped
 from thereafter.config import Table
 from thereafter.errors import OptionError
@@ -76,7 +74,7 @@ def predict(
     ] = None,
     beam: Annotated[int | None, typer.Option(help="Beam size of a translator or a captioner (default 1).")] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Also print how likely each answer is, and what it goes by.")
+        bool, typer.Option("--explain", help="Also print how likely each answer is, and what it is based on.")
     ] = False,
     trace: Annotated[
         Path | None,
@@ -133,10 +131,14 @@ def predict(
         unfit = {_count(texts or []): texts, "--explain": explain, "--trace": trace, "--score": score}
         unfit |= {name: value for name, value in tables.items() if name != "--out"}
         _refuse(unfit, f"--samples draws new pictures; try: thereafter predict {run} --samples {samples}")
+        from thereafter.cli.drawings import save_samples
+
         save_samples(run, samples, seed or 0, figure, out, device=device)
         return
     _check_table(out)
-    if (figure is not None or (out is not None and out.suffix.lower() == ARRAYS)) and reads_clips(run):
+    if (figure is not None or (out is not None and out.suffix.lower() == ARRAYS)) and task_of(run) in CLIP_TASKS:
+        from thereafter.cli.clips import save_clips
+
         unfit = {"--trace": trace, "--score": score, "--beam": beam, "--csv": as_csv, "--json": as_json, **of_series}
         _refuse(unfit, f"--out and --figure save frames; try: thereafter predict {run} --in SOURCE --out frames.npz")
         save_clips(run, texts or [], source, out, figure, explain=explain, ahead=horizon, device=device)
@@ -248,6 +250,8 @@ def _print_answers(
     if explain and model.task.name == "caption":
         draw_captions(explained, names, figure)
     elif explain and figure is not None:
+        from thereafter.cli.drawings import save_explained
+
         save_explained(model, explained[0], inputs[0], names[0], figure)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,6 +10,8 @@ import typer
 from thereafter.cli.app import ArpaTokens, AsWritten, Device, Run, app, load
 from thereafter.cli.tables import AsCsv, AsJson, TableFile, print_rows, save_rows
 from thereafter.cli.written import tell_unknown, tell_written
+from thereafter.data.finding import TABLE_ENDINGS, split_column
+from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.tabular import Row
 
 
@@ -17,9 +20,18 @@ def rank(
     run: Run,
     candidates: Annotated[
         list[str],
-        typer.Argument(help="Texts to rank; - reads one from each line of standard input.", show_default=False),
+        typer.Argument(
+            help="Texts to rank; - for the lines of standard input, stimuli.csv:sentence for a column of a table.",
+            show_default=False,
+        ),
     ],
-    context: Annotated[str, typer.Option(help="Text that comes before each of them; no line end is added.")] = "",
+    context: Annotated[
+        str,
+        typer.Option(
+            metavar="TEXT|item",
+            help="Text that comes before each of them; no line end is added. item: nothing, a fresh state.",
+        ),
+    ] = "item",
     per: Annotated[
         str, typer.Option(help="Log probability per sentence, or per token or char to compare different lengths.")
     ] = "sentence",
@@ -35,8 +47,13 @@ def rank(
 
     Example: thereafter rank runs/book "the cat sat on the mat" "the cat sad on the mat"
     """
-    texts = _lines_of_standard_input() if candidates == ["-"] else candidates
-    end = "\n" if lines else ""
+    texts = _lines(candidates[0]) if _is_source(candidates) else candidates
+    if context == "document" or context.isdecimal():
+        raise OptionError(
+            f"--context is {context}, and the texts are alternatives, so none is read after another; expected the text "
+            "before each, or item; try --context item"
+        )
+    end, context = "\n" if lines else "", "" if context == "item" else context
     lm = load(run, tokens, as_written=as_written, device=device)
     ranked = lm.rank([text + end for text in texts], context, per=per)
     tell_written(lm, context, *texts)
@@ -44,19 +61,27 @@ def rank(
     named = [(text.removesuffix(end) if end else text, logp) for text, logp in ranked]
     rows: list[Row] = [{"text": text, "log_prob": logp} for text, logp in named]
     save_rows(rows, out)
+    after = f"after {context!r}" if context else "from a fresh state (--context TEXT: after a text)"
+    typer.echo(f"context {'text' if context else 'item'}: each text is read {after}", err=True)
     if print_rows(rows, as_csv=as_csv, as_json=as_json):
         return
     for text, logp in named:
         typer.echo(f"{logp:12.4f}  {text}")
 
 
-def _lines_of_standard_input() -> list[str]:
-    """Each line as a candidate, without blank lines; no candidate at all is an error."""
-    from thereafter.errors import EmptyCorpusError
-    from thereafter.text.sources import resolve
+def _is_source(candidates: list[str]) -> bool:
+    """Whether the candidates are named: by -, or by a table, which alone is no candidate."""
+    table = Path(split_column(candidates[0])[0])
+    return candidates == ["-"] or (len(candidates) == 1 and table.suffix in TABLE_ENDINGS and table.is_file())
 
-    (source,) = resolve("-").parts.values()
-    lines = [line for line in source.text().split("\n") if line.strip()]
+
+def _lines(source: str) -> list[str]:
+    """Each line, or row of a column, as a candidate, without blank ones; no candidate at all is an error."""
+    from thereafter.training.protocol import TextSettings, find_texts
+
+    (text,) = find_texts(source, None, TextSettings()).parts.values()
+    lines = [line for line in text.text().split("\n") if line.strip()]
     if not lines:
-        raise EmptyCorpusError("standard input holds no candidates; expected one a line; try: printf 'a\\nb\\n' |")
+        name = "standard input" if source == "-" else source
+        raise EmptyCorpusError(f"{name} holds no candidates; expected one a line; try: printf 'a\\nb\\n' |")
     return lines

@@ -11,7 +11,7 @@ from typer.models import OptionInfo
 
 from thereafter.cli.app import ArpaTokens, AsWritten, Device, Encoding, Run, app, load
 from thereafter.cli.captions import print_beside
-from thereafter.cli.tables import AsCsv, AsJson, print_rows
+from thereafter.cli.tables import AsCsv, AsJson, print_aligned, print_rows
 from thereafter.cli.train_options import Parts, wants_parts
 from thereafter.config import Table
 from thereafter.errors import OptionError
@@ -61,6 +61,28 @@ Dynamic = Annotated[
 DynamicRate = Annotated[float | None, _adapting("Learning rate of dynamic evaluation (or tuned).")]
 
 
+ItemContext = Annotated[
+    str | None,
+    typer.Option(
+        "--context",
+        metavar="N|item|document",
+        help="What a line is read after. item: nothing, each from a fresh state; N: the N lines before it; document: "
+        "all lines before it. Default: document; item for a column of a table.",
+    ),
+]
+Items = Annotated[bool, typer.Option("--items", help="Short for --context item: the lines do not continue each other.")]
+
+
+def item_context(context: str | None, *, items: bool = False) -> str | None:
+    """The context that is asked for by either option; checked before anything is measured."""
+    from thereafter.evaluation.item_context import items_before
+
+    if items and context not in (None, "item"):
+        raise OptionError(f"got --items and --context {context}; expected one of them; try --context {context}")
+    items_before(context, of_table=False)
+    return "item" if items else context
+
+
 @app.command()
 def score(
     run: Run,
@@ -82,6 +104,8 @@ def score(
     cache_decay: CacheDecay = None,
     dynamic: Dynamic = False,
     dynamic_rate: DynamicRate = None,
+    context: ItemContext = None,
+    by: Annotated[str, typer.Option(help="Score the whole text, or by item: each line or row of a table.")] = "text",
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
@@ -91,28 +115,39 @@ def score(
 
     Example: thereafter score runs/book other.txt --csv
 
+    Example: thereafter score runs/book stimuli.csv:sentence --by item --csv
+
     Example: thereafter score runs/ptb-lstm ptb --mix runs/ptb-ngram --tune ptb:valid --cache
     """
     from thereafter.runs.folder import holds_task
 
+    if by not in ("text", "item"):
+        raise OptionError(f"by is {by!r}; expected text or item; try --by item")
     if holds_task(Path(run)):
         given: Table = {"text": text, "encoding": encoding, "mix": mix, "weights": weights, "tune": tune}
-        given |= {"cache": cache, "dynamic": dynamic}
+        given |= {"cache": cache, "dynamic": dynamic, "context": context, "by item": by == "item"}
         _score_task(run, source, part, given, device, as_csv, as_json, parts=wants_parts(parts))
         return
     lm = load_mixture(run, mix or [], tokens, weights, tune, device)
     lm.as_written = as_written
     cache_settings = {"size": cache_size, "weight": cache_weight, "theta": cache_theta, "decay": cache_decay}
-    result = lm.score(
-        source,
-        text=text,
-        part=part,
-        encoding=encoding,
-        cache=switch("cache", cache, cache_settings),
-        dynamic=switch("dynamic", dynamic, {"rate": dynamic_rate}),
-        tune=tune,
-        parts=wants_parts(parts),
-    )
+    options: Table = {
+        "text": text,
+        "part": part,
+        "encoding": encoding,
+        "cache": switch("cache", cache, cache_settings),
+        "dynamic": switch("dynamic", dynamic, {"rate": dynamic_rate}),
+        "tune": tune,
+        "context": item_context(context, items=by == "item" and context is None),
+    }
+    if by == "item":
+        table = lm.surprisal(source, by="line", **options)
+        rows = table.to_rows()
+        if not print_rows(rows, as_csv=as_csv, as_json=as_json):
+            print_aligned(rows, hidden=("position", "unknown", "spelling_bits", "bits_per_word"))
+        typer.echo(table.context, err=as_csv or as_json)
+        return
+    result = lm.score(source, parts=wants_parts(parts), **options)
     if as_json:
         _print_json(result)
     elif not print_rows(result.to_rows(), as_csv=as_csv, as_json=False):

@@ -21,14 +21,14 @@ def serve(
         str | None,
         typer.Option(
             help="Token that clients send as their API key. Other users see it in the list of processes: better set "
-            "THEREAFTER_TOKEN or --token-file. Default: a random one where it is needed."
+            "THEREAFTER_TOKEN or --token-file. Default: a random one if needed."
         ),
     ] = None,
     token_file: Annotated[Path | None, typer.Option(help="File that holds the token, in a single line.")] = None,
-    most_rows: Annotated[int, typer.Option(min=1, help="Most texts that are generated at once, for each run.")] = 64,
-    timeout: Annotated[float, typer.Option(help="Seconds after which an answer is broken off.")] = 600.0,
+    most_rows: Annotated[int, typer.Option(min=1, help="Maximum number of texts generated concurrently per run.")] = 64,
+    timeout: Annotated[float, typer.Option(help="Time limit for one answer, in seconds.")] = 600.0,
     grace: Annotated[
-        float, typer.Option(min=0, help="Seconds that answers have to come to their end when the server is stopped.")
+        float, typer.Option(min=0, help="Time to finish answers when the server stops, in seconds.")
     ] = 5.0,
     tokens: ArpaTokens = "word",
     as_written: AsWritten = False,

@@ -22,8 +22,8 @@ def studio(
     token: Annotated[
         str | None,
         typer.Option(
-            help="Token that visitors must give. Other users see it in the list of processes: better set "
-            "THEREAFTER_TOKEN or --token-file. Default: a random one where it is needed."
+            help="Token that visitors must present. Other users see it in the list of processes: better set "
+            "THEREAFTER_TOKEN or --token-file. Default: a random one if needed."
         ),
     ] = None,
     token_file: Annotated[Path | None, typer.Option(help="File that holds the token, in a single line.")] = None,

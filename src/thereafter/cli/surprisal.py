@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,23 +18,28 @@ from thereafter.cli.score import (
     CacheWeight,
     Dynamic,
     DynamicRate,
+    ItemContext,
+    Items,
     Mix,
     Part,
     Tune,
     Weights,
+    item_context,
     load_mixture,
     switch,
 )
-from thereafter.cli.tables import AsCsv, AsJson, print_rows, save_rows
+from thereafter.cli.tables import AsCsv, AsJson, ItemColumn, print_aligned, print_conditions, print_rows, save_rows
 from thereafter.config import Table
 from thereafter.errors import OptionError
-from thereafter.terminal import print_caution, visible
+from thereafter.tabular import Row
+from thereafter.terminal import print_caution
 
 if TYPE_CHECKING:
     from thereafter.evaluation.surprisal import Surprisals
     from thereafter.language_model import LanguageModel
 
-_SHOWN = 40  # rows that a terminal gets
+_HIDDEN = ("position", "line_end", "spelling_bits", "unknown", "bare_", "length", "log_frequency", "rank", "context")
+_WIDE = 30  # a column of the user's table that is wider, such as that of the texts, is in the file alone
 
 
 def _table_file(path: Path | None) -> Path | None:
@@ -61,10 +67,23 @@ def surprisal(
     tokens: ArpaTokens = "word",
     as_written: AsWritten = False,
     device: Device = "auto",
-    by: Annotated[str, typer.Option(help="What a row is: word, token, sentence or line.")] = "word",
+    context: ItemContext = None,
+    items: Items = False,
+    by: Annotated[
+        str,
+        typer.Option(
+            help="What a row is: word, token, sentence or line; or a column of the table, such as condition: means by "
+            "condition with intervals, and paired differences by item."
+        ),
+    ] = "word",
+    item: ItemColumn = None,
     detail: Annotated[
-        bool, typer.Option("--detail", help="Add rank, entropy, context and the likeliest tokens.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--detail/--no-detail",
+            help="Add rank, entropy, context and the likeliest tokens. Default: off; for items all but the tokens.",
+        ),
+    ] = None,
     top: Annotated[int | None, typer.Option(help="Likeliest tokens with --detail (default 3).")] = None,
     out: Annotated[
         Path | None,
@@ -89,12 +108,18 @@ def surprisal(
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
-    """Surprisal of every word of a text, -log2 p in bits, under one model or several: a row a word.
+    """Surprisal of every word of a text, -log2 p in bits, under one model or several: one row per word.
 
     The bits of all rows add up to those of thereafter score. Words are what stands between white space, so models of
     different tokens stand side by side.
 
     Example: thereafter surprisal runs/book other.txt --out words.csv
+
+    The sentences of an experiment are items: name the column of a table, or add --items. Its other columns are kept.
+
+    Example: thereafter surprisal runs/book stimuli.csv:sentence --out words.csv
+
+    Example: thereafter surprisal runs/book stimuli.csv:sentence --by condition
 
     The run of a forecaster takes a table of series instead: -log p of every point, in nats, and which are unusual.
 
@@ -103,15 +128,19 @@ def surprisal(
     Example: thereafter surprisal runs/sales sales.csv --out points.csv
     """
     import thereafter
+    from thereafter.evaluation.text_units import UNITS
     from thereafter.runs.folder import holds_task
 
+    if item is not None and by in UNITS:
+        raise OptionError(f"--item is {item!r} and --by is {by}; expected a column after --by; try --by condition")
     if top is not None and not detail:
         raise OptionError(f"--top is {top} and --detail is off; add --detail")
     names, source = _split(runs, text)
     if any(holds_task(Path(name)) for name in names):
         of_texts: Table = {"--text": text, "--part": part, "--encoding": encoding, "--detail": detail, "--mix": mix}
         of_texts |= {"--weights": weights, "--tune": tune, "--cache": cache, "--dynamic": dynamic}
-        of_texts |= {"--by": None if by == "word" else by, "--as-written": as_written}
+        of_texts |= {"--by": None if by == "word" else by, "--as-written": as_written, "--context": context}
+        of_texts |= {"--items": items}
         _print_points(names, source, device, of_texts, out, figure, as_csv=as_csv, as_json=as_json)
         return
     models = _load(names, tokens, mix or [], weights, tune, device)
@@ -124,20 +153,28 @@ def surprisal(
         text=text,
         part=part,
         encoding=encoding,
-        by=by,
+        by=by if by in UNITS else "line",
         names=None if mix else [Path(name).name or name for name in names],
         detail=detail,
+        context=item_context(context, items=items),
         top=3 if top is None else top,
         cache=switch("cache", cache, cache_settings),
         dynamic=switch("dynamic", dynamic, {"rate": dynamic_rate}),
         tune=tune,
     )
-    if not print_rows(table.to_rows() if as_csv or as_json else [], as_csv=as_csv, as_json=as_json):
-        _print(table, shown=0 if out else _SHOWN)
+    rows = table.to_rows() if by in UNITS else table.conditions(by, item).to_rows()
+    if not print_rows(rows, as_csv=as_csv, as_json=as_json):
+        if by not in UNITS:
+            print_conditions(rows)
+        elif out is None:
+            print_aligned(rows, hidden=_hidden(table, rows))
+    typer.echo(table.context, err=as_csv or as_json)
+    if not (as_csv or as_json):
+        _print_sums(table)
     if out is not None and out.suffix.lower() == ".npz":
         typer.echo(f"saved {table.measurement().save(out)}", err=True)
-    elif out is not None:
-        save_rows(table.to_rows(), out)
+    else:
+        save_rows(rows, out)
     if figure is not None:
         typer.echo(f"saved {table.figure().save(figure)}", err=True)
 
@@ -192,17 +229,14 @@ def _load(
     return [load_mixture(names[0], mix, tokens, weights, tune, device)]
 
 
-def _print(table: Surprisals, shown: int) -> None:
-    """The first rows, then the sums."""
-    rows = table.to_rows()[:shown]
-    if rows:
-        names = [name for name in rows[0] if not name.startswith(("position", "line_end", "spelling_bits", "unknown"))]
-        cells = [names, *([_cell(row[name]) for name in names] for row in rows)]
-        widths = [max(len(line[place]) for line in cells) for place in range(len(names))]
-        for line in cells:
-            typer.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
-        if len(table.texts) > len(rows):
-            typer.echo(f"... {len(table.texts) - len(rows):,} more rows; --out words.csv writes all of them")
+def _hidden(table: Surprisals, rows: Sequence[Row]) -> set[str]:
+    """The columns that a terminal has no room for."""
+    named = next(iter(table.readings[0].rows), {})
+    wide = {name for name in named if name in rows[0] and any(len(str(row[name])) > _WIDE for row in rows)}
+    return wide | {name for name in rows[0] if name not in named and name.startswith(_HIDDEN)}
+
+
+def _print_sums(table: Surprisals) -> None:
     for number, reading in enumerate(table.readings):
         typer.echo(_sums(table, number))
         for note in reading.notes:
@@ -218,9 +252,3 @@ def _sums(table: Surprisals, number: int) -> str:
         f"{reading.model}: {bits:,.1f} bits{spelled} over {table.words:,} words, {len(reading.costs.ids):,} "
         f"{reading.tokenizer.name} tokens; {table.bits_per_word(number):.2f} bits a word"
     )
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    return f"{value:.2f}" if isinstance(value, float) else visible(str(value), one_line=True)

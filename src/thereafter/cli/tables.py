@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +10,10 @@ import typer
 
 from thereafter.errors import OptionError
 from thereafter.tabular import Row, check_ending, csv_text, json_text, write_table
-from thereafter.terminal import print_exactly
+from thereafter.terminal import print_exactly, visible
+
+SHOWN = 40
+"""Rows that a terminal gets."""
 
 
 def _one_format(context: typer.Context, wanted: bool) -> bool:
@@ -37,6 +40,16 @@ TableFile = Annotated[
 ]
 
 
+ItemColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--item",
+        metavar="COLUMN",
+        help="With --by COLUMN: the column that says which rows are one item in several conditions. Default: item.",
+    ),
+]
+
+
 def print_rows(rows: Sequence[Row], *, as_csv: bool, as_json: bool) -> bool:
     """Print rows as CSV or JSON if either is asked for; whether it was."""
     if as_csv and as_json:
@@ -46,6 +59,35 @@ def print_rows(rows: Sequence[Row], *, as_csv: bool, as_json: bool) -> bool:
     if as_json:
         print_exactly(json_text(rows) + "\n")
     return as_csv or as_json
+
+
+def print_aligned(rows: Sequence[Row], *, shown: int = SHOWN, hidden: Collection[str] = ()) -> None:
+    """Print the first rows of a table in columns; `hidden` columns are in its file alone."""
+    columns = [
+        [name, *(_cell(row[name]) for row in rows[:shown])] for name in (rows[0] if rows else ()) if name not in hidden
+    ]
+    widths = [max(map(len, column)) for column in columns]
+    for cells in zip(*columns, strict=True):
+        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip())
+    if len(rows) > shown:
+        typer.echo(f"... {len(rows) - shown:,} more rows; --out words.csv writes all of them")
+
+
+def print_conditions(rows: Sequence[Row]) -> None:
+    """Print the figures of conditions, and why some have no intervals."""
+    from thereafter.evaluation.bootstrap import LEAST
+
+    print_aligned(rows, shown=len(rows), hidden=("by",))
+    if any(isinstance(items := row["items"], int) and items < LEAST for row in rows):
+        typer.echo(f"no 95 % intervals where there are fewer than {LEAST} items")
+    if not any(row["minus"] for row in rows):
+        typer.echo("no paired differences: no column says which rows are one item in several conditions; try --item")
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.2f}" if isinstance(value, float) else visible(str(value), one_line=True)
 
 
 def save_rows(rows: Sequence[Row], path: Path | None) -> None:

@@ -9,6 +9,9 @@ from pathlib import Path
 from thereafter.errors import OptionError
 
 FORECAST, DRAW = "forecast", "draw"
+CLIP_TASKS = ("video", "next-frames")
+ARRAYS = ".npz"
+"""The ending of a file of arrays."""
 SHOWN_PICTURES = ("caption", "glimpse", DRAW)
 """Tasks whose --explain can be drawn, of one picture."""
 _INPUTS = {

@@ -11,6 +11,7 @@ import typer
 from thereafter.cli import train_options as opt
 from thereafter.cli import train_report as report
 from thereafter.cli.app import Encoding, app
+from thereafter.cli.commands import Command
 from thereafter.cli.interrupting import until_it_begins
 from thereafter.cli.task_settings import print_settings, remedy_for, settings_of
 from thereafter.config import Table
@@ -40,7 +41,11 @@ _ARGUMENTS = (
 _OF_TABLES = ("target", "horizon", "lookback", "time", "series", "past", "known", "calendar")
 
 
-@app.command()
+class _Train(Command):
+    everyday = opt.EVERYDAY
+
+
+@app.command(cls=_Train)
 def train(
     source: opt.Source = None,
     task: opt.Task = None,
@@ -94,6 +99,7 @@ def train(
     encoding: Encoding = None,
     settings: opt.Settings = None,
     options: opt.ListOptions = False,
+    help_all: opt.HelpAll = False,
 ) -> None:
     """Train a model on a text and save it as a run folder.
 

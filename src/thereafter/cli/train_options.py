@@ -8,10 +8,14 @@ from typing import Annotated
 import typer
 from typer.models import OptionInfo
 
+from thereafter.cli.commands import show_all_options
 from thereafter.errors import OptionError
 from thereafter.kinds import listed
 from thereafter.tasks import TASKS
 
+EVERYDAY = ("model", "task", "tokens", "order", "hidden", "epochs", "minutes", "split", "out", "resume", "start_from",
+    "seed", "help", "help_all")  # fmt: skip
+"""Options that `train --help` shows; `--help-all` shows them all."""
 _SERIES = "Series (--task forecast)"
 
 
@@ -110,8 +114,8 @@ From = Annotated[
     typer.Option(
         "--from",
         metavar="RUN",
-        help="Begin with the weights and the tokenizer of another run: a language model goes on with them on new text; "
-        "with --task classify or tag its word vectors and recurrent layers are put under a fresh head.",
+        help="Start from the weights and the tokenizer of another run: a language model learns from more text; "
+        "with --task classify or tag its word vectors and recurrent layers get a new head.",
     ),
 ]
 Seed = Annotated[int | None, typer.Option(help="Random seed (default 0). N-grams use no random numbers.")]
@@ -122,6 +126,15 @@ Settings = Annotated[
         metavar="NAME=VALUE",
         help="Any other setting by its name in config.toml: --set training.clip=0.25 --set lstm.tied=false. --options "
         "lists those of a task.",
+    ),
+]
+HelpAll = Annotated[
+    bool,
+    typer.Option(
+        "--help-all",
+        is_eager=True,
+        callback=show_all_options,
+        help="Show all options: of n-grams, networks, text and series, and --set.",
     ),
 ]
 ListOptions = Annotated[
@@ -140,7 +153,7 @@ Batch = Annotated[
     typer.Option(
         parser=_batch,
         metavar="INTEGER|auto",
-        help="Batch size: rows of text read in parallel; auto: the most that the memory of a GPU holds.",
+        help="Batch size: rows of text read in parallel; auto: the largest that fits in the memory of a GPU.",
         rich_help_panel="Neural models",
     ),
 ]
@@ -173,8 +186,9 @@ Valid = Annotated[str | None, _neural("Text to validate on. Default: the valid p
 Split = Annotated[
     str | None,
     _neural(
-        "Split off a validation set, such as 90/10. Default: the last 5 % of lines where there is no validation text. "
-        "With --task forecast: train, valid and test by time, such as 70/10/20."
+        "Split off a validation set, such as 90/10. Default: the last 5 % of lines, if there is no validation text. "
+        "With --task forecast: train, valid and test by time, such as 70/10/20; default: the last tenth tests, the "
+        "one before it validates."
     ),
 ]
 
@@ -183,7 +197,7 @@ Smoothing = Annotated[
     str | None,
     _ngram("mle, add-alpha, stupid-backoff, katz, witten-bell, absolute, kneser-ney or modified-kneser-ney."),
 ]
-Cutoffs = Annotated[str | None, _ngram("Drop n-grams seen this often or less, one number an order: 0,0,1.")]
+Cutoffs = Annotated[str | None, _ngram("Drop n-grams seen this often or less, one number per order: 0,0,1.")]
 Alpha = Annotated[float | None, _ngram("Constant of add-alpha (default 0.1).")]
 Factor = Annotated[float | None, _ngram("Back-off factor of stupid-backoff (default 0.4).")]
 Arpa = Annotated[Path | None, _ngram("Also write the n-gram model to this ARPA file.")]
@@ -204,7 +218,7 @@ KeepMarkup = Annotated[
     bool, _of_text("Read HTML, Markdown and subtitles as they are, markup and times with them.", "--keep-markup")
 ]
 
-Target = Annotated[str | None, _of_table("The column to forecast; several with commas between them.")]
+Target = Annotated[str | None, _of_table("The column to forecast; several, separated by commas.")]
 Horizon = Annotated[int | None, _of_table("Steps that are forecast (default 24).")]
 Lookback = Annotated[
     int | None,
@@ -218,6 +232,6 @@ Time = Annotated[
     str | None, _of_table("The column of the time stamps; row: rows are counted. Default: found in the table.")
 ]
 Series = Annotated[str | None, _of_table("The column that names the series, for a table with many of them.")]
-Past = Annotated[str | None, _of_table("Columns that are known up to now and read beside the target.")]
+Past = Annotated[str | None, _of_table("Columns that are known only up to now, read with the target.")]
 Known = Annotated[str | None, _of_table("Columns that are known ahead, such as holidays or prices.")]
 Calendar = Annotated[bool, _of_table("Read the hour, the day of the week and the like of each row.", "--calendar")]

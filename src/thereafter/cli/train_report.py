@@ -75,7 +75,7 @@ def _print_test(trained: TaskModel, source: AnySource, baselines: bool) -> None:
         typer.echo(f"{'' if row else 'test':<11}{name:<{width}}  {_indented(short, width + 2)}")
     for name, measured in rows[1:]:
         if isinstance(score, ForecastScore) and isinstance(measured, ForecastScore):
-            _print_loss(name, "MSE", score.mse_standardised, measured.mse_standardised)
+            _print_loss(name, "RMSE", score.rmse, measured.rmse)
         if isinstance(score, FrameScore) and isinstance(measured, FrameScore):
             _print_loss(name, "nats a frame", score.nats, measured.nats)
         if isinstance(score, DrawingScore) and isinstance(measured, DrawingScore):

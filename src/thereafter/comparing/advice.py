@@ -128,7 +128,7 @@ def _far(probed: ProbeRows) -> str:
     begin = math.ceil(_FAR * longest)
     shares = {row.name: probed.accuracy(row, lambda verdicts: verdicts.between(begin, longest)) for row in rows}
     total = probed.results[0].between(begin, longest).total
-    guessed = _guessed(probe.chance, total)
+    guessed = guessing_limit(probe.chance, total)
     ranked = sorted(rows, key=lambda row: -shares[row.name].mean)
     best, share = ranked[0], shares[ranked[0].name]
     where = f"with {begin} to {longest} {probe.words.span} ({total:,} {probe.words.items})"
@@ -143,7 +143,7 @@ def _far(probed: ProbeRows) -> str:
     return text + (f", while {_listed(lost)} can only guess." if lost else f", {_last(ranked, shares)}.")
 
 
-def _guessed(chance: float | None, total: int) -> float:
+def guessing_limit(chance: float | None, total: int) -> float:
     """The share below which a model may as well have guessed; a half where guessing is next to never right."""
     if chance is None:
         return 0.5

@@ -12,14 +12,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
+import numpy as np
+
 from thereafter.comparing.mean_spread import MeanSpread
+from thereafter.comparing.model_difference import ModelDifference, SeedSpread
 from thereafter.config import Table
+from thereafter.evaluation.bootstrap import LEAST, paired_difference, resample_sums
+from thereafter.evaluation.conditions import ITEM
 from thereafter.evaluation.intervals import wilson
+from thereafter.evaluation.surprisal import column_marks
 from thereafter.inspection.pair_files import Pair, PairFiles, read_pair_files
-from thereafter.inspection.pairs import score_each
+from thereafter.inspection.pairs import FIGURES, PairScores, score_each
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.storage import write_text
-from thereafter.tabular import Row, finite
+from thereafter.tabular import Row, Tabular, finite
 from thereafter.training.kinds import Trained
 
 _FIGURES = ("total", "judged", "accuracy", "unknown", "same")
@@ -106,6 +112,50 @@ class PairMean:
     high: float
     judged: int
     total: int
+
+
+@dataclass(frozen=True, repr=False)
+class ComparedPairs(Tabular):
+    """The same pairs under several models; a row a pair, columns for each model."""
+
+    scores: tuple[PairScores, ...]
+
+    def to_rows(self) -> list[Row]:
+        marks = column_marks([str(scores.about["model"]) for scores in self.scores])
+        tables = [scores.to_rows() for scores in self.scores]
+        rows = [{name: value for name, value in row.items() if name not in FIGURES} for row in tables[0]]
+        for mark, table in zip(marks, tables, strict=True):
+            for row, own in zip(rows, table, strict=True):
+                row |= {f"{name}{mark}": own[name] for name in FIGURES}
+        return rows
+
+    @property
+    def differences(self) -> tuple[ModelDifference, ...]:
+        """Every model against the most accurate, over the pairs that all of them judge: a paired bootstrap.
+
+        Over pairs; over items, where a column `item` says which pairs belong together. None for too few of them.
+        """
+        judged_K = np.logical_and.reduce([scores.judged_K for scores in self.scores])
+        pairs = [pair for pair, judged in zip(self.scores[0].pairs, judged_K.tolist(), strict=True) if judged]
+        item_K = [str(pair.columns.get(ITEM, place)) for place, pair in enumerate(pairs)]
+        names, places_K = np.unique(np.array(item_K, dtype=str), return_inverse=True)
+        if len(names) < LEAST:
+            return ()
+        counted_KS = np.stack([np.ones(len(pairs)), *(scores.right_K[judged_K] for scores in self.scores)], axis=1)
+        sums_IS = np.zeros((len(names), counted_KS.shape[1]))
+        np.add.at(sums_IS, places_K, counted_KS)
+        sums_RS = np.vstack([sums_IS.sum(axis=0), resample_sums(sums_IS)])  # first the whole
+        shares_SR = (sums_RS[:, 1:] / sums_RS[:, :1]).T
+        best, *others = sorted(range(len(self.scores)), key=lambda place: -shares_SR[place, 0])
+        unit = "items" if len(names) < len(pairs) else "pairs"
+
+        def against_best(place: int) -> ModelDifference:
+            better_R, worse_R = shares_SR[best], shares_SR[place]
+            difference = paired_difference(better_R[0], worse_R[0], better_R[1:], worse_R[1:], examples=len(names))
+            better, other = (str(self.scores[number].about["model"]) for number in (best, place))
+            return ModelDifference(better, other, "accuracy", unit, difference, (SeedSpread(0), SeedSpread(0)))
+
+        return tuple(map(against_best, others))
 
 
 @dataclass(frozen=True)

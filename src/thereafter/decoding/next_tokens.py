@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,15 +33,19 @@ class NextTokens:
 
     def __init__(self, tokenizer: Tokenizer, forbidden: Sequence[int] = ()) -> None:
         self._tokenizer, self._forbidden = tokenizer, forbidden
-        pieces = (tokenizer.piece(number) for number in range(tokenizer.size))
+
+    @cached_property
+    def _spaced(self) -> NDArray[np.int64]:
+        """The tokens that begin with a space."""
+        pieces = (self._tokenizer.piece(number) for number in range(self._tokenizer.size))
         spaced = (number for number, piece in enumerate(pieces) if piece.startswith(" ") and piece.strip())
-        self._spaced = np.array([number for number in spaced if number not in forbidden], dtype=np.int64)
+        return np.array([number for number in spaced if number not in self._forbidden], dtype=np.int64)
 
     def after(self, model: SequenceModel[S], text: str, k: int) -> list[NextToken]:
         """The k likeliest tokens after a text."""
         if k < 1:
             raise OptionError(f"k is {k}; expected at least 1; try k=5")
-        if len(self._spaced) and text.endswith(" ") and not text[-2:-1].isspace():
+        if text.endswith(" ") and not text[-2:-1].isspace() and len(self._spaced):
             spaced = self._after_space(self._predict(model, text[:-1]), k)
             if spaced:
                 return spaced

@@ -65,6 +65,8 @@ class ForecastScore(Tabular):
     coverage_calibrated: float | None
     nats: float | None
     steps: tuple[StepScore, ...] = field(default=(), repr=False)
+    targets: tuple[str, ...] = ()
+    """The columns that are forecast, in whose unit the errors are."""
 
     def as_dict(self) -> Table:
         """All figures, for JSON; one of nothing is None. `steps` are those by step."""
@@ -76,23 +78,26 @@ class ForecastScore(Tabular):
 
     def line(self) -> str:
         """The figures that models are compared by, in one line."""
-        figures = {"MSE": self.mse_standardised, "MAE": self.mae_standardised}
-        return f"{_listed(**figures)} in standard deviations, {_listed(MASE=self.mase, CRPS=self.crps)}"
+        figures = _listed(MAE=self.mae, RMSE=self.rmse, CRPS=self.crps)
+        return f"{figures} {self._unit()}, {_listed(MASE=self.mase)}, standardised {_listed(MSE=self.mse_standardised)}"
 
     def __str__(self) -> str:
         lines = [
             f"{self.windows:,} windows of {self.horizon:,} steps, {self.values:,} values",
-            "on the scale of the data: "
-            + _listed(MAE=self.mae, MSE=self.mse, RMSE=self.rmse, sMAPE=self.smape)
-            + f" % (of 200), {_listed(CRPS=self.crps, pinball=self.pinball)}",
+            f"{self._unit()}: "
+            + _listed(MAE=self.mae, RMSE=self.rmse, MSE=self.mse, CRPS=self.crps, pinball=self.pinball)
+            + f", {_listed(sMAPE=self.smape)} % (of 200)",
             "in standard deviations of the training part: "
             + _listed(MSE=self.mse_standardised, MAE=self.mae_standardised),
             "over the seasonal naive errors of the training part: " + _listed(MASE=self.mase, RMSSE=self.rmsse),
             self._bands(),
         ]
         if self.nats is not None:
-            lines.append(f"{self.nats:.4g} nats a value, on the scale of the data")
+            lines.append(f"{self.nats:.4g} nats a value, {self._unit()}")
         return "\n".join(lines)
+
+    def _unit(self) -> str:
+        return f"in the unit of {', '.join(self.targets) or 'the target'}"
 
     def _bands(self) -> str:
         """How much the band covers, as a whole and at the first, the middle and the last step."""
@@ -117,6 +122,7 @@ def score_forecasts(
     high_WHD: Numbers | None = None,
     nats: Numbers | None = None,
     band: float = BAND,
+    targets: tuple[str, ...] = (),
 ) -> ForecastScore:
     """Forecasts against what came, NaN where a value is missing; everything on the scale of the data.
 
@@ -161,6 +167,7 @@ def score_forecasts(
         coverage_calibrated=None if calibrated is None else measures.coverage(actual_WHD, *calibrated).item(),
         nats=None if nats is None else measures.mean_of_known(nats).item(),
         steps=tuple(StepScore(step, *figures) for step, figures in enumerate(steps, 1)),
+        targets=targets,
     )
 
 

@@ -8,6 +8,7 @@ Shapes: T tokens, P of them at once, V words that can be predicted, K likeliest.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,13 +44,20 @@ def check_top(top: int) -> None:
         raise OptionError(f"top is {top}; expected 0 or more alternatives; try top={TOP}")
 
 
-def read_predictions(model: AnyModel, ids_T: Ids, top: int = TOP) -> TokenPredictions:
-    """Read tokens from the start of a text, with the whole prediction before each."""
+def read_predictions(
+    model: AnyModel, ids_T: Ids, top: int = TOP, item_T: NDArray[np.int64] | None = None, before: int | None = None
+) -> TokenPredictions:
+    """Read tokens from the start of a text, with the whole prediction before each.
+
+    With `item_T` and `before` each item is read from a fresh state, after so many items before it.
+    """
     check_top(top)
     ranks, entropies, tops, shares, at = [], [], [], [], 0
-    context_T = model.context_sizes(ids_T)
+    first = [0] if item_T is None or before is None else np.flatnonzero(np.diff(item_T, prepend=-1)).tolist()
+    starts = [first[max(0, place - (before or 0))] for place in range(len(first))]
+    spans = list(zip(starts, first, [*first[1:], len(ids_T)], strict=True))
     with progress.task("predicting", total=len(ids_T), unit="tokens") as advance:
-        for piece in model.predictions(ids_T, model.start(1)):
+        for piece in _pieces(model, ids_T, spans):
             logp_PV = np.asarray(piece)
             came_P = logp_PV[np.arange(len(logp_PV)), ids_T[at : at + len(logp_PV)]]
             ranks.append(1 + np.count_nonzero(logp_PV > came_P[:, None], axis=1))
@@ -59,9 +67,18 @@ def read_predictions(model: AnyModel, ids_T: Ids, top: int = TOP) -> TokenPredic
             shares.append(np.exp(np.take_along_axis(logp_PV, likeliest[:, :top], axis=1).astype(np.float64)))
             at += len(logp_PV)
             advance(len(logp_PV))
-    return TokenPredictions(
-        np.concatenate(ranks), np.concatenate(entropies), np.concatenate(tops), np.concatenate(shares), context_T
-    )
+    contexts = [model.context_sizes(ids_T[start:end])[begin - start :] for start, begin, end in spans]
+    parts = (ranks, entropies, tops, shares, contexts)
+    return TokenPredictions(*(np.concatenate(part) for part in parts))
+
+
+def _pieces(model: AnyModel, ids_T: Ids, spans: Sequence[tuple[int, int, int]]) -> Iterator[Logs]:
+    """The predictions before the tokens from `begin` to `end` of each span, read from a fresh state at `start`."""
+    for start, begin, end in spans:
+        state = model.start(1)
+        if start < begin:
+            state = model.read(ids_T[start:begin].reshape(1, -1), state)
+        yield from model.predictions(ids_T[begin:end], state)
 
 
 def entropy_bits(logp_PV: Logs) -> Floats:

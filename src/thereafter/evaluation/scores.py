@@ -10,7 +10,8 @@ bytes under a byte unigram model of the training vocabulary.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -19,7 +20,7 @@ from thereafter.config import Table
 from thereafter.errors import EmptyCorpusError
 from thereafter.evaluation.unknown import unknown_caution, unknown_share
 from thereafter.models.any_model import AnyModel
-from thereafter.models.base import NOT_NORMALISED, Logs, is_normalised
+from thereafter.models.base import NOT_NORMALISED, Ids, Logs, State, is_normalised
 from thereafter.tabular import Row, Tabular, facts_html
 from thereafter.text.spelling import Spelling
 from thereafter.text.tokenizers.base import MeasuredText, Tokenizer
@@ -117,23 +118,47 @@ class Score(Tabular):
 class ScoredPiece:
     """A part of a text that was read at once: as written, as tokens, and log p of each token [T].
 
-    What closes a last line without a newline was not written: its `text` is "".
+    What closes a last line without a newline was not written: its `text` is "". `item` is the number of the item that
+    it belongs to, from 0, where items are read.
     """
 
     text: str
     measured: MeasuredText
     logp_T: Logs
+    item: int = 0
 
 
-def score_pieces(model: AnyModel, tokenizer: Tokenizer, chunks: Iterable[str]) -> Iterator[ScoredPiece]:
-    """Read a whole text piece by piece, the state carried from one to the next: all that adds up nats walks here."""
-    state = model.start(1)
+def score_pieces(
+    model: AnyModel, tokenizer: Tokenizer, chunks: Iterable[str], state: State | None = None, item: int = 0
+) -> Generator[ScoredPiece, None, State]:
+    """Read a whole text piece by piece, the state carried from one to the next: all that adds up nats walks here.
+
+    `state`: the one to begin with, by default a fresh one; the generator returns the last one.
+    """
+    state = model.start(1) if state is None else state
     for text, measured in tokenizer.measure_groups(chunks, whole=True):
         logp_T: Logs = np.empty(0, dtype=np.float32)
         if len(measured.ids):
             logp_BT, state = model.log_probs(measured.ids.reshape(1, -1), state)
             logp_T = np.asarray(logp_BT)[0]
-        yield ScoredPiece(text, measured, logp_T)
+        yield ScoredPiece(text, measured, logp_T, item)
+    return state
+
+
+def score_items(model: AnyModel, tokenizer: Tokenizer, items: Iterable[str], *, before: int) -> Iterator[ScoredPiece]:
+    """As `score_pieces`, each item from a fresh state, after the `before` items before it, which are not counted."""
+    earlier = deque[Ids](maxlen=before)
+    for number, item in enumerate(items):
+        state = model.start(1)
+        for ids in earlier:
+            state = model.read(ids.reshape(1, -1), state)
+        yield from score_pieces(model, tokenizer, [item], state, number)
+        if before:
+            earlier.append(tokenizer.encode(item))
+
+
+Walk = Callable[[AnyModel, Tokenizer, Iterable[str]], Iterable[ScoredPiece]]
+"""`score_pieces`, or `score_items` with its number of items."""
 
 
 def spelling_of(tokenizer: Tokenizer) -> Spelling | None:
@@ -154,15 +179,16 @@ def score_text(
     form: str = "",
     written: str = "",
     watch: Callable[[ScoredPiece], None] | None = None,
+    walk: Walk = score_pieces,
 ) -> Score:
     """Score a whole text that comes in chunks, the state carried from one to the next; memory does not grow with it.
 
-    `watch` is shown every piece that was read.
+    `watch` is shown every piece that was read. `walk` reads the chunks in another way, such as item by item.
     """
     spelling = spelling_of(tokenizer)
     tokens = lines = unknown = chars = size = 0
     nats = spelling_nats = 0.0
-    for piece in score_pieces(model, tokenizer, chunks):
+    for piece in walk(model, tokenizer, chunks):
         part = piece.measured
         if watch is not None:
             watch(piece)

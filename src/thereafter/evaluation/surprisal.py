@@ -11,21 +11,26 @@ Shapes: T tokens, U units, K likeliest.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.evaluation.aligning import align_units
+from thereafter.evaluation.conditions import check_column, summarise
+from thereafter.evaluation.item_context import describe_context
 from thereafter.evaluation.surprisal_measurement import as_measurement
 from thereafter.evaluation.text_reading import TextReading
-from thereafter.evaluation.text_units import LINE_END, TextUnits, check_unit, count_words
+from thereafter.evaluation.text_units import LINE_END, UNITS, TextUnits, check_unit, count_words
+from thereafter.evaluation.word_frequency import bare_word
 from thereafter.evaluation.written_units import common_text, common_units
 from thereafter.inspection.drawing import DrawnFigure
 from thereafter.inspection.measurement import Measurement
-from thereafter.tabular import Row, Tabular
+from thereafter.tabular import PlainTable, Row, Tabular, free_names
+from thereafter.text.lines import lines_of
 
 Floats = NDArray[np.float64]
 _BITS = 1 / math.log(2)
@@ -97,13 +102,54 @@ class Surprisals(Tabular):
             raise OptionError(f"model is {model}; expected 0 to {len(names) - 1}, or a name: {', '.join(names)}")
         return model
 
+    @property
+    def context(self) -> str:
+        """How the lines were read, as a sentence."""
+        first, item = self.readings[0], "row" if self.readings[0].rows else "line"
+        afresh = [reading.model for reading in self.readings if reading.context == "line"]
+        if first.before is not None or not afresh:
+            return describe_context(first.before, item)
+        if len(afresh) == len(self.readings):
+            return f"context line: as in training, each {item} is read from a fresh state"
+        return f"{describe_context(None, item)}; {', '.join(afresh)}: each {item} from a fresh state, as in training"
+
     def to_rows(self) -> list[Row]:
         columns = self._shared_columns()
-        for number, reading in enumerate(self.readings):
-            own = self._columns(number)
-            mark = "" if len(self.readings) == 1 else f"_{reading.model}"
-            columns |= {f"{name}{mark}": values for name, values in own.items()}
+        marks = column_marks([reading.model for reading in self.readings])
+        for number, mark in enumerate(marks):
+            columns |= {f"{name}{mark}": values for name, values in self._columns(number).items()}
+        columns = self._table_columns(columns) | columns
         return [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+
+    def line_bytes(self) -> Floats:
+        """The bytes of the lines of each unit, line ends included, [U]; for `by="line"` alone.
+
+        They are those of the text as the models read it, as in a score; if these differ, of the text as it is written.
+        """
+        if len({reading.costs.text for reading in self.readings}) == 1:
+            ends = np.concatenate(([0], self.readings[0].costs.ends_T))
+            return np.diff(ends[self.units[0].first_U1]).astype(np.float64)
+        sizes = [len(line.encode()) for line in lines_of([common_text(self.readings)], ends=True)]
+        return np.add.reduceat(np.array(sizes, dtype=np.float64), self.lines - 1)
+
+    def conditions(self, by: str, item: str | None = None) -> PlainTable:
+        """Mean bits of the rows of a table by a column, with intervals, and paired differences by item.
+
+        For each model a row for each condition, then one for each two conditions (`evaluation.conditions`). `item`: the
+        column that says which rows belong together, by default `item`.
+        """
+        table = tabulate([replace(reading, predicted=None) for reading in self.readings], "line")
+        rows = self.readings[0].rows
+        check_column(by, list(rows[0]) if rows else [], UNITS)
+        words = np.array([count_words(text) for text in table.texts], dtype=np.float64)
+        summary: list[Row] = []
+        for number, reading in enumerate(self.readings):
+            bits = table.bits(number)
+            means = np.divide(bits, words, out=np.full(len(bits), math.nan), where=words > 0)
+            figures = {"bits": bits, "bits_per_word": means}
+            chosen = [rows[line - 1] for line in table.lines.tolist()]
+            summary += [{"model": reading.model} | row for row in summarise(chosen, by, figures, item)]
+        return PlainTable(tuple(summary))
 
     def measurement(self) -> Measurement:
         """The same as named arrays, to be saved as `.npz` and drawn."""
@@ -115,16 +161,46 @@ class Surprisals(Tabular):
 
     def _shared_columns(self) -> dict[str, Sequence[object]]:
         texts = self.texts
+        places = np.arange(len(texts))
+        if self.readings[0].are_items and self.by != "line":  # counted from the beginning of each item
+            places -= np.maximum.accumulate(np.where(np.diff(self.lines, prepend=0) != 0, places, 0))
         columns: dict[str, Sequence[object]] = {
-            "position": range(1, len(texts) + 1),
+            "position": (places + 1).tolist(),
             "line": self.lines.tolist(),
             "text" if self.by == "line" else self.by: [text.replace(LINE_END, SHOWN_END) for text in texts],
         }
         if self.by in ("word", "token"):
             columns["line_end"] = [text == LINE_END for text in texts]
+            if self.by == "word" and self.readings[0].are_items:
+                columns["bare_word"] = bare = [bare_word(text) for text in texts]
+                columns["length"] = [len(word) or None for word in bare]
         else:
             columns["words"] = [count_words(text) for text in texts]
         return columns
+
+    def _table_columns(self, ours: Collection[str]) -> dict[str, Sequence[object]]:
+        """The columns of the table that the text is a column of; one that has a name of ours gets another."""
+        rows = self.readings[0].rows
+        places = (np.minimum(self.lines, len(rows)) - 1).tolist()
+        names = free_names([name for row in rows for name in row], ours)
+        return {free: [rows[place].get(name) for place in places] for name, free in names.items()}
+
+    def _bare_columns(self, number: int) -> dict[str, Sequence[object]]:
+        """The bits of words without the tokens of punctuation around them, and how frequent the words are."""
+        reading, units = self.readings[number], self.units[number]
+        letters_T, marks_T = reading.costs.marks()
+        counts_T = np.concatenate(([0], np.cumsum(letters_T)))
+        unit_T = np.repeat(np.arange(len(units)), np.diff(units.first_U1))
+        before_T = counts_T[:-1] == counts_T[units.first_U1[unit_T]]
+        after_T = counts_T[1:] == counts_T[units.first_U1[unit_T + 1]]
+        outside_T = marks_T & (before_T | after_T)
+        bits = units.sums(np.where(outside_T, 0.0, reading.costs.nats_T)) * _BITS
+        bare = [bare_word(text) for text in self.texts]
+        columns: dict[str, Sequence[object]] = {
+            "bare_bits": [value if word else None for word, value in zip(bare, bits.tolist(), strict=True)]
+        }
+        frequency = {word: reading.counts.log_frequency(word) for word in set(bare) if word and reading.counts}
+        return columns | {"log_frequency": [frequency.get(word) for word in bare]}
 
     def _columns(self, number: int) -> dict[str, Sequence[object]]:
         reading, units = self.readings[number], self.units[number]
@@ -138,15 +214,39 @@ class Surprisals(Tabular):
         columns["unknown"] = self.unknown(number).tolist()
         columns["bits"] = bits.tolist()
         columns["spelling_bits"] = self.spelling_bits(number).tolist()
+        if self.by == "word" and reading.are_items:
+            columns |= self._bare_columns(number)
         if self.by in ("sentence", "line"):
             words = np.array([count_words(text) for text in self.texts])
             means = np.divide(bits, words, out=np.full(len(bits), math.nan), where=words > 0)
             columns["bits_per_word"] = [None if math.isnan(mean) else mean for mean in means.tolist()]
+        if self.by == "line" and reading.normalised:
+            with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+                columns["perplexity"] = np.exp2(bits / counts).tolist()
+            columns["bits_per_byte"] = ((bits + self.spelling_bits(number)) / self.line_bytes()).tolist()
         columns |= _predicted_columns(reading, units)
         empty = np.flatnonzero(counts == 0).tolist()
         if empty:  # a line end that other models read
             columns = {name: _without(values, empty) for name, values in columns.items()}
         return columns
+
+
+def column_marks(models: Sequence[str]) -> list[str]:
+    """What the names of columns end in, for each of several models: letters, digits and underscores, each once.
+
+    >>> column_marks(["lstm-2", "lstm.2"]), column_marks(["lstm"])
+    (['_lstm_2', '_lstm_2_2'], [''])
+    """
+    if len(models) == 1:
+        return [""]
+    marks: list[str] = []
+    for name in models:
+        plain, number = "_" + re.sub(r"\W", "_", name), 1
+        marks.append(plain)
+        while marks[-1] in marks[:-1]:
+            number += 1
+            marks[-1] = f"{plain}_{number}"
+    return marks
 
 
 def tabulate(readings: Sequence[TextReading], by: str = "word") -> Surprisals:

@@ -5,6 +5,7 @@ Shapes: T tokens, U units.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +15,9 @@ from thereafter.evaluation.aligning import align_units
 from thereafter.evaluation.predicted import TokenPredictions
 from thereafter.evaluation.text_units import LINE_END, TextUnits, cut_units, words_alone
 from thereafter.evaluation.token_costs import TokenCosts
+from thereafter.evaluation.word_frequency import WordCounts
+from thereafter.models.base import NOT_NORMALISED
+from thereafter.tabular import Row
 from thereafter.text.spaces import Places, code_points, is_space
 from thereafter.text.tokenizers.base import Tokenizer
 
@@ -24,7 +28,9 @@ class TextReading:
 
     `model` and `text` are names. `predicted` is None unless it was asked for. `notes`: what makes it another reading
     than that of one plain model, and what to be careful about. `written`: the text before it was brought into the
-    form of a pre-tokenised corpus, whose words are then the units; "" where nothing was changed.
+    form of a pre-tokenised corpus, whose words are then the units; "" where nothing was changed. `before`: how many
+    items were read before each; None for a document. `rows`: those of the table that the text is a column of, a row a
+    line. `counts`: the words of the training text, where they were asked for.
     """
 
     model: str
@@ -35,6 +41,19 @@ class TextReading:
     predicted: TokenPredictions | None = None
     notes: tuple[str, ...] = ()
     written: str = ""
+    before: int | None = None
+    rows: Sequence[Row] = ()
+    counts: WordCounts | None = None
+
+    @property
+    def are_items(self) -> bool:
+        """Whether lines are items, by how they were read or where they stand."""
+        return self.before is not None or bool(self.rows)
+
+    @property
+    def normalised(self) -> bool:
+        """Whether the scores are probabilities."""
+        return NOT_NORMALISED not in self.notes
 
     @property
     def nats(self) -> float:
@@ -63,7 +82,7 @@ class TextReading:
         """The words as they were written, or the tokens, sentences and lines as they were read."""
         if by == "token":
             newlines = np.flatnonzero(code_points(self.costs.text) == ord(LINE_END))
-            lines_T = 1 + np.searchsorted(newlines, self.places_T)
+            lines_T = 1 + (self.costs.item_T if self.before is not None else np.searchsorted(newlines, self.places_T))
             return TextUnits(self.pieces(), lines_T, np.arange(len(self.costs.ids) + 1))
         units = cut_units(self.costs.text, self.places_T, by, sentence_a_line=self.has_sentence_a_line)
         if by == "word" and self.as_written != self.costs.text:

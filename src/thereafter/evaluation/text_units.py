@@ -24,7 +24,6 @@ from thereafter.text.spaces import Places, code_points, word_ends
 UNITS = ("word", "token", "sentence", "line")
 LINE_END = "\n"
 _WORDS = re.compile(r"\S+|\n")
-_CHARACTER = re.compile(CHARACTER)
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ def _word_ends(text: str, points: NDArray[np.uint32]) -> tuple[Places, bool]:
     ends = word_ends(points)
     if not has_characters(text):
         return ends, True
-    borders = np.unique([place for match in _CHARACTER.finditer(text) for place in match.span()])
+    borders = np.unique([place for match in re.finditer(CHARACTER, text) for place in match.span()])
     inside = np.array([place for place in borders.tolist() if place and not text[place - 1].isspace()], dtype=np.int64)
     return np.union1d(ends, inside), False
 

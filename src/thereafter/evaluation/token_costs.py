@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.errors import EmptyCorpusError
-from thereafter.evaluation.scores import ScoredPiece, score_pieces, spelling_of
+from thereafter.evaluation.scores import ScoredPiece, Walk, score_pieces, spelling_of
 from thereafter.models.any_model import AnyModel
 from thereafter.text.spaces import Places, byte_ends, code_points, is_space
 from thereafter.text.spelling import Spelling
@@ -29,7 +29,8 @@ class TokenCosts:
     """The tokens of a text in order.
 
     `text` is the text as the model read it. `ends_T`: where each token ends, in bytes of UTF-8. `spelling_T`: nats of
-    the spelling of unknown forms, 0 for all others. `unknown_T`: which tokens are unknown.
+    the spelling of unknown forms, 0 for all others. `unknown_T`: which tokens are unknown. `item_T`: the item that each
+    belongs to, from 0, where items are read.
     """
 
     text: str
@@ -38,6 +39,7 @@ class TokenCosts:
     nats_T: Nats
     spelling_T: Nats
     unknown_T: NDArray[np.bool_]
+    item_T: Places
 
     def places(self) -> Places:
         """The character by which each token is found: its last one that is no white space, else its last one, [T]."""
@@ -52,11 +54,25 @@ class TokenCosts:
             last, first = (np.searchsorted(ends, bytes_T, side="right") for bytes_T in (self.ends_T - 1, starts))
         return np.where(seen[last] >= first, seen[last], last)
 
+    def marks(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which tokens have a letter or digit, and which have neither nor are white space: punctuation, [T] each."""
+        points = code_points(self.text)
+        distinct, which = np.unique(points, return_inverse=True)
+        letters = np.array([chr(point).isalnum() for point in distinct.tolist()], dtype=bool)[which]
+        ends = byte_ends(points)
+        last = np.searchsorted(ends, self.ends_T - 1, side="right")
+        first = np.searchsorted(ends, np.concatenate(([0], self.ends_T[:-1])), side="right")
+        before, solid = (np.concatenate(([0], np.cumsum(flags))) for flags in (letters, ~is_space(points)))
+        has_letters = before[last + 1] > before[first]
+        return has_letters, ~has_letters & (solid[last + 1] > solid[first])
 
-def read_costs(model: AnyModel, tokenizer: Tokenizer, chunks: Iterable[str], *, name: str) -> TokenCosts:
-    """Read a whole text and keep what each of its tokens cost."""
+
+def read_costs(
+    model: AnyModel, tokenizer: Tokenizer, chunks: Iterable[str], *, name: str, walk: Walk = score_pieces
+) -> TokenCosts:
+    """Read a whole text and keep what each of its tokens cost; `walk` as in `scores.score_text`."""
     spelling = spelling_of(tokenizer)
-    pieces = list(_placed(score_pieces(model, tokenizer, chunks), tokenizer))
+    pieces = list(_placed(walk(model, tokenizer, chunks), tokenizer))
     ids = join_ids(piece.measured.ids for piece, _, _ in pieces)
     if not len(ids):
         raise EmptyCorpusError(f"{name} holds no tokens: there is nothing to score; try a text that is not empty")
@@ -69,6 +85,7 @@ def read_costs(model: AnyModel, tokenizer: Tokenizer, chunks: Iterable[str], *, 
         nats_T=-np.concatenate([piece.logp_T for piece, _, _ in pieces]).astype(np.float64),
         spelling_T=np.concatenate(spelled),
         unknown_T=unknown_T,
+        item_T=np.repeat([piece.item for piece, _, _ in pieces], [len(piece.measured.ids) for piece, _, _ in pieces]),
     )
 
 

@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter import progress
-from thereafter.errors import ExportError
+from thereafter.errors import ExportError, OptionError
 from thereafter.export.odd_texts import odd_texts
 from thereafter.export.plan import Exportable
 from thereafter.export.targets import EncodingRunner, Runner, SequenceRunner
 from thereafter.models.base import Ids
 from thereafter.text.sources import Source
 
-STEPS = 1000
-"""The fewest steps of a check."""
+STEPS, MEASURED_STEPS = 200, 1000
+"""Steps of a check where log p are compared, and where bits per byte are measured (int8)."""
 PIECE = 128
 """Tokens that a file of whole sequences reads at a time."""
 MORE_BITS = 0.01
@@ -62,13 +62,19 @@ class Checked:
         return self.bits_exported / self.bits - 1 if self.bits else 0.0
 
 
-def check(lm: Exportable, runner: Runner, ids_T: Ids, name: str) -> Checked:
+def count_steps(asked: int | None, tolerance: float | None, context: int = 0) -> int:
+    """How many steps a check takes: as requested, else `STEPS` or `MEASURED_STEPS`, past the end of a context."""
+    if asked is not None and asked < 1:
+        raise OptionError(f"check_steps is {asked}; expected 1 or more; try --check-steps {STEPS}")
+    return asked or max(MEASURED_STEPS if tolerance is None else STEPS, context + 50)
+
+
+def check(lm: Exportable, runner: Runner, ids_T: Ids, name: str, steps: int) -> Checked:
     """The tokens through both, each predicted by both before it is read; tokens begin again where they are too few.
 
     A file of whole sequences reads the same, `PIECE` tokens at a time with its state carried.
     """
     texts = check_encoder(lm, runner) if isinstance(runner, EncodingRunner) else 0
-    steps = max(STEPS, len(ids_T))
     tokens: NDArray[np.int64] = np.resize(np.asarray(ids_T, dtype=np.int64), steps)
     if not len(ids_T):
         raise ExportError("the text of the check is empty; expected at least one token; try another --check")

@@ -9,12 +9,12 @@ from pathlib import Path
 from thereafter import progress
 from thereafter.data.files import AnySource
 from thereafter.errors import ExportError
-from thereafter.export.check import STEPS, Checked, check, refuse
+from thereafter.export.check import Checked, check, count_steps, refuse
 from thereafter.export.placing import beside, check_place, moved_together, size_of
 from thereafter.export.plan import plan_of
-from thereafter.export.plans import Plan
-from thereafter.export.targets import Target, WrittenFiles, target_of
-from thereafter.export.texts import text_of_check
+from thereafter.export.plans import Plan, TransformerPlan
+from thereafter.export.targets import OpeningTarget, Target, WrittenFiles, target_of
+from thereafter.export.texts import opening_of, text_of_check
 from thereafter.models.base import Ids
 from thereafter.tabular import Row, Tabular
 from thereafter.training.kinds import Trained
@@ -59,7 +59,13 @@ class Exported(Tabular):
 
 
 def export(
-    trained: Trained, path: Path, *, to: str, int8: bool = False, check_text: AnySource | None = None
+    trained: Trained,
+    path: Path,
+    *,
+    to: str,
+    int8: bool = False,
+    check_text: AnySource | None = None,
+    check_steps: int | None = None,
 ) -> Exported:
     """Write a model; ExportError where it has no such form, or where what was written computes something else."""
     target = target_of(to)
@@ -68,24 +74,28 @@ def export(
     if reason is not None:
         raise ExportError(reason)
     check_place(path, target)
-    ids_T, name = text_of_check(trained, check_text, STEPS)
+    context = plan.context if isinstance(plan, TransformerPlan) else 0
+    steps = count_steps(check_steps, target.tolerance(int8), context)
+    ids_T, name = text_of_check(trained, check_text, steps)
+    if isinstance(target, OpeningTarget):
+        target = target.opening_on(opening_of(trained))
     with beside(path) as folder:
         with progress.task(f"writing {path.name}", unit="files"):
             written = target.write(plan, folder / path.name, int8=int8)
-        checked, program = _run(target, trained, plan, written, ids_T, name)
+        checked, program = _run(target, trained, plan, written, ids_T, name, steps)
         refuse(checked, target.tolerance(int8), path.name)
         paths, replaced = moved_together(written.paths, path.parent)
     return Exported(paths, to, program, int8, checked, written.facts, replaced=replaced)
 
 
 def _run(
-    target: Target, trained: Trained, plan: Plan, written: WrittenFiles, ids_T: Ids, name: str
+    target: Target, trained: Trained, plan: Plan, written: WrittenFiles, ids_T: Ids, name: str, steps: int
 ) -> tuple[Checked, str]:
     """What the check has seen, and who ran the file."""
     runner = target.runner(plan, written)
     if runner is None:
         raise ExportError(f"there is no {target.program} here to check the file with; nothing was written")
     try:
-        return check(trained, runner, ids_T, name), runner.name
+        return check(trained, runner, ids_T, name, steps), runner.name
     finally:
         runner.close()

@@ -13,7 +13,7 @@ import numpy as np
 
 from thereafter.data.files import AnySource
 from thereafter.errors import CorpusError, ExportError, OptionError, SourceError
-from thereafter.export.check import STEPS, Checked, check, refuse
+from thereafter.export.check import Checked, check, count_steps, refuse
 from thereafter.export.export import Exported
 from thereafter.export.placing import beside, moved
 from thereafter.export.targets import FLOAT32
@@ -63,15 +63,19 @@ def dtype_of(to: str, dtype: str | None, int8: bool) -> str:
     return dtype or "float32"
 
 
-def export_run(trained: Trained, path: Path, dtype: str, check_text: AnySource | None = None) -> Exported:
+def export_run(
+    trained: Trained, path: Path, dtype: str, check_text: AnySource | None = None, check_steps: int | None = None
+) -> Exported:
     """Write a language model as a run folder; ExportError where its weights as `dtype` cost more than 1 % of bits."""
     _check_place(path, dtype)
-    ids_T, name = text_of_check(trained, check_text, STEPS)
+    tolerance = FLOAT32 if dtype == "float32" else None
+    steps = count_steps(check_steps, tolerance)
+    ids_T, name = text_of_check(trained, check_text, steps)
     with beside(path) as folder:
         written = store.save(trained, folder / path.name, dtype)
         facts = _facts(written, dtype)
-        checked = check(trained, LoadedRun(store.load(written).model), ids_T, name)
-        refuse(checked, FLOAT32 if dtype == "float32" else None, path.name, form=dtype, advice="try --dtype float32")
+        checked = check(trained, LoadedRun(store.load(written).model), ids_T, name, steps)
+        refuse(checked, tolerance, path.name, form=dtype, advice="try --dtype float32")
         place = moved(written, path)
     return Exported((place,), RUN, READER, False, checked, facts, dtype)
 

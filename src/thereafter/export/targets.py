@@ -40,6 +40,14 @@ class WrittenFiles:
     facts: Mapping[str, object] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Opening:
+    """The text that a page opens on, and where it is from, in words."""
+
+    prompt: str = ""
+    source: str = ""
+
+
 class Runner(Protocol):
     """A written file as a program runs it; the state of its rows is kept inside."""
 
@@ -91,6 +99,14 @@ class Target(Protocol):
 
     def runner(self, plan: Plan, written: WrittenFiles) -> Runner | None:
         """The file, run by the program, else by an interpreter of ours; None where there is neither."""
+
+
+@runtime_checkable
+class OpeningTarget(Target, Protocol):
+    """One whose file opens on a text that it shows."""
+
+    def opening_on(self, opening: Opening) -> Target:
+        """The same target with that text."""
 
 
 def target_of(name: str) -> Target:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from thereafter import progress
 from thereafter.data.codecs import store_codecs
 from thereafter.errors import ExportError
-from thereafter.export.check import STEPS, Checked, difference, refuse
+from thereafter.export.check import MEASURED_STEPS, Checked, difference, refuse
 from thereafter.export.export import Exported
 from thereafter.export.onnx.model import model_bytes
 from thereafter.export.onnx.target import TARGET, session
@@ -65,8 +65,8 @@ def check_task(made: TaskGraphs, places: Mapping[str, Path]) -> Checked:
         return dict(zip([given.name for given in sessions[name].get_outputs()], outputs, strict=True))
 
     draw, largest, steps = np.random.default_rng(SEED), 0.0, 0
-    with progress.task("checking", total=STEPS, unit="steps") as advance:
-        while steps < STEPS:
+    with progress.task("checking", total=MEASURED_STEPS, unit="steps") as advance:
+        while steps < MEASURED_STEPS:
             for ours, theirs in made.compare(draw, run):
                 largest = max(largest, difference(ours, theirs))
             steps += ROWS * LONGEST

@@ -27,7 +27,7 @@ What is drawn, one file for each family:
     text                temperature, sparsity of n-grams
     tasks               alignments, BLEU by length, confusion matrices
     forecasts, unusual  fan charts, unusual points of a series
-    ahead               forecasts k steps ahead, the error by k
+    ahead, backtests    forecasts k steps ahead, the error by k; the error of rolling forecasts by step
     captioned           where a captioner looks; pixels (pictures within a plot)
     clips               labels believed frame by frame, predicted frames, nats by step
     glimpsed, drawn     where a network looked at a picture; a picture drawn stroke by stroke

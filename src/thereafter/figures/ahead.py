@@ -36,7 +36,7 @@ def steps_ahead(measurement: Measurement, *, rows: int = _MOST_ROWS) -> Figure:
     x = axis_of_names(times)
     actual = measurement["actual"][begin:].tolist()
     plot = style.canvas("time" if about.get("row") != "1 row" else "t", str(about.get("target", "value")), width=880)
-    plot.add_scatter(x=x, y=actual, name="what came", mode="lines", line={"color": "#B5B5B5", "width": 1.2})
+    plot.add_scatter(x=x, y=actual, name="observed", mode="lines", line={"color": "#B5B5B5", "width": 1.2})
     columns: dict[str, Sequence[Cell]] = {"time": times, "actual": actual}
     for place, k in enumerate(steps):
         predicted = [None if math.isnan(one) else one for one in measurement["predicted"][place, begin:].tolist()]

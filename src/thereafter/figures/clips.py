@@ -130,7 +130,7 @@ def predicted_frames(measurements: Sequence[Measurement]) -> Figure:
     seen, ahead = len(read_THW), len(came_KHW)
     side = _SIDE if seen + ahead <= 12 else _SMALL
     plot = _stacked(seen + ahead, [round(_APART * side * (1 + len(groups)))], side)
-    names: list[str] = ["what came", *groups]
+    names: list[str] = ["observed", *groups]
     add_frames(plot, np.concatenate([read_THW, came_KHW]), 1, 0, row=1, col=1)
     table: dict[str, list[Cell]] = {"model": [], "step": [], "nats": []}
     for row, (model, trials) in enumerate(groups.items(), start=1):
@@ -152,7 +152,7 @@ def predicted_frames(measurements: Sequence[Measurement]) -> Figure:
     return Figure(
         "predicted-frames",
         "The frames that come next",
-        f"{join_words(groups)} on {first.about['text']}: above what came, below it the frames predicted after the "
+        f"{join_words(groups)} on {first.about['text']}: above the observed frames, below the ones predicted after the "
         f"{seen} before the line, with the nats of each frame.",
         plot,
         table,

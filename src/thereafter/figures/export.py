@@ -1,6 +1,6 @@
 """Figures as files, by the ending of the name: a page, a picture, the numbers, or the plot's own description.
 
-.html        one page that needs nothing but itself, however many figures
+.html        one page, however many figures; plotly's script is a file beside it, which all pages of a folder share
 .png .svg    pictures with title and caption, through kaleido and a browser
 .csv         the numbers
 .json        plotly's description of the plot, which `plotly.io.read_json` reads
@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from thereafter import progress
 from thereafter.errors import OptionError
 from thereafter.figures.figure import Figure
-from thereafter.figures.page import page
+from thereafter.figures.page import page, script_name, script_text
 from thereafter.figures.pictures import render
 from thereafter.storage import replacing
 
@@ -34,7 +35,13 @@ def write(figures: Sequence[Figure], path: Path) -> Path:
         raise OptionError(f"there is no figure to write as {path.name!r}; expected at least one")
     if suffix == ".html":
         title = figures[0].title if len(figures) == 1 else path.stem.replace("-", " ").replace("_", " ")
-        contents = {path: page(figures, title=title).encode()}
+        beside = not path.exists() or path.is_file()  # a pipe has no folder of its own
+        contents = {path: page(figures, title=title, beside=beside).encode()}
+        script = path.with_name(script_name())
+        if beside and not script.exists():
+            contents[script] = script_text().encode()
+        if beside:
+            progress.note(f"{path.name} needs {script.name} beside it: to send the page, copy both, or draw a .png")
     else:
         places = [path] if len(figures) == 1 else [path.with_stem(f"{path.stem}-{one.name}") for one in figures]
         if len(set(places)) < len(places):

@@ -121,7 +121,7 @@ def _add_fan(plot: Plot, fan: _Fan, place: Place, *, first: bool) -> None:
             name="sampled paths", legendgroup="paths", showlegend=first and not number, hoverinfo="skip", **place,
         )  # fmt: skip
     plot.add_scatter(
-        x=past, y=fan.values_T.tolist(), mode="lines", line={"color": SEEN, "width": 1.5}, name="what came",
+        x=past, y=fan.values_T.tolist(), mode="lines", line={"color": SEEN, "width": 1.5}, name="observed",
         legendgroup="came", showlegend=first, **place,
     )  # fmt: skip
     plot.add_scatter(

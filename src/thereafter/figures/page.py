@@ -1,4 +1,4 @@
-"""Figures as one HTML page that needs nothing but itself: plotly's script is inside, once, and nothing is fetched."""
+"""Figures as one HTML page. plotly's script (4.8 MB) is inside, once, or a file beside the page; nothing is fetched."""
 
 from __future__ import annotations
 
@@ -29,22 +29,44 @@ details { margin: .5rem 0; } summary { cursor: pointer; color: var(--quiet); fon
 table { border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums; margin: .4rem 0; }
 th, td { padding: .2rem .6rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
 td.word, th.word { text-align: left; }
+.missing { display: none; } .bare .missing { display: block; } .bare .plot { display: none; }
 @media print { .plot, figure { break-inside: avoid; } details { display: none; } }
 """
 _CONFIG = {"displaylogo": False, "responsive": False}
 
 
-def page(figures: Sequence[Figure], *, title: str, lead: str = "", sources: Mapping[str, str] | None = None) -> str:
-    """The whole page. `lead` stands below its title; `sources` says of a figure's name whom it is after."""
-    script = require("plotly.offline", "drawing a picture").get_plotlyjs()
+def script_name() -> str:
+    """The file name of plotly's script, with its version: pages of several versions may be in one folder."""
+    return f"plotly-{require('plotly.offline', 'drawing a picture').get_plotlyjs_version()}.min.js"
+
+
+def script_text() -> str:
+    """plotly's script."""
+    return str(require("plotly.offline", "drawing a picture").get_plotlyjs())
+
+
+def page(
+    figures: Sequence[Figure],
+    *,
+    title: str,
+    lead: str = "",
+    sources: Mapping[str, str] | None = None,
+    beside: bool = False,
+) -> str:
+    """The whole page. `lead` stands below its title; `sources` says of a figure's name whom it is after. `beside`:
+    plotly's script is read from the file `script_name()` beside the page."""
+    script, missing = f"<script>{script_text()}</script>", ""
+    if beside:
+        script = f"""<script src="{script_name()}" onerror="document.documentElement.className = 'bare'"></script>"""
+        missing = f'<p class="missing">The plots need {script_name()} in the folder of this page; try copying both.</p>'
     alone = len(figures) == 1 and figures[0].title == title
     parts = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{escape(title)}</title><style>{_STYLE}</style>",
-        f"<script>{script}</script></head><body>",
-        f"<h1>{escape(title)}</h1>",
+        f"{script}</head><body>",
+        f"<h1>{escape(title)}</h1>{missing}",
     ]
     if lead:
         parts.append(f"<p>{escape(lead)}</p>")

@@ -18,6 +18,7 @@ DRAWERS = Registry(
         "comparison": "thereafter.figures.choosing:draw_comparison",
         "forecasts": "thereafter.figures.forecasts:draw_forecasts",
         "points": "thereafter.figures.unusual:draw_points",
+        "backtest": "thereafter.figures.backtests:draw_backtest",
     },
 )
 """Who draws what; each takes the object, the name of a figure or None, and the options of that figure."""

@@ -2,7 +2,7 @@
 
 A pair file has either two sentences a line with a tab between them, the good one first, or a JSON object a line with
 `sentence_good` and `sentence_bad`, as BLiMP's; `field`, `linguistics_term` and `UID` are groups to count by. A `.csv`
-has two columns, or columns that its first line names.
+has two columns, or columns that its first line names, as a `.tsv` may have; all of them are kept.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -31,13 +31,17 @@ PairFiles = str | PathLike[str] | Sequence[str | PathLike[str]]
 
 @dataclass(frozen=True)
 class Pair:
-    """Two sentences, the good one first, and the groups the pair belongs to; `file` and `line` say where it stands."""
+    """Two sentences, the good one first, and the groups the pair belongs to; `file` and `line` say where it stands.
+
+    `columns` has what else the file says of it, by name.
+    """
 
     good: str
     bad: str
     groups: dict[str, str] = field(default_factory=dict)
     file: str = field(default="", compare=False)
     line: int = field(default=0, compare=False)
+    columns: dict[str, object] = field(default_factory=dict, compare=False)
 
 
 def read_pair_files(files: PairFiles, *, encoding: str | None = None) -> list[Pair]:
@@ -65,7 +69,8 @@ def read_pairs(path: str | PathLike[str], *, encoding: str | None = None) -> lis
     """The pairs of a file; empty lines are passed over, any other line without a pair is an error that names it."""
     text = "".join(read_chunks(path, encoding=encoding))
     name = Path(path).name
-    is_sheet = name.lower().removesuffix(".gz").endswith(".csv")
+    first = text.lstrip().split("\n", 1)[0].lower().split("\t")
+    is_sheet = name.lower().removesuffix(".gz").endswith(".csv") or (len(first) > 2 and _header_in(first) is not None)
     read = _of_sheet(text, str(Path(path))) if is_sheet else _of_lines(text, str(Path(path)))
     pairs = [replace(pair, file=name, line=number) for number, pair in read]
     if not pairs:
@@ -90,9 +95,10 @@ def _of_sheet(text: str, file: str) -> Iterator[tuple[int, Pair]]:
     """The pairs of a table as spreadsheets write it, with commas or semicolons between its cells."""
     begin = text.lstrip().split("\n", 1)[0]
     commas, semicolons = (len(next(csv.reader([begin], delimiter=mark), [])) for mark in ",;")
-    separator = ";" if semicolons >= 2 and commas != 2 else ","
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
-    good, bad, groups = 0, 1, dict[str, int]()
+    separator = "\t" if "\t" in begin else ";" if semicolons >= 2 and commas != 2 else ","
+    lines, plain = io.StringIO(text, newline=""), separator == "\t"  # as everywhere, cells of tsv are not quoted
+    rows = csv.reader(lines, delimiter=separator, quoting=csv.QUOTE_NONE if plain else csv.QUOTE_MINIMAL)
+    good, bad, others, words = 0, 1, dict[str, int](), list[str]()
     width, is_first = 2, True
     try:
         for row in rows:
@@ -100,20 +106,24 @@ def _of_sheet(text: str, file: str) -> Iterator[tuple[int, Pair]]:
             if not any(cells):
                 continue
             names = [cell.lower() for cell in cells]
-            header = next((both for both in HEADERS if is_first and set(both) <= set(names)), None)
+            header = _header_in(names) if is_first else None
+            if header is None and len(cells) == width and any(" " in cell for cell in cells) and words:
+                listed = ", ".join(words)
+                raise FormatError(f"{file} has the columns {listed}; expected the names good and bad among them")
+            words = cells if is_first and header is None and " " not in "".join(cells) else []
             is_first = False
             if header is not None:
                 good, bad, width = names.index(header[0]), names.index(header[1]), len(cells)
-                groups = {name: cells.index(name) for name in GROUPS if name in cells}
+                others = {name: place for place, name in enumerate(cells) if place not in (good, bad) and name}
                 continue
             where = f"line {rows.line_num} of {file}"
             if len(cells) != width:
                 raise FormatError(
-                    f"{where} has {len(cells)} column{'' if len(cells) == 1 else 's'}; expected two sentences, or a "
-                    "first line such as good,bad that names the columns"
+                    f"{where} has {len(cells)} column{'' if len(cells) == 1 else 's'} ({', '.join(cells)[:80]}); "
+                    "expected two sentences, or a first line with the columns good and bad among its names"
                 )
-            named = {name: cells[place] for name, place in groups.items() if cells[place]}
-            yield rows.line_num, _checked(Pair(cells[good], cells[bad], named), where)
+            columns: dict[str, object] = {name: cells[place] for name, place in others.items()}
+            yield rows.line_num, _checked(Pair(cells[good], cells[bad], _groups(columns), columns=columns), where)
     except csv.Error as error:
         raise FormatError(f"line {rows.line_num} of {file} is no CSV ({error}); expected two columns") from None
 
@@ -139,9 +149,18 @@ def _of_json(line: str, where: str) -> Pair:
         raise FormatError(
             f"{where} lacks sentence_good or sentence_bad as text; it has {', '.join(given) or 'nothing'}"
         )
-    groups = {name: str(given[name]) for name in GROUPS if given.get(name)}
+    columns = {name: value for name, value in given.items() if name not in ("sentence_good", "sentence_bad")}
     good, bad = (require_characters(sentence.strip(), where) for sentence in sentences)
-    return _checked(Pair(good, bad, groups), where)
+    return _checked(Pair(good, bad, _groups(columns), columns=columns), where)
+
+
+def _header_in(names: Sequence[str]) -> tuple[str, str] | None:
+    """The two names of sentences among those of columns, in lower case."""
+    return next((both for both in HEADERS if set(both) <= {name.strip() for name in names}), None)
+
+
+def _groups(columns: Mapping[str, object]) -> dict[str, str]:
+    return {name: str(columns[name]) for name in GROUPS if columns.get(name)}
 
 
 def _checked(pair: Pair, where: str) -> Pair:

@@ -13,7 +13,7 @@ the other has not. In both the spelling of a word the model never learned would 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,17 +24,24 @@ from thereafter import progress
 from thereafter.config import Table
 from thereafter.decoding.ranking import Candidate, log_probs
 from thereafter.errors import EmptyCorpusError, OptionError
+from thereafter.evaluation.conditions import summarise
 from thereafter.evaluation.intervals import wilson
 from thereafter.evaluation.unknown import MANY
 from thereafter.inspection.measurement import Arrays, Measurement
 from thereafter.inspection.pair_files import GROUPS, Pair, PairFiles, read_pair_files, read_pairs
 from thereafter.inspection.sentence_reader import SentenceReader
-from thereafter.tabular import Row, Tabular
+from thereafter.models.base import Ids
+from thereafter.tabular import Row, Tabular, free_names
 from thereafter.text.spelling import Spelling
 
 __all__ = ["Pair", "PairScores", "pair_differences", "read_pairs", "score_each", "score_pair_files", "score_pairs"]
 
 _AT_ONCE = 256
+FIGURES = (
+    *("logp_good", "logp_bad", "difference", "unknown_good", "unknown_bad"),
+    *("unknown_differs", "same_tokens", "right"),
+)
+"""The columns of a pair that are a model's own."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -129,7 +136,9 @@ class PairScores(Tabular):
 
     def to_rows(self) -> list[Row]:
         """A row a pair. `right` is 1, 0, 0.5 for a tie, and nothing where the pair is not judged."""
-        named = [by for by in GROUPS if any(by in pair.groups for pair in self.pairs)]
+        named = list(dict.fromkeys(name for pair in self.pairs for name in pair.columns))
+        named.sort(key=lambda name: GROUPS.index(name) if name in GROUPS else len(GROUPS))
+        called = free_names(named, ("file", "line", "good", "bad", *FIGURES))
         good_K, bad_K = self.logp_K2.T.tolist()
         columns = (self.differences_K, self.right_K, self.judged_K, self.unknown_K, self.same_K)
         rows: list[Row] = []
@@ -138,7 +147,7 @@ class PairScores(Tabular):
             pair = self.pairs[place]
             rows.append(
                 {"file": pair.file, "line": pair.line}
-                | {by: pair.groups.get(by, "") for by in named}
+                | {called[name]: pair.columns.get(name, "") for name in named}
                 | {
                     "good": pair.good,
                     "bad": pair.bad,
@@ -153,6 +162,13 @@ class PairScores(Tabular):
                 }
             )
         return rows
+
+    def conditions(self, by: str, item: str | None = None) -> list[Row]:
+        """Accuracy and mean difference by a column of the file, and paired differences (`evaluation.conditions`)."""
+        rows: list[Row] = [dict(pair.columns) for pair in self.pairs]
+        figures = {"accuracy": self.right_K, "nats": self.differences_K}
+        judged = {name: np.where(self.judged_K, values_K, np.nan) for name, values_K in figures.items()}
+        return [{"model": self.about["model"]} | row for row in summarise(rows, by, judged, item)]
 
     def groups(self) -> list[Row]:
         """A row for all pairs and one for each group: the table of `measurement`."""
@@ -197,41 +213,61 @@ class PairScores(Tabular):
 
 
 def score_pair_files(
-    reader: SentenceReader, files: PairFiles, *, encoding: str | None = None, whole: bool = True
+    reader: SentenceReader,
+    files: PairFiles,
+    *,
+    encoding: str | None = None,
+    whole: bool = True,
+    before: int | None = 0,
 ) -> PairScores:
     """Score the pairs of files: a path, a folder, a glob such as 'blimp/*.jsonl', or several of them.
 
-    `whole` sentences pay for their line end too; without it they may be beginnings, such as `the dogs are`.
+    `whole` sentences pay for their line end too; without it they may be beginnings, such as `the dogs are`. `before`:
+    how many good sentences of the pairs before are read before each pair; None for all of them.
     """
     pairs = read_pair_files(files, encoding=encoding)
     names = list(dict.fromkeys(pair.file for pair in pairs))
     name = names[0] if len(names) == 1 else f"{len(names):,} files"
-    return score_each(reader, pairs, name=name, whole=whole)
+    return score_each(reader, pairs, name=name, whole=whole, before=before)
 
 
-def score_each(reader: SentenceReader, pairs: Sequence[Pair], *, name: str = "pairs", whole: bool = True) -> PairScores:
-    """Score pairs, each sentence from a fresh start, in the form that the model was trained on."""
+def score_each(
+    reader: SentenceReader,
+    pairs: Sequence[Pair],
+    *,
+    name: str = "pairs",
+    whole: bool = True,
+    before: int | None = 0,
+) -> PairScores:
+    """Score pairs, each sentence from a fresh start, in the form that the model was trained on; `before` as above."""
     if not pairs:
         raise EmptyCorpusError("there are no pairs to score; expected at least one")
     tokenizer, end = reader.tokenizer, "\n" if whole else ""
     spelling = None if tokenizer.unknown_id is None else Spelling.from_forms(tokenizer.ordinary_forms)
     start = reader.model.start(1)
+    earlier = deque[Ids](maxlen=1 if before is None else before)
+    at_once = _AT_ONCE if before == 0 else 1
     logp_K2 = np.empty((len(pairs), 2))
     unknown, differs, same = [], [], []
     with progress.task("pairs", total=len(pairs), unit="pairs") as advance:
-        for at in range(0, len(pairs), _AT_ONCE):
-            batch = pairs[at : at + _AT_ONCE]
+        for at in range(0, len(pairs), at_once):
+            batch = pairs[at : at + at_once]
             texts = [text for pair in batch for text in (pair.good, pair.bad)]
             read = [_read(reader, text, end, spelling) for text in texts]
             logp = log_probs(reader.model, start, [one.candidate for one in read], "sentence")
-            logp_K2[at : at + _AT_ONCE] = np.array(logp).reshape(-1, 2)
-            for good, bad in zip(read[::2], read[1::2], strict=True):
-                alike = np.array_equal(good.candidate.ids, bad.candidate.ids)
-                unknown.append((good.unknown_forms, bad.unknown_forms))
+            logp_K2[at : at + at_once] = np.array(logp).reshape(-1, 2)
+            if before != 0:
+                good = reader.begin + reader.prepare(batch[0].good)
+                earlier.append(tokenizer.encode(good if reader.begin else f"{good}\n"))
+                fresh = start if before is None else reader.model.start(1)
+                start = reader.model.read(np.concatenate(earlier).reshape(1, -1), fresh)
+            for both in zip(read[::2], read[1::2], strict=True):
+                alike = np.array_equal(both[0].candidate.ids, both[1].candidate.ids)
+                unknown.append((both[0].unknown_forms, both[1].unknown_forms))
                 same.append(alike)
-                differs.append(not alike and good.unknown_words != bad.unknown_words)
+                differs.append(not alike and both[0].unknown_words != both[1].unknown_words)
             advance(len(batch))
-    about = reader.about(text=f"{len(pairs):,} pairs of {name}", whole=whole)
+    about = reader.about(text=f"{len(pairs):,} pairs of {name}", whole=whole, context=_describe_context(before))
     return PairScores(tuple(pairs), logp_K2, tuple(unknown), np.array(differs), np.array(same), about)
 
 
@@ -245,6 +281,13 @@ def score_pairs(
 def pair_differences(reader: SentenceReader, pairs: Sequence[Pair], *, whole: bool = True) -> NDArray[np.float64]:
     """log p(good) - log p(bad) of each pair, in nats."""
     return score_each(reader, pairs, whole=whole).differences_K
+
+
+def _describe_context(before: int | None) -> str:
+    if before == 0:
+        return "context item: each sentence is read from a fresh state (--context document: after those of other pairs)"
+    which = "all pairs" if before is None else f"the {before} pairs" if before > 1 else "the pair"
+    return f"context {'document' if before is None else before}: read after the good sentences of {which} before it"
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from thereafter.text.agreement import LONGEST, Sentence
 from thereafter.text.agreement import sentences as new_sentences
 
 DISTANCE = 10
-"""Words between subject and verb by default: as many as the sentences of the demo have at most."""
+"""Words between subject and verb by default: as many as the sentences of the ready models have at most."""
 COUNT = 200
 VERB = "verb"
 

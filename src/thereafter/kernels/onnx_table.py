@@ -8,6 +8,7 @@ Shapes: B rows, T steps, I inputs, G gate units, S the size of a state field.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -15,9 +16,8 @@ import numpy as np
 import torch
 
 from thereafter.cells.base import Cell
-from thereafter.kernels import operators
 from thereafter.kernels.onnx_steps import NodeWriter, Value, fresh, onnx_ir, write_project, write_step
-from thereafter.kernels.spelling import cell_of
+from thereafter.kernels.spelling import MASKED, cell_of
 from thereafter.packages import require
 
 
@@ -25,6 +25,22 @@ def onnx_table() -> dict[Callable[..., object], Callable[..., object]]:
     """What torch.onnx.export takes as `custom_translation_table`."""
     onnx_ir()  # says what to install where it is missing
     return {torch.ops.thereafter.scan.default: translate_scan}
+
+
+def offer_translation() -> None:
+    """Add the table to the export that is running, as if it had been given to it.
+
+    torch has no public place for the translations of an operator. Every export has a registry of its own, a variable of
+    the functions that are running; where torch keeps it elsewhere, its error says that `thereafter.scan` is missing.
+    """
+    frame = sys._getframe(1)
+    while (caller := frame.f_back) is not None:
+        frame, registry = caller, caller.f_locals.get("registry")
+        if registry is not None and type(registry).__name__ == "ONNXRegistry":
+            for operator, translation in onnx_table().items():
+                if not registry.is_registered(operator):
+                    registry.register_op(operator, translation)
+            return
 
 
 class _Typed(Protocol):
@@ -127,7 +143,7 @@ def _body(
     y, new = write_step(writer, cell, slices["z"], old, weights)
     if any(shares):
         masks = iter([value for name, value in slices.items() if name.startswith("mask")])
-        kept = [next(masks) if share == operators.MASKED else writer.number(share) for share in shares]
+        kept = [next(masks) if share == MASKED else writer.number(share) for share in shares]
         new = [
             writer.op("Add", writer.op("Mul", share, stale), writer.op("Mul", writer.op("Sub", one, share), fresh))
             for share, stale, fresh in zip(kept, old, new, strict=True)

@@ -26,7 +26,7 @@ from thereafter.kernels.functions import traced
 from thereafter.kernels.jobs import Job, SameBits, Unrolled
 from thereafter.kernels.running import choose, run
 from thereafter.kernels.second import are_many, gradients_by_reference, recording
-from thereafter.kernels.spelling import cell_of, spell
+from thereafter.kernels.spelling import MASKED, cell_of, spell
 
 _JOB = (
     "Tensor x, Tensor[] state, Tensor[] weights, Tensor? lengths, Tensor? reset, Tensor[] masks, float[] shares, "
@@ -35,7 +35,6 @@ _JOB = (
 """What both operators are given of a job. `state`, `shares`: one for each state field, the latter being the number that
 `Job.hold` has for it, or -1 where it is the next of the `masks`. `weights`: in the order of `Cell.shapes`. `cell`: as
 `spell` writes it. `low`: the type that products are taken in under autocast, or nothing."""
-MASKED = -1.0
 
 Given = tuple[
     Tensor, list[Tensor], list[Tensor], Tensor | None, Tensor | None, list[Tensor], list[float], str, str, str
@@ -130,6 +129,10 @@ def scan(*given: *Given) -> tuple[Tensor, Tensor, Tensor]:
 
 @scan.register_fake
 def _scan_shapes(*given: *Given) -> tuple[Tensor, Tensor, Tensor]:
+    if torch.onnx.is_in_onnx_export():
+        from thereafter.kernels.onnx_table import offer_translation
+
+        offer_translation()
     x_BTI, cell = given[0], cell_of(given[7])
     rows, steps = x_BTI.shape[:2]
     h_BO, *rest = (x_BTI.new_empty(rows, size) for size in cell.state_sizes().values())

@@ -9,6 +9,9 @@ from thereafter.cells import CELLS
 from thereafter.cells.base import Cell
 from thereafter.cells.options import OptionValue
 
+MASKED = -1.0
+"""Stands for a share of zoneout that is a tensor, in the list of shares that an operator is given."""
+
 
 def spell(cell: Cell) -> str:
     """A cell as a string, from which any process can make it again.

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.compiled import available, compiled
+from thereafter.compiled import available, compiled, pays
 from thereafter.ngram.tables import Float32, Int, Tables
 from thereafter.processor import usable
 
@@ -34,7 +34,7 @@ def score(
     """
     tokens = np.ascontiguousarray(ids, dtype=np.int32).view()
     tokens.flags.writeable = False
-    if not available() or not len(tokens):
+    if not len(tokens) or not pays(len(tokens)) or not available():
         return score_plain(tables, tokens, node, uniform=uniform, line_end=line_end, start=start)
     restart = np.array(tables.path(start), dtype=np.int32)
 

@@ -11,7 +11,6 @@ Shapes: M nodes, of which the first C are no longer than order - 1 and can be co
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,18 +90,19 @@ class Tables:
             nodes.append(int(self.suffix[nodes[-1]]))
         return nodes
 
-    @cached_property
-    def _sorted_keys(self) -> NDArray[np.int64]:
-        parents = np.repeat(np.arange(self.contexts, dtype=np.int64), np.diff(self.first_child))
-        return parents * (self.vocabulary_size + 1) + self.word[1:]
-
     def find(self, parents: NDArray[np.integer], words: NDArray[np.integer]) -> NDArray[np.int64]:
         """The child of each parent with that word, -1 if there is none (or the parent is -1)."""
-        keys = parents.astype(np.int64) * (self.vocabulary_size + 1) + words
         usable = (parents >= 0) & (parents < self.contexts)
-        places = np.minimum(np.searchsorted(self._sorted_keys, keys), len(self._sorted_keys) - 1)
-        hit = usable & (self._sorted_keys[places] == keys)
-        return np.where(hit, places + 1, -1)
+        parents = np.where(usable, parents, 0)
+        start, end = self.first_child[parents], self.first_child[parents + 1]
+        widest = int(np.max(end - start, initial=0))
+        for _ in range(widest.bit_length()):  # a binary search among the children of each, all in step
+            middle = start + ((end - start) >> 1)  # their sum may be beyond 2**31
+            is_before = (start < end) & (self.word[np.minimum(middle, len(self.word) - 1)] < words)
+            start, end = np.where(is_before, middle + 1, start), np.where(is_before, end, np.minimum(middle, end))
+        place = np.minimum(start, len(self.word) - 1)
+        hit = usable & (start < self.first_child[parents + 1]) & (self.word[place] == words)
+        return np.where(hit, place, -1).astype(np.int64)
 
     def check(self) -> None:
         """Refuse tables with indices out of bounds, such as those of a damaged or hostile file."""
@@ -128,7 +128,10 @@ class Tables:
             # logs that can be added up and raised again; a pruned ARPA file may imply some a little above 0
             and bool(np.all(self.logp < _HIGHEST_LOG) and np.all(self.backoff < _HIGHEST_LOG))
             # a suffix lies exactly one order lower, so that every walk along suffixes ends
-            and bool(np.all(self.order_of(self.suffix[1:]) == self.order_of(np.arange(1, nodes)) - 1))
+            and all(
+                bool(np.all((self.suffix[begin:end] >= below) & (self.suffix[begin:end] < begin)))
+                for below, begin, end in zip(starts, starts[1:], starts[2:], strict=False)
+            )
         )
         if not sound:
             raise FormatError("the n-gram tables are damaged: their parts do not fit together; try training again")

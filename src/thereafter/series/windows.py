@@ -18,8 +18,10 @@ from thereafter.series.table import SeriesTable
 WHOLE = "100"
 """A split that gives everything to training."""
 VALID = 0.1
-"""The last share of the rows, which validates where no split is asked for."""
-
+"""The share of the rows that validates where no split is asked for; a horizon at least."""
+AUTO = "auto"
+"""The split of a training that asks for none: the last tenth of each series tests, the tenth before it validates. A
+series of fewer than 4 such parts has no test."""
 
 MOST_ROWS = 1_000_000
 """That a window may read or forecast."""
@@ -47,6 +49,11 @@ class WindowFrame:
         for name, value in vars(self).items():
             if not 1 <= value <= MOST_ROWS:
                 raise OptionError(f"{name} is {value}; expected 1 to {MOST_ROWS:,}")
+
+    @property
+    def is_seasonal(self) -> bool:
+        """Whether a window has a season to repeat."""
+        return self.lookback >= self.season > 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,10 +118,13 @@ def split_ends(rows: int, split: str, horizon: int) -> tuple[int, int, int]:
 
     >>> split_ends(1000, "70/10/20", 24), split_ends(1000, "", 24), split_ends(100, "60/20", 5)
     ((700, 800, 1000), (900, 1000, 1000), (75, 100, 100))
+    >>> split_ends(1000, "auto", 24), split_ends(100, "auto", 25), split_ends(100, "auto", 26)
+    ((800, 900, 1000), (50, 75, 100), (74, 100, 100))
     """
-    if not split:
+    if split in ("", AUTO):
         valid = min(rows, max(round(VALID * rows), horizon))
-        return rows - valid, rows, rows
+        test = valid if split == AUTO and 4 * valid <= rows else 0
+        return rows - test - valid, rows - test, rows
     sizes = _sizes(split)
     total = sum(sizes)
     if total <= 100:  # shares
@@ -128,15 +138,20 @@ def split_ends(rows: int, split: str, horizon: int) -> tuple[int, int, int]:
 
 def check_split(split: str) -> None:
     """OptionError for a split that leaves no rows to learn from or to validate on, whatever the table."""
-    if not split:
+    if split in ("", AUTO):
         return
     sizes = _sizes(split)
     for size, use in zip(sizes, ("learn from", "validate on"), strict=False):
         if not size:
             raise OptionError(
                 f"split is {split!r}, with no rows to {use}; expected some to learn from and some to validate on, such "
-                "as 70/10/20 or 90/10; try leaving it out: the last tenth validates"
+                "as 70/10/20 or 90/10; try leaving it out: the last tenth tests, the one before it validates"
             )
+
+
+def has_test(split: str) -> bool:
+    """Whether a split has rows to test on."""
+    return split == AUTO or split.count("/") == 2
 
 
 def cut_windows(

@@ -173,7 +173,7 @@ class CompletionJob:
     def _sink(self, index: int) -> Sink:
         def arrive(event: RowEvent) -> None:
             if event.end == "ending":
-                self._fail(EndingError("the server is ending; try again when it has been started anew"))
+                self._fail(EndingError("the server is ending; try again when it has been started again"))
             elif event.error is not None:
                 self._fail(event.error)
             else:

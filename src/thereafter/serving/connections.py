@@ -43,7 +43,7 @@ def _refusal(sentence: str) -> bytes:
 
 
 _BUSY = _refusal("too many requests are going on; try again in a moment")
-_ENDING = _refusal("the server is ending; try again when it has been started anew")
+_ENDING = _refusal("the server is ending; try again when it has been started again")
 
 
 class Connection(H11Protocol):

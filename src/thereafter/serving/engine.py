@@ -128,7 +128,7 @@ class Engine:
 
     def _check_room(self, waiting: int) -> None:
         if self._closed:
-            raise EndingError("the engine is ending; try again when the server has been started anew")
+            raise EndingError("the engine is ending; try again when the server has been started again")
         if waiting >= self._most_waiting:
             raise FullError(
                 f"{waiting} texts wait for this model already; expected fewer than {self._most_waiting}; "
@@ -257,7 +257,7 @@ class Engine:
             row.gone = True
         self._deliver(events)
         for job in jobs:
-            job.fail(EndingError("the engine has ended; try again when the server has been started anew"))
+            job.fail(EndingError("the engine has ended; try again when the server has been started again"))
 
 
 def _can_stack(model: AnyModel) -> bool:

@@ -61,7 +61,7 @@ class ModelLanes:
     """A queue for every model, by any key, and the threads all of them share. `server` is its name in sentences."""
 
     def __init__(self, most: int = MOST_THREADS, *, server: str = "server") -> None:
-        self._ending = f"the {server} is ending; try again when it has been started anew"
+        self._ending = f"the {server} is ending; try again when it has been started again"
         self._threads = ThreadPoolExecutor(most, thread_name_prefix="model")
         self._lanes: dict[Hashable, _Lane] = {}
         self._awaited: set[asyncio.Future[None]] = set()

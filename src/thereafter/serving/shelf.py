@@ -121,6 +121,10 @@ class Folders(ABC, Generic[ModelT, CardT]):
                 loaded.model, loaded.stamp = self._load(name, path), stamp
             yield loaded.model
 
+    def copy(self, name: str) -> ModelT:
+        """The model of that name, loaded for the caller alone: nobody else waits for it meanwhile."""
+        return self._load(name, self.place(name))
+
     def drop(self, name: str) -> None:
         """Forget a loaded model, for instance because its run goes on."""
         with self._lock:

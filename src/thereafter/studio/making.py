@@ -104,5 +104,5 @@ class Making:
     def _ended(self, code: int) -> None:
         with self._lock:
             if code and not self._error:
-                self._error = "the training was broken off; it goes on when it is asked for again"
+                self._error = "the training was interrupted; it resumes when you ask for it again"
             self._task = self._model = ""

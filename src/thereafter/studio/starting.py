@@ -134,4 +134,4 @@ class MissingModels:
         if code == 0:
             self._stage.share, self._stage.note = 1.0, ""
         elif self._stage.note == _MAKING:  # else the sentence of what went wrong stays
-            self._stage.note = "the ready models were not finished; they go on at the next start"
+            self._stage.note = "the ready models are not finished; their training resumes at the next start"

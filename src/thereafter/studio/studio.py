@@ -16,6 +16,7 @@ from thereafter.studio.jobs import Jobs
 from thereafter.studio.making import LOCK, Making
 from thereafter.studio.queue import SharedLock, TrainingQueue
 from thereafter.studio.starting import MissingModels, Stage
+from thereafter.studio.verbs.exporting import Exporting
 
 _HEAVY = ("numpy", "torch", "thereafter.api", "thereafter.instruments")
 _FRESH = 0.2  # seconds for which one snapshot serves all open pages
@@ -35,6 +36,7 @@ class Studio:
         self.making = Making(ready, scale, queue=self.queue, lock=ready_lock)
         self.jobs = Jobs(runs, queue=self.queue)
         self.lanes = ModelLanes(server="studio")
+        self.exporting = Exporting()
         self.stage = Stage()
         self._missing = MissingModels(
             ready, self.stage, scale=scale, shipped=shipped, queue=self.queue, lock=ready_lock

@@ -4,8 +4,8 @@ task          the contract: reading, codecs, batches, network, answers, measure
 tagging, classifying, series_classifying, filling, translating, captioning      one file a task
 choosing      which task is meant where one name stands for several
 forecasting   the task of numbers that come next; forecast_frame, _windows, _batches, _predicting, _answers,
-              _calibrating and _scoring are its steps; forecast_asking, _points and _ahead: what a trained one says of
-              a whole table; forecast_leaks: whether a forecast saw the future
+              _calibrating and _scoring are its steps; forecast_asking, _points, _ahead and _backtest: what a trained
+              one says of a whole table; forecast_leaks: whether a forecast saw the future
 finding       the examples of a source: parts of a corpus, files, or one file that is split
 fitting       settings of a task and its training; learning and batching give the loop its batches; largest: the
               largest one that a GPU holds

@@ -7,7 +7,7 @@
 | classify-series | one nearest neighbour (`evaluation/nearest.py`); the most frequent label |
 | classify-pictures | the label of the nearest training picture; the most frequent label (`tasks/picture_rows.py`) |
 | glimpse | as for classify-pictures; glimpses at random places, at the centre; convolutions of as many parameters |
-| forecast | the last value; least squares on the window |
+| forecast | the value a season ago, where there is a season; the last value; least squares on the window |
 | caption | one sentence; the nearest picture's caption; the network on other pictures; one blind (`caption_rows.py`) |
 | video | the same network that sees the last frame alone; the most frequent labels |
 | next-frames | the last frame again, smoothed; a dense LSTM with as many parameters |
@@ -36,6 +36,7 @@ from thereafter.evaluation.hmm import HiddenMarkov
 from thereafter.evaluation.nearest import NearestNeighbour, most_frequent
 from thereafter.series.given import with_channels
 from thereafter.series.labelled_series import LabelledSeries
+from thereafter.series.windows import Windows
 from thereafter.tasks.acting_rows import at_random, seeing_all, standing_still
 from thereafter.tasks.answering import answers
 from thereafter.tasks.caption_rows import caption_rows, rotated_answers
@@ -96,6 +97,8 @@ def baseline_rows(
         settings = toml.build(task.settings, vars(budget.settings) | dict(changes), task.name)
         if task.solves(budget.settings) and not task.solves(settings):
             continue  # what is solved at once is simpler than any network
+        if changes == _SEASONAL and isinstance(train.examples, Windows) and not train.examples.frame.is_seasonal:
+            continue
         training = replace(budget.training, tensorboard=False, log="", unfreeze=False, layer_decay=1.0)
         progress.note(f"training {name}, for comparison")
         fitted: Fitted = fit(task, train, budget.valid, settings, training, source={}, notes=[])
@@ -175,11 +178,12 @@ _ASKED: Mapping[str, Mapping[str, Callable[[Fitted, Part], Sequence[object]]]] =
     "caption": {"this model, other pictures": rotated_answers}
 }
 """Rows of the network itself, asked something else."""
+_SEASONAL: Mapping[str, object] = {"model": "seasonal-naive"}
 _TRAINED: Mapping[str, Mapping[str, Mapping[str, object]]] = {
     "classify": {"1-D convolution": {"encoder": "cnn", "pooling": "max", "sizes": (), "weight_drop": 0.0}},
     "caption": {"blind network": {"see": "nothing"}},
     "fill": {"left side alone": {"sides": "left"}},
-    "forecast": {"last value": {"model": "naive"}, "least squares": {"model": "linear"}},
+    "forecast": {"seasonal naive": _SEASONAL, "last value": {"model": "naive"}, "least squares": {"model": "linear"}},
     "glimpse": {
         "glimpses at random": {"places": "random"},
         "glimpses at the centre": {"places": "centre"},

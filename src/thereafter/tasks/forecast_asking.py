@@ -26,7 +26,7 @@ from thereafter.tasks.fitting import Fitted
 from thereafter.tasks.forecast_answers import Forecast, ForecastTable, spelled_times
 from thereafter.tasks.forecast_batches import make_batch
 from thereafter.tasks.forecast_points import COVERAGE, FAR, PointTable
-from thereafter.tasks.forecast_predicting import MOST_STEPS, whole_pieces
+from thereafter.tasks.forecast_predicting import MOST_STEPS, whole, whole_pieces
 from thereafter.tasks.forecast_windows import tell_short
 from thereafter.tasks.forecasting import Forecasting
 
@@ -35,9 +35,10 @@ _SHOWN, _LEAST_SHOWN = 4, 48  # horizons, and rows, of history beside a forecast
 
 
 @dataclass(frozen=True)
-class _AskedTable:
+class AskedTable:
     """A trained forecaster with what it keeps of its table, and the table it is asked about."""
 
+    task: Forecasting
     net: Forecaster
     scales: SeriesScales
     table: SeriesTable
@@ -48,10 +49,8 @@ def forecast_table(
     fitted: Fitted, source: AnySource, *, horizon: int | None = None, samples: int = 0, seed: int = 0
 ) -> ForecastTable:
     """The forecast of every series of a table, from after its last value."""
-    asked = _ask(fitted, source)
-    steps = asked.scales.frame.horizon if horizon is None else horizon
-    if not isinstance(steps, int) or not 1 <= steps <= MOST_STEPS:
-        raise OptionError(f"horizon is {steps!r}; expected a whole number, 1 to {MOST_STEPS:,}")
+    asked = ask_table(fitted, source)
+    steps = asked.scales.frame.horizon if horizon is None else whole("horizon", horizon, 1, MOST_STEPS)
     table = asked.table
     if asked.scales.known:
         rows = whole_pieces(asked.net, asked.scales, steps)
@@ -75,7 +74,7 @@ def forecast_table(
 
 def surprising_points(fitted: Fitted, source: AnySource) -> PointTable:
     """-log p of every value of a table one step ahead, given the rows before it; see `PointTable`."""
-    asked = _ask(fitted, source)
+    asked = ask_table(fitted, source)
     if asked.scales.known:
         rows = whole_pieces(asked.net, asked.scales, 1)
         asked = replace(asked, table=extend_table(asked.table, rows, calendar=asked.scales.calendar))
@@ -93,7 +92,7 @@ def surprising_points(fitted: Fitted, source: AnySource) -> PointTable:
     return _table(asked, windows, columns)
 
 
-def _ask(fitted: Fitted, source: AnySource) -> _AskedTable:
+def ask_table(fitted: Fitted, source: AnySource) -> AskedTable:
     """The table of a source, read by the columns of the run."""
     task, net, scales = fitted.task, fitted.net, fitted.codecs.get("series")
     if not isinstance(task, Forecasting) or not isinstance(net, Forecaster) or not isinstance(scales, SeriesScales):
@@ -112,7 +111,7 @@ def _ask(fitted: Fitted, source: AnySource) -> _AskedTable:
         )
     if (table.rows == len(table) and not scales.calendar) or _goes_on_as(table, scales.frequency):
         table = replace(table, frequency=scales.frequency)  # one row has no frequency of its own
-    return _AskedTable(net, scales, table, files.name)
+    return AskedTable(task, net, scales, table, files.name)
 
 
 def _goes_on_as(table: SeriesTable, frequency: Frequency) -> bool:
@@ -138,7 +137,7 @@ def _note(windows: list[Window], horizon: int) -> str:
     return f"{horizon:,} steps{series} {after}{every}"
 
 
-def _points(asked: _AskedTable, windows: Windows) -> list[NDArray[np.float64]]:
+def _points(asked: AskedTable, windows: Windows) -> list[NDArray[np.float64]]:
     """Value, expected, low, median, high, nats of the next row of each window, [B, D] each, in units of the data."""
     net, scales = asked.net, asked.scales
     # a network that reads what is known of all steps ahead is asked for all of them
@@ -157,7 +156,7 @@ def _points(asked: _AskedTable, windows: Windows) -> list[NDArray[np.float64]]:
     return [asked.table.values_ND[rows_B], *numbers, nats]
 
 
-def _table(asked: _AskedTable, windows: Windows, columns: list[NDArray[np.float64]]) -> PointTable:
+def _table(asked: AskedTable, windows: Windows, columns: list[NDArray[np.float64]]) -> PointTable:
     """The points that were seen; missing values have no surprise."""
     table = asked.table
     value_ND, expected, low, median, high, nats = columns

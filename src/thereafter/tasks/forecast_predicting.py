@@ -29,9 +29,9 @@ def forecasts_of(
 ) -> list[Forecast]:
     """The forecast of each window; options are those of `Forecasting.asked`."""
     given = options.get("horizon")
-    horizon = scales.frame.horizon if given is None else _whole("horizon", given, 1, MOST_STEPS)
-    samples = _whole("samples", options.get("samples", 0), 0, MOST_SAMPLES)
-    seed = _whole("seed", options.get("seed", 0), 0, 2**63 - 1)
+    horizon = scales.frame.horizon if given is None else whole("horizon", given, 1, MOST_STEPS)
+    samples = whole("samples", options.get("samples", 0), 0, MOST_SAMPLES)
+    seed = whole("seed", options.get("seed", 0), 0, 2**63 - 1)
     steps = whole_pieces(net, scales, horizon)
     if steps != batch.horizon:
         batch = make_batch(batch.windows, scales, steps).to(net.device)
@@ -93,7 +93,8 @@ def step_names(batch: WindowBatch, steps: int) -> list[str]:
     return names[:: max(1, lookback // steps)]
 
 
-def _whole(name: str, value: object, least: int, most: int) -> int:
+def whole(name: str, value: object, least: int, most: int) -> int:
+    """The value of an option that is a number of rows or samples; OptionError for anything else."""
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise OptionError(f"{name} is {value!r}; expected a whole number, {least} to {most:,}")
     return value

@@ -33,6 +33,7 @@ def measure_forecasts(windows: Sequence[Window], answers: Sequence[Forecast], sc
         squared_scale_WD=np.array([scale.naive_squared for scale in known]),
         low_WHD=np.stack([low for low, _ in bands]),
         high_WHD=np.stack([high for _, high in bands]),
+        targets=windows[0].table.targets,
     )
 
 

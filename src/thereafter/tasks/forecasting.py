@@ -30,7 +30,18 @@ from thereafter.series.given import is_number
 from thereafter.series.reading import read_series
 from thereafter.series.scales import SeriesScales
 from thereafter.series.table import ColumnChoice, SeriesTable
-from thereafter.series.windows import WHOLE, Window, WindowFrame, Windows, check_split, cut_windows
+from thereafter.series.windows import (
+    AUTO,
+    WHOLE,
+    Window,
+    WindowFrame,
+    Windows,
+    check_split,
+    cut_windows,
+    has_test,
+    observed_ends,
+    split_ends,
+)
 from thereafter.tasks.forecast_answers import LEVELS, Forecast
 from thereafter.tasks.forecast_batches import make_batch
 from thereafter.tasks.forecast_calibrating import calibrate
@@ -107,7 +118,20 @@ class Forecasting(Task[ForecastSettings, Window, WindowBatch, Forecaster, Foreca
             return part in given.parts or part == "valid"
         files = self.part(given, part)
         split = self.chosen.split or ("" if files is None else files.split)
-        return part != "test" or split.count("/") == 2
+        return part != "test" or has_test(split)
+
+    def settled(
+        self, settings: ForecastSettings, given: Parts, examples: Sequence[Window] | None = None
+    ) -> ForecastSettings:
+        """Without a split, the last windows are the test; not where files or a corpus bring their own, nor where all
+        series are too short."""
+        if examples is None:
+            files = self.part(given, "train")
+            divided = settings.split or "train" in given.parts or (files is not None and files.split)
+            return settings if divided else replace(settings, split=AUTO)
+        ends_S3 = all_windows(examples).ends_S3
+        untested = settings.split == AUTO and (ends_S3[:, 1] == ends_S3[:, 2]).all()
+        return replace(settings, split="") if untested else settings
 
     def read(self, files: Sequence[Path]) -> Windows:
         table = self.read_table(files, columns_of(self.chosen), calendar=self.chosen.calendar)
@@ -140,7 +164,7 @@ class Forecasting(Task[ForecastSettings, Window, WindowBatch, Forecaster, Foreca
 
     def _check_split(self, given: Parts) -> None:
         """Refuse to cut what is cut already."""
-        has = "valid" if "valid" in given.parts else "test" if self.chosen.split.count("/") == 2 else ""
+        has = "valid" if "valid" in given.parts else "test" if has_test(self.chosen.split) else ""
         if self.chosen.split and has in given.parts:
             raise OptionError(
                 f"{given.name} has a {has} part of its own (got split={self.chosen.split!r}); expected no split; try "
@@ -149,7 +173,19 @@ class Forecasting(Task[ForecastSettings, Window, WindowBatch, Forecaster, Foreca
 
     def notes(self, examples: Sequence[Window], split: str) -> list[str]:
         table = all_windows(examples).table
-        return [*table.notes, *choose_frame(self.chosen, table, self.chosen.split or split).notes]
+        split = self.chosen.split or split
+        notes = [*table.notes, *choose_frame(self.chosen, table, split).notes]
+        if split == AUTO:
+            horizon, rows_S = self.chosen.horizon, observed_ends(table)
+            if any(split_ends(int(rows), AUTO, horizon)[1] < rows for rows in rows_S):
+                notes.append(
+                    f"the last tenth of each series (at least {horizon:,} rows) is the test, which nothing is learned "
+                    "from; the tenth before it validates; --split sets other parts"
+                )
+            else:
+                expected = f"expected {4 * horizon:,} or more, or --split"
+                notes.append(f"no test: the longest series has {rows_S.max():,} rows; {expected}")
+        return notes
 
     def check(self, examples: Sequence[Window], codecs: SeriesCodecs, name: str) -> None:
         scales, windows = codecs["series"], all_windows(examples)
@@ -232,7 +268,7 @@ class Forecasting(Task[ForecastSettings, Window, WindowBatch, Forecaster, Foreca
             unseen = unseen_windows(windows, scales, self.chosen.split)
             if len(unseen) and len(unseen) < len(windows):
                 notes.append(f"scored on the {len(unseen):,} windows after the rows that the run was trained on")
-            elif not len(unseen) and self.chosen.split.count("/") == 2 and unseen_rows(windows.table, scales):
+            elif not len(unseen) and has_test(self.chosen.split) and unseen_rows(windows.table, scales):
                 raise EmptyCorpusError(
                     f"{windows.table.source} has {unseen_rows(windows.table, scales):,} rows after those that the run "
                     f"was trained on; expected {scales.frame.horizon:,} or more; try a smaller horizon (--horizon), or "

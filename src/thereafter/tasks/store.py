@@ -51,7 +51,13 @@ def train(
     task = task.configured(settings)
     with nullcontext() if folder is None else ownership.owning(folder):
         located = finding.located(task, source)
+        if valid is None:
+            settings = task.settled(settings, located)
+            task = task.configured(settings)
         examples, heldout, notes = finding.train_and_valid(task, located, valid)
+        if valid is None:
+            settings = task.settled(settings, located, examples.examples)
+            task = task.configured(settings)
         about: Table = {"name": name_of(source), "files": _files(source, examples), "sha256": examples.fingerprint}
         about |= named_files(located)
         about["valid_sha256"] = heldout.fingerprint

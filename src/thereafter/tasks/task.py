@@ -136,6 +136,11 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
         """Refuse a split (see `part_of`) without anything to learn from or to validate on, before anything is read."""
         return None
 
+    def settled(self, settings: S, given: Parts, examples: Sequence[E] | None = None) -> S:
+        """The settings of a new training that validates on a part of its own files: asked for before its training
+        examples are read, and again with them."""
+        return settings
+
     def part_of(self, examples: Sequence[E], part: str, split: str) -> Sequence[E]:
         """The examples of a part, "train", "valid" or "test", of a task that `divides`; `split` is that of the corpus,
         where it has one. "all" of a file to learn from or to validate on, the "whole" of a file to test on."""

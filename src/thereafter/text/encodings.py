@@ -19,7 +19,7 @@ _HIGH = re.compile(rb"[\x80-\xff]")
 _NO_CHARACTER = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")  # bytes that Windows-1252 leaves open
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 _ESCAPED = re.compile("[\udc80-\udcff]")
-_BEYOND_ASCII = re.compile("[\x80-\ud7ff\ue000-\U0010ffff]")
+_BEYOND_ASCII = re.compile("[^\x00-\x7f]")
 # what such bytes are in a Western text: letters inside words, quotes, dashes, signs of money and degrees
 _PLAUSIBLE = re.compile(rb"[\xc0-\xfe](?=[A-Za-z])|(?<=[A-Za-z])[\xc0-\xfe]|[\x80\x82-\x86\x91-\x97\xa0-\xbf]")
 _MOST_HIGH = 0.2  # of the bytes; a text in Cyrillic or Greek has far more
@@ -43,7 +43,7 @@ def guess_of_bytes(raw: bytes) -> str | None:
         raw = raw[: raw.rfind(b"\n") + 1] or raw  # the last character may be half a one
     text = raw.decode("utf-8", "surrogateescape")
     wrong = len(_ESCAPED.findall(text))
-    right = len(_BEYOND_ASCII.findall(text))
+    right = len(_BEYOND_ASCII.findall(text)) - wrong
     if not wrong or right * 4 > wrong:
         return None
     high = len(_HIGH.findall(raw))

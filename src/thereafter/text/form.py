@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from thereafter.data.finding import TABLE_ENDINGS
 from thereafter.errors import SourceError
 from thereafter.text.documents import declares_encoding, describe_document, document_format, read_document
 from thereafter.text.encodings import READ_AS_WESTERN, guess_encoding
@@ -112,9 +111,6 @@ def _recognise_file(path: Path, encoding: str | None, forming: Forming, size: in
         if length >= _LOOKED_AT:
             break
     form = recognise("".join(pieces), forming)
-    if document is None and path.name.lower().removesuffix(".gz").endswith(TABLE_ENDINGS):
-        note = f"a table, read as plain text with all its columns (name one: {path.name}:COLUMN)"
-        form = replace(form, reason=f"{note}; {form.reason}")
     if document is not None:
         form = replace(form, document=document, reason=f"{describe_document(path, document)}; {form.reason}")
     if guessed is not None:

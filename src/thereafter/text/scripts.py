@@ -29,7 +29,7 @@ CHARACTER = rf"{_BASE}(?:[{_STACKERS}]{_BASE}|[{_MARKS}])*"
 """One character of such a script with its marks."""
 OTHER_LETTERS = rf"[^\W\d_{_SCRIPTS}]+"
 """A word of any other script."""
-SCRIPT_TAIL = re.compile(
+SCRIPT_TAIL = (  # a long pattern: compiled where it is needed, not at every start
     rf"(?:(?:[^\w\s]|[{_LETTER_MARKS}])*{_BASE}(?:[{_STACKERS}](?:[^\w\s]|[{_LETTER_MARKS}])*{_BASE})*"
     rf"|{OTHER_LETTERS}|\d+|[^\w\s]+|_+)?[^\S\n]*"
 )

@@ -18,10 +18,10 @@ from typing import Protocol, Self
 from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.finding import TABLE_ENDINGS, FileKind
 from thereafter.data.sources import locate
-from thereafter.errors import OptionError
+from thereafter.errors import OptionError, SourceError
 from thereafter.progress import task
 from thereafter.text.chunks import WORD_TAIL, last_cut, require_unicode
-from thereafter.text.columns import read_column
+from thereafter.text.columns import describe_table, read_column, read_rows
 from thereafter.text.form import Form, Forming, form_of, form_of_column
 from thereafter.text.reading import BLOCK, check_encoding, read_chunks
 
@@ -140,6 +140,20 @@ class Source(Files):
         if self.column is not None:
             return tuple(form_of_column(path, self.encoding, self.column) for path in self.files)
         return tuple(form_of(path, self.encoding, self.forming) for path in self.files)
+
+    def table_rows(self) -> list[dict[str, object]]:
+        """The rows of a table of which this is a column, with all columns, a row a line; none for any other text."""
+        column = self.column
+        if column is None:
+            return []
+        return [row for path in self.files for row in read_rows(path, column, encoding=self.encoding)]
+
+    def require_column(self) -> None:
+        """Refuse a table without a column; its text would be read with commas and numbers."""
+        tables = (path for path in self.files if path.name.lower().removesuffix(".gz").endswith(TABLE_ENDINGS))
+        if self.column is None and (path := next(tables, None)) is not None:
+            described, column = describe_table(path, self.encoding)
+            raise SourceError(f"{path} is a table with {described}; expected the one that holds the text; try {column}")
 
     def _normalised(self, advance: Callable[[float], None]) -> Iterator[str]:
         chunks = self._raw(advance)

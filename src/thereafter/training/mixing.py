@@ -150,15 +150,28 @@ def training_ids(trained: Trained, model: AnyModel) -> Ids | None:
 
 
 def _training_text(trained: Trained) -> Source | None:
-    from thereafter.training import protocol
-    from thereafter.training.resume import find_again
-
     try:
-        texts = trained.texts or find_again(trained.config, Path("trained here"))
-        return protocol.part_of(texts, "train")
+        return training_text(trained)
     except (SourceError, CorpusError, OptionError) as error:
         progress.note(f"dynamic evaluation by sgd, not rms, which needs the training text: {error}")
         return None
+
+
+def training_text(trained: Trained) -> Source:
+    """The text that a model was trained on; SourceError where it is gone or has changed."""
+    from thereafter.training import protocol
+    from thereafter.training.resume import find_again
+
+    about = trained.config["source"]
+    if trained.texts is not None or "training" in trained.config:
+        return protocol.part_of(trained.texts or find_again(trained.config, Path("trained here")), "train")
+    if "text_sha256" not in about:
+        raise SourceError(f"the text that {about['name']} was trained on is not known; try a run of its own")
+    settings = protocol.TextSettings.of_config(trained.config["text"], trained.config["text"].get("encoding"))
+    source = protocol.part_of(protocol.find_texts(str(about["name"]), None, settings), "train")
+    if source.text_hash() != about["text_sha256"]:
+        raise SourceError(f"{source.name} has changed since the model was trained on it; try putting that text back")
+    return source
 
 
 def first_ids(tokenizer: Tokenizer, source: Source, most: int) -> Ids:

@@ -14,7 +14,7 @@ import numpy as np
 from thereafter import config as toml
 from thereafter import progress
 from thereafter.config import Table
-from thereafter.data.files import AnySource, Parts
+from thereafter.data.files import AnySource, Files, Parts
 from thereafter.errors import EmptyCorpusError, OptionError, SourceError
 from thereafter.images.no_text import refuse_folders_of_pictures, refuse_pictures
 from thereafter.runs.folder import FORMAT
@@ -82,6 +82,9 @@ def find_texts(
     except SourceError:
         refuse_folders_of_pictures(source)
         raise
+    if texts.corpus is None and not isinstance(source, Files | Parts):
+        for own in texts.parts.values():
+            own.require_column()
     if texts.kind in _NO_TEXT:
         content, task = _NO_TEXT[texts.kind]
         others = f"{texts.name} holds {content}, not running text; try the task that reads them"

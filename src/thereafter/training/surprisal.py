@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from thereafter.errors import CorpusError, OptionError, SourceError
+from thereafter.evaluation.item_context import walk_of
 from thereafter.evaluation.predicted import check_top, read_predictions
 from thereafter.evaluation.switches import Switches
 from thereafter.evaluation.text_reading import TextReading
 from thereafter.evaluation.token_costs import TokenCosts, read_costs
 from thereafter.evaluation.unknown import unknown_caution, unknown_share
+from thereafter.evaluation.word_frequency import WordCounts
 from thereafter.models.base import NOT_NORMALISED, is_normalised
 from thereafter.text.sources import Source
 from thereafter.text.tokenizers.base import Tokenizer
@@ -26,13 +29,20 @@ def read_surprisals(
     detail: bool = False,
     top: int = 3,
     name: str | None = None,
+    before: int | None = None,
+    with_counts: bool = False,
 ) -> TextReading:
-    """What each token of a text costs; with `detail` what was predicted before each, too. `name` is the model's."""
+    """What each token of a text costs; with `detail` what was predicted before each, too. `name` is the model's.
+
+    `before`: how many items are read before each, where items are read (`evaluation.item_context`). `with_counts`:
+    count the words of the training text too.
+    """
     check_top(top)
     with mixing.switch_on(trained, switches, tune) as on:
-        costs = read_costs(on.model, trained.tokenizer, text.chunks("scoring"), name=text.name)
+        chunks, walk = walk_of(text, before)
+        costs = read_costs(on.model, trained.tokenizer, chunks, name=text.name, walk=walk)
         # A second pass: log p of the whole pass and of single steps agree to rounding only, and sums are to be exact.
-        predicted = read_predictions(on.model, costs.ids, top) if detail else None
+        predicted = read_predictions(on.model, costs.ids, top, costs.item_T, before) if detail else None
         notes = [
             mixing.describe_switches(trained, on, tune, text),
             roles.caveat(trained, text, tune),
@@ -41,6 +51,14 @@ def read_surprisals(
             describe_changes(text),
             "" if text.rewriting is None else "the text was brought into the form of the training text",
         ]
+    counts = None
+    if with_counts:
+        try:
+            learned = (mixing.training_text(leaf) for _, leaf in roles.leaves(trained))
+            sources = {source.text_hash(): source for source in learned}.values()
+            counts = WordCounts.of_text(chunk for source in sources for chunk in source.chunks("counting words"))
+        except (SourceError, CorpusError, OptionError) as error:
+            notes.append(f"no log_frequency, which needs the training text: {error}")
     return TextReading(
         model=name or str(trained.config["model"]),
         text=text.name,
@@ -50,6 +68,9 @@ def read_surprisals(
         predicted=predicted,
         notes=tuple(filter(None, notes)),
         written="" if text.rewriting is None else replace(text, rewriting=None).text(),
+        before=before,
+        rows=text.table_rows(),
+        counts=counts,
     )
 
 

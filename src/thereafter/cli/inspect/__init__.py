@@ -1,5 +1,6 @@
 """`thereafter inspect ...`: one file an instrument."""
 
+from thereafter.cli.app import inspect_app
 from thereafter.cli.inspect import (
     agreement,
     ahead,
@@ -20,6 +21,7 @@ __all__ = [
     "describe",
     "dynamics",
     "gradients",
+    "inspect_app",
     "jacobians",
     "memory",
     "pairs",

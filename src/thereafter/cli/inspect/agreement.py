@@ -21,15 +21,15 @@ def agreement(
         typer.Option(help="agreement, reflexives or filler-gap. Default: the corpus the model was trained on."),
     ] = None,
     longest: Annotated[
-        int | None, typer.Option(help="The most words between the two; else as many as the corpus has.")
+        int | None, typer.Option(help="Maximum number of words between the two. Default: as in the corpus.")
     ] = None,
-    count: Annotated[int, typer.Option(help="How many sentences.")] = 2000,
+    count: Annotated[int, typer.Option(help="Number of sentences.")] = 2000,
     seed: Annotated[int, typer.Option(help="Random seed of the sentences.")] = 0,
     out: Numbers = None,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
-    """How often a model prefers the form that agrees with a word far back, by the number of words between.
+    """Measure how often a model prefers the form that agrees with a word far back, by the number of words between.
 
     First: thereafter train reflexives --model lstm --out runs/reflexives
 

@@ -18,15 +18,15 @@ def ahead(
     source: Annotated[
         str | None, typer.Argument(help="A table of series. Default: the one that the run was trained on.")
     ] = None,
-    steps: Annotated[str, typer.Option(help="How many steps ahead, with commas between them.")] = "1,4,16,64",
-    series: Annotated[str, typer.Option(help="Which series of several, by name. Default: the first.")] = "",
+    steps: Annotated[str, typer.Option(help="Numbers of steps ahead, separated by commas.")] = "1,4,16,64",
+    series: Annotated[str, typer.Option(help="Name of the series. Default: the first.")] = "",
     part: Annotated[str, typer.Option(help="The part whose rows are forecast.")] = "test",
     out: Numbers = None,
     figure: Picture = None,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
-    """Forecast every row of a part k steps ahead, from own predictions, and measure the error by k.
+    """Forecast every row of a part k steps ahead, from the model's own predictions, and measure the error by k.
 
     Example: thereafter inspect ahead runs/sine noisy-sine --steps 1,4,16,64 --figure ahead.html
     """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Moved(StrEnum):
-    """What is printed as a table: a row a token, a row a gate, a row a unit."""
+    """The printed table: one row per token, per gate or per unit."""
 
     path = "path"
     saturation = "saturation"
@@ -29,19 +29,19 @@ class Moved(StrEnum):
 def dynamics(
     run: Run,
     text: Annotated[str, typer.Option(help="Text to run the model on, or @FILE to read one.")],
-    field: Annotated[str, typer.Option(help="The state whose path is followed, such as l0.h or l1.c.")] = "l0.h",
+    field: Annotated[str, typer.Option(help="The state to follow, such as l0.h or l1.c.")] = "l0.h",
     limit: Annotated[int, typer.Option(help="Maximum number of tokens.", min=2)] = 2000,
     out: Numbers = None,
     figure: Annotated[
         Path | None, typer.Option(help="Draw path, saturation and timescales: .html or .png.", callback=drawable)
     ] = None,
     table: Annotated[
-        Moved, typer.Option(help="What --csv and --json print: a row a token, a gate, or a unit of a layer.")
+        Moved, typer.Option(help="Rows of --csv and --json: one per token, per gate, or per unit of a layer.")
     ] = Moved.path,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
-    """State trajectory, gate saturation and timescales of the units over a text.
+    """Measure the state trajectory, gate saturation and timescales of the units over a text.
 
     Example: thereafter inspect dynamics runs/book --text "the cat that the dogs saw was asleep" --figure cat.html
     """

@@ -56,16 +56,16 @@ def gradients(
     ] = LossPlace.any,
     distance: Annotated[
         int | None,
-        typer.Option(help="How many steps to look back (40, or as the text allows); words from verb to subject (10)."),
+        typer.Option(help="Steps to look back (default 40), or words from verb to subject (default 10)."),
     ] = None,
-    rows: Annotated[int | None, typer.Option(help="How many rows of text (8), or sentences (200).")] = None,
-    ends: Annotated[int | None, typer.Option(help="How many losses in each row of text (6).")] = None,
+    rows: Annotated[int | None, typer.Option(help="Number of rows of text (default 8), or of sentences (200).")] = None,
+    ends: Annotated[int | None, typer.Option(help="Number of losses per row of text (default 6).")] = None,
     out: Out = None,
     figure: Picture = None,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
-    """How far a gradient travels back in time: norm of d loss / d state by distance, and whether it vanishes.
+    """Measure how far a gradient travels back in time: the norm of d loss / d state by distance.
 
     Example: thereafter inspect gradients runs/rnn runs/lstm --at verb --distance 10 --figure decay.html
     """

@@ -26,13 +26,13 @@ def jacobians(
     run: Run,
     text: Text = None,
     source: TextSource = None,
-    steps: Annotated[int | None, typer.Option(help="How many steps to multiply (40, or as the text allows).")] = None,
+    steps: Annotated[int | None, typer.Option(help="Number of steps to multiply (default 40).")] = None,
     out: Out = None,
     figure: Picture = None,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
-    """One-step Jacobians of a recurrent model along a text, their products, and the product of the gates alone.
+    """Compute one-step Jacobians of a recurrent model along a text, their products, and the product of the gates alone.
 
     Example: thereafter inspect jacobians runs/lstm --text "the keys to the cabinet are on the table"
     """

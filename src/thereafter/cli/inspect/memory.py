@@ -23,17 +23,15 @@ def memory(
             "--task", help="remember-first, count-and-fire or balanced-brackets. Default: the corpus it was trained on."
         ),
     ] = None,
-    longest: Annotated[
-        int | None, typer.Option(help="The longest n to ask for; else the longest of the corpus.")
-    ] = None,
-    count: Annotated[int, typer.Option(help="How many lines for each n.")] = 100,
+    longest: Annotated[int | None, typer.Option(help="Longest n. Default: the longest in the corpus.")] = None,
+    count: Annotated[int, typer.Option(help="Number of lines per n.")] = 100,
     seed: Annotated[int, typer.Option(help="Random seed of the lines.")] = 0,
     out: Numbers = None,
     figure: Picture = None,
     as_csv: AsCsv = False,
     as_json: AsJson = False,
 ) -> None:
-    """How far back a model remembers: its accuracy in a memory task by the number of steps n.
+    """Measure how far back a model remembers: its accuracy in a memory task by the number of steps n.
 
     First: thereafter train remember-first --model lstm --out runs/first
 

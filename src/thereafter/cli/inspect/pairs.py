@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thereafter.cli.app import ArpaTokens, AsWritten, Encoding, Run, inspect_app, load
+from thereafter.cli.app import ArpaTokens, AsWritten, Encoding, inspect_app, load
 from thereafter.cli.inspect.gradients import Picture
-from thereafter.cli.tables import AsCsv, AsJson, print_rows, save_rows
+from thereafter.cli.tables import AsCsv, AsJson, ItemColumn, print_conditions, print_rows, save_rows
 from thereafter.cli.written import tell_written
+from thereafter.config import Table
 from thereafter.errors import OptionError
 from thereafter.tabular import ENDINGS
 from thereafter.terminal import print_caution
@@ -24,20 +25,21 @@ def _pairs_file(path: Path | None) -> Path | None:
     """The file to write. An unknown file ending is refused before anything is measured."""
     if path is not None and path.suffix.lower() not in (".npz", *ENDINGS):
         raise OptionError(
-            f"{path.name!r} ends in {path.suffix!r}; expected {', '.join(ENDINGS)} (a row a pair) or .npz (the figures "
-            f"of the groups, which can be drawn later); try {path.stem}.csv"
+            f"{path.name!r} ends in {path.suffix!r}; expected {', '.join(ENDINGS)} (one row per pair) or .npz (the "
+            f"figures of the groups, which can be drawn later); try {path.stem}.csv"
         )
     return path
 
 
 @inspect_app.command()
 def pairs(
-    run: Run,
-    files: Annotated[
+    runs: Annotated[
         list[str],
         typer.Argument(
-            help="Two sentences a line with a tab between, the good one first; a .csv with two columns; or BLiMP's "
-            "jsonl. Several files, a folder, or a glob in quotes."
+            metavar="RUN... FILE",
+            help="One or more runs, then the pairs: two sentences per line with a tab between, the good one first; a "
+            ".csv with columns good and bad; or BLiMP's jsonl. Several files, a folder, or a glob in quotes.",
+            show_default=False,
         ),
     ],
     tokens: ArpaTokens = "word",
@@ -46,11 +48,24 @@ def pairs(
     beginnings: Annotated[
         bool, typer.Option("--beginnings", help="The sentences may be cut short: their line end is not counted.")
     ] = False,
+    context: Annotated[
+        str,
+        typer.Option(
+            metavar="N|item|document",
+            help="What a sentence is read after. item: nothing, a fresh state; N: the good sentences of the N pairs "
+            "before it; document: those of all pairs before it.",
+        ),
+    ] = "item",
+    by: Annotated[
+        str | None,
+        typer.Option(help="A column of the file, such as condition: accuracy and difference by condition."),
+    ] = None,
+    item: ItemColumn = None,
     out: Annotated[
         Path | None,
         typer.Option(
             callback=_pairs_file,
-            help="Write a row a pair to this file (.csv, .tsv or .json); or the figures of the groups (.npz).",
+            help="Write one row per pair to this file (.csv, .tsv or .json); or the figures of the groups (.npz).",
         ),
     ] = None,
     figure: Picture = None,
@@ -59,40 +74,73 @@ def pairs(
 ) -> None:
     """Score minimal pairs: how often a model gives the good sentence the higher probability. For any model.
 
-    Pairs that differ in a word that the model does not know are counted apart, and not in the accuracy.
+    Pairs that differ in a word that the model does not know are counted separately, not in the accuracy. Several runs
+    are compared on the pairs that all of them judge, with 95 % intervals.
 
     Example: thereafter inspect pairs runs/book 'blimp/*.jsonl' --out pairs.csv
+
+    Example: thereafter inspect pairs runs/ngram runs/lstm pairs.csv --by condition
     """
     from thereafter import instruments
+    from thereafter.comparing.pair_verdicts import ComparedPairs
+    from thereafter.evaluation.item_context import items_before
 
-    _check_one_run(files)
-    lm = load(run, tokens, as_written=as_written)
-    scores = instruments.pair_table(lm, files, encoding=encoding, whole=not beginnings)
-    tell_written(lm, *(pair.good for pair in scores.pairs[:20]))
-    if not print_rows(scores.groups(), as_csv=as_csv, as_json=as_json):
-        _print_groups(scores)
-    if scores.caution:
-        print_caution(f"caution: {scores.caution}", err=True)
-    if out is not None and out.suffix.lower() == ".npz":
-        typer.echo(f"saved {scores.measurement().save(out)}", err=True)
+    if item is not None and by is None:
+        raise OptionError(f"--item is {item!r} without --by; expected a column of conditions too; try --by condition")
+    items_before(context, of_table=True)
+    names, files = _split(runs)
+    if len(names) > 1 and out is not None and out.suffix.lower() == ".npz":
+        raise OptionError(f"{out.name!r} takes the groups of one run; got {len(names)}; try {out.stem}.csv")
+    models = [load(name, tokens, as_written=as_written) for name in names]
+    options: Table = {"encoding": encoding, "whole": not beginnings, "context": context}
+    if len(models) > 1:
+        called = [Path(name).name or name for name in names]
+        compared = instruments.compare_pairs(models, files, names=called, **options)
     else:
-        save_rows(scores.to_rows(), out)
+        compared = ComparedPairs((instruments.pair_table(models[0], files, **options),))
+    several = compared.scores
+    for lm in models:
+        tell_written(lm, *(pair.good for pair in several[0].pairs[:20]))
+    rows = [row for scores in several for row in (scores.groups() if by is None else scores.conditions(by, item))]
+    if by is None and len(several) > 1:
+        rows = [{"model": scores.about["model"]} | row for scores in several for row in scores.groups()]
+    if print_rows(rows, as_csv=as_csv, as_json=as_json):
+        typer.echo(several[0].about["context"], err=True)
+    else:
+        for scores in several:
+            _print_groups(scores)
+        if by is not None:
+            print_conditions(rows)
+        for difference in compared.differences:
+            typer.echo(str(difference))
+        typer.echo(several[0].about["context"])
+    for scores in several:
+        if scores.caution:
+            print_caution(f"caution: {scores.caution}", err=True)
+    if out is not None and out.suffix.lower() == ".npz":
+        typer.echo(f"saved {several[0].measurement().save(out)}", err=True)
+    else:
+        save_rows(compared.to_rows() if len(several) > 1 else several[0].to_rows(), out)
     if figure is not None:
         from thereafter.figures.export import write
         from thereafter.figures.pairs import accuracy_by_group
 
-        typer.echo(f"drawn {write([accuracy_by_group([scores.measurement()])], figure)}", err=True)
+        typer.echo(f"drawn {write([accuracy_by_group([one.measurement() for one in several])], figure)}", err=True)
 
 
-def _check_one_run(files: list[str]) -> None:
+def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """The runs, and the files of pairs after them."""
     from thereafter.runs.folder import is_run
 
-    for one in files:
-        if is_run(Path(one)):
-            raise OptionError(
-                f"{one} is a run folder; expected files of pairs after the run; one run at a time; "
-                f"try: thereafter inspect pairs {one} pairs.tsv"
-            )
+    runs = 1
+    while runs < len(arguments) and (is_run(Path(arguments[runs])) or ".arpa" in arguments[runs]):
+        runs += 1
+    if runs == len(arguments):
+        raise OptionError(
+            f"got {', '.join(arguments)} and no pairs; expected a file after the runs; "
+            f"try: thereafter inspect pairs {' '.join(arguments)} pairs.tsv"
+        )
+    return arguments[:runs], arguments[runs:]
 
 
 def _print_groups(scores: PairScores) -> None:

@@ -30,7 +30,7 @@ def probe(
         typer.Option("--property", help="The subject's number by distance, or the class of the word read."),
     ] = Probed.NUMBER,
     field: Annotated[str, typer.Option(help="The state that is probed for the number: h, or c of an LSTM.")] = "h",
-    count: Annotated[int, typer.Option(help="How many sentences of agreement, two thirds of them to fit on.")] = 900,
+    count: Annotated[int, typer.Option(help="Number of agreement sentences, two thirds of them to fit on.")] = 900,
     seed: Annotated[int, typer.Option(help="Random seed of sentences and control.")] = 0,
     out: Numbers = None,
     figure: Picture = None,

@@ -18,7 +18,7 @@ def trace(
     run: Run,
     text: Annotated[str, typer.Argument(help="Text to run the model on.")],
     out: Annotated[
-        Path, typer.Option(callback=writable, help="Where the arrays go, as .npz (to draw later), .json or .csv.")
+        Path, typer.Option(callback=writable, help="File for the arrays: .npz (to draw later), .json or .csv.")
     ] = Path("trace.npz"),
     limit: Annotated[int, typer.Option(help="Maximum number of tokens.")] = 2000,
     as_written: AsWritten = False,
@@ -27,7 +27,7 @@ def trace(
 ) -> None:
     """Record what a model did at every token of a text: states, gates, attention, predictions.
 
-    --csv and --json print a row a token: bits, rank, the likeliest token. The arrays are in the file.
+    --csv and --json print one row per token: bits, rank, the likeliest token. The arrays are in the file.
 
     Example: thereafter inspect trace runs/book "the cat sat on the mat" --out cat.npz
     """

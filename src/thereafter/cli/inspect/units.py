@@ -28,17 +28,17 @@ def units(
         list[str] | None,
         typer.Option(
             help="quotes, comment, quotes-or-comment, speech, line-position, indentation, brackets, keyword or "
-            "boundary; may be given several times; quotes by default."
+            "boundary. Repeat the option for more. Default: quotes."
         ),
     ] = None,
     regex: Annotated[
-        list[str] | None, typer.Option(help="Being inside a match of this regular expression, as a property.")
+        list[str] | None, typer.Option(help="Look for units that follow matches of this regular expression.")
     ] = None,
-    top: Annotated[int, typer.Option(help="How many units are listed for each property.", min=1)] = 10,
+    top: Annotated[int, typer.Option(help="Number of units to list per property.", min=1)] = 10,
     gates: Annotated[bool, typer.Option("--gates", help="Look at gates and candidates too.")] = False,
     limit: Annotated[int, typer.Option(help="Maximum number of tokens.", min=1000)] = 200_000,
     seed: Annotated[int, typer.Option(help="Random seed of the control's offsets.")] = 0,
-    part: Annotated[str | None, typer.Option(help="The part of a corpus; its test part by default.")] = None,
+    part: Annotated[str | None, typer.Option(help="Part of a corpus. Default: test.")] = None,
     encoding: Encoding = None,
     out: Numbers = None,
     figure: Annotated[

@@ -55,7 +55,8 @@ class ForecastSettings:
     calendar: bool = False
     """Whether the hour, the day of the week and the like are read as columns that are known ahead."""
     split: str = ""
-    """The parts of the rows by time: "70/10/20", or numbers of rows. Default: the last tenth validates."""
+    """The parts of the rows by time: "70/10/20", or numbers of rows. Default: the last tenth tests, the tenth
+    before it validates."""
     stride: int = 1
     """Rows between two windows that are learned from."""
     model: str = "gru"

@@ -1,4 +1,4 @@
-"""Answers of `next` and `complete`: what a model expects after a text, and how its last word may go on."""
+"""Answers of `next`, `complete` and `examples`: what a model expects after a text, and texts to try it with."""
 
 from __future__ import annotations
 
@@ -37,6 +37,13 @@ class PredictionAnswer(Answer):
     unknown: int
     candidates: list[CandidateAnswer]
     verbs: VerbFormsAnswer | None
+
+
+class ExamplesAnswer(Answer):
+    """Example texts for a model. `generated`: it learned the generated sentences, and has no texts here."""
+
+    generated: bool
+    texts: list[str]
 
 
 class CompletionAnswer(Answer):

@@ -27,10 +27,11 @@ class TakenAnswer(Answer):
 
 
 class GateAnswer(Answer):
-    """`meaning` is what the gate says at 1."""
+    """`meaning` is what the gate says at 1. A candidate is no gate: `letter` is its name in the equations, else ""."""
 
     name: str
     meaning: str
+    letter: str
 
 
 class EquationAnswer(Answer):

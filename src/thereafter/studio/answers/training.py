@@ -1,4 +1,4 @@
-"""Answers about trainings and ready models: how far they are, and their curves."""
+"""Answers about trainings, ready models and exports: how far they are, and their curves."""
 
 from __future__ import annotations
 
@@ -28,6 +28,14 @@ class MakingAnswer(Answer):
     share: float
     status: str
     error: str
+
+
+class ExportAnswer(Answer):
+    """The model that is being exported, "" if none is; `share` of the `task` is done, 0 to 1, if that is known."""
+
+    model: str
+    task: str
+    share: float | None
 
 
 class ReadyModelAnswer(Answer):

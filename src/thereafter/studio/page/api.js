@@ -25,6 +25,17 @@ export async function post(path, body, signal) {
   return answer(await fetch(path, { method: "POST", headers, body: JSON.stringify(body), signal }));
 }
 
+/** Save the file that the server answers with. */
+export async function download(path, body, name) {
+  const headers = { "Content-Type": "application/json" };
+  const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
+  if (!response.ok) await answer(response);
+  const address = URL.createObjectURL(await response.blob());
+  const link = document.createElement("a");
+  Object.assign(link, { href: address, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
+
 /** What to show of an error; of an aborted request nothing. */
 export function sentence(error) {
   if (error.name === "AbortError") return "";

@@ -1,13 +1,16 @@
 // The page: tabs, the panel that is shown, the line of progress, light and dark.
 import * as api from "./api.js";
 import { PANELS } from "./panels/index.js";
+import { exporter } from "./parts/at_hand.js";
 import { el, show } from "./parts/dom.js";
 import { isOwnState, readState, takeState, writeState } from "./state.js";
 
 const root = document.getElementById("panel");
 const tabs = document.getElementById("tabs");
 const status = document.getElementById("status");
-let shown = null; // { panel, leave } of what is on the page
+const pages = exporter();
+document.getElementById("theme").before(pages.node);
+let shown = null; // { panel, see, about, uses, leave } of what is on the page
 let models = [];
 let jobs = [];
 let lost = false; // whether the studio has stopped answering
@@ -31,6 +34,18 @@ function context(turn) {
     set: (values) => {
       if (shown === turn) writeState(turn.panel.id, values);
     },
+    /** Note the models that a control of the panel has chosen: they can be exported. */
+    use: (control, names) => {
+      turn.uses.set(control, names);
+      const all = [...new Set([...turn.uses.values()].flat())];
+      if (shown === turn) pages.offer(all.map((name) => models.find((model) => model.name === name)).filter(Boolean));
+    },
+    /** Headline and hints: `own` for a model that did not learn the generated sentences. */
+    headline: (own) => {
+      const { see, about } = { ...turn.panel, ...(own ? turn.panel.own : {}) };
+      show(turn.see, see);
+      show(turn.about, about);
+    },
     /** Call back whenever models or trainings have changed; ends with the panel. */
     watch: (call) => watchers.add(call),
     /** Say something to screen readers. */
@@ -43,10 +58,11 @@ async function open() {
   const wanted = readState().panel;
   const panel = PANELS.find((one) => one.id === wanted) ?? PANELS[0];
   const before = shown;
-  const turn = { panel };
+  const turn = { panel, uses: new Map(), see: el("p", { class: "see" }), about: el("p", { class: "about" }) };
   shown = turn; // before the old panel leaves: what it sets then is not for this address
   if (before?.leave) before.leave();
   watchers.clear();
+  pages.offer([]);
   for (const tab of tabs.children) {
     if (tab.dataset.panel === panel.id) {
       tab.setAttribute("aria-current", "page");
@@ -57,13 +73,15 @@ async function open() {
   document.title = `${panel.title} · thereafter studio`;
   const place = el("div", { class: "place", "data-panel": panel.id });
   root.replaceChildren(
-    el("div", { class: "top" }, el("h2", {}, panel.title), el("p", { class: "see" }, panel.see)),
-    el("p", { class: "about" }, panel.about),
+    el("div", { class: "top" }, el("h2", {}, panel.title), turn.see),
+    turn.about,
     place,
     el("p", { id: "announced", class: "hidden", "aria-live": "polite" }),
   );
   try {
-    turn.leave = await panel.mount(place, context(turn));
+    const its = context(turn);
+    its.headline(false);
+    turn.leave = await panel.mount(place, its);
     if (shown !== turn && turn.leave) turn.leave(); // another panel was opened meanwhile
   } catch (error) {
     place.replaceChildren(el("p", { class: "error", role: "alert" }, api.sentence(error)));

@@ -1,4 +1,4 @@
-"""The verbs `next` and `complete`: what several models expect after a text, and how its last word may go on.
+"""The verbs `next`, `complete` and `examples`: what models expect after a text, and texts to try them with.
 
 People type the same beginnings, and a page asks again whenever its models change: the last answers of every model are
 kept for as long as the model is, so they are those it would give again, to the bit.
@@ -18,8 +18,8 @@ from pydantic import Field
 
 from thereafter.serving.schema import Asked, FailedAnswer, ModelName, Prompt
 from thereafter.serving.together import Together
-from thereafter.studio.answers.prediction import CompletionAnswer, PredictionAnswer
-from thereafter.studio.routes.common import TheVisitor, as_json, attempt, make_router, reply_list, settle
+from thereafter.studio.answers.prediction import CompletionAnswer, ExamplesAnswer, PredictionAnswer
+from thereafter.studio.routes.common import TheVisitor, as_json, attempt, make_router, reply, reply_list, settle
 from thereafter.studio.studio import Studio
 
 if TYPE_CHECKING:
@@ -63,6 +63,22 @@ async def complete_words(asked: NextAsked, visitor: TheVisitor) -> Response:
         return await visitor.ask(name, work)
 
     return reply_list(settle(await asyncio.gather(*(attempt(name, ask(name)) for name in asked.models))))
+
+
+class ExamplesAsked(Asked):
+    model: ModelName
+
+
+@router.post("/examples", response_model=ExamplesAnswer)
+async def example_texts(asked: ExamplesAsked, visitor: TheVisitor) -> Response:
+    """Texts to try a model with: from its own text, or written by itself."""
+
+    def work(lm: LanguageModel) -> bytes:
+        from thereafter.studio.verbs.prediction import examples
+
+        return as_json(examples(lm))
+
+    return reply(await visitor.ask(asked.model, work))
 
 
 def questions_of(studio: Studio) -> Together[str, Question, bytes]:

@@ -24,13 +24,13 @@ def equations(cell: Cell) -> list[EquationAnswer]:
     elif isinstance(cell, MinGRU):
         rows = [
             _equation("z_t = σ(W_z x_t + b_z)", "update"),
-            _equation("n_t = W_n x_t + b_n"),
+            _equation("n_t = W_n x_t + b_n", "new"),
             _equation("h_t = (1 − z_t) h_{t−1} + z_t n_t", "h", "1 - update"),
         ]
     elif isinstance(cell, MinLSTM):
         rows = [
             _equation("f_t, i_t = σ(W x_t + b), made to sum to 1", "forget"),
-            _equation("n_t = W_n x_t + b_n"),
+            _equation("n_t = W_n x_t + b_n", "new"),
             _equation("h_t = f_t h_{t−1} + i_t n_t", "h", "forget"),
         ]
     else:
@@ -55,7 +55,7 @@ def _lstm(cell: LSTM) -> list[EquationAnswer]:
     return [
         _equation("f_t = 1 − i_t" if cell.options.coupled else gate("f", "c_{t−1}"), "forget"),
         _equation(gate("i", "c_{t−1}"), "input"),
-        _equation(f"g_t = tanh({_sum(cell, 'g')})"),
+        _equation(f"g_t = tanh({_sum(cell, 'g')})", "cell"),
         _equation("c_t = f_t c_{t−1} + i_t g_t", "c", "forget"),
         _equation(gate("o", "c_t"), "output"),
         # a projection mixes the units: h has no unit that belongs to one of c
@@ -69,7 +69,7 @@ def _gru(cell: GRU) -> list[EquationAnswer]:
     return [
         _equation(f"r_t = σ({_sum(cell, 'r')})", "reset"),
         _equation(f"z_t = σ({_sum(cell, 'z')})", "update"),
-        _equation(f"n_t = tanh(W_n x_t + b_n + {new})"),
+        _equation(f"n_t = tanh(W_n x_t + b_n + {new})", "new"),
         _equation("h_t = z_t h_{t−1} + (1 − z_t) n_t", "h", "update")
         if keeps
         else _equation("h_t = (1 − z_t) h_{t−1} + z_t n_t", "h", "1 - update"),

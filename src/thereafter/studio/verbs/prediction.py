@@ -1,12 +1,14 @@
-"""The verbs `next` and `complete`: what a model expects after a text, and how its last word may go on."""
+"""The verbs `next`, `complete` and `examples`: what a model expects after a text, and texts to try it with."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from thereafter.export.texts import NO_TEXT, best_openings, model_text
 from thereafter.language_model import LanguageModel
-from thereafter.studio.answers.prediction import CandidateAnswer, CompletionAnswer, PredictionAnswer
-from thereafter.studio.verbs.number import number_of, verbs_expected
+from thereafter.studio.answers.prediction import CandidateAnswer, CompletionAnswer, ExamplesAnswer, PredictionAnswer
+from thereafter.studio.verbs.number import number_of, verb_forms, verbs_expected
+from thereafter.studio.verbs.units import own_text
 
 _SHOWN = 400  # tokens of a prompt that are shown
 
@@ -44,6 +46,17 @@ def complete(lm: LanguageModel, prompt: str, k: int, *, name: str = "") -> Compl
         ending=words.ending,
         half_typed=words.half_typed,
     )
+
+
+def examples(lm: LanguageModel, most: int = 3) -> ExamplesAnswer:
+    """Texts to try a model with: beginnings of lines of its own text, else of what it writes itself."""
+    if verb_forms(lm) is not None:
+        return ExamplesAnswer(generated=True, texts=[])
+    try:
+        text, _ = own_text(lm)
+    except NO_TEXT:
+        text = model_text(lm.trained)
+    return ExamplesAnswer(generated=False, texts=best_openings(lm.trained, text, 10 * most)[:most])
 
 
 def candidate(lm: LanguageModel, prompt: str, token: int, p: float) -> CandidateAnswer:

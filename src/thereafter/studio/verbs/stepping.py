@@ -26,8 +26,11 @@ GATES = {
     "output": "how much of the cell state is shown",
     "reset": "how much of the old state the new one is made from",
     "update": "",  # depends on the cell: see `_meaning`
+    "cell": "what may be written",
+    "new": "what may be written",
 }
-"""The gates in the order in which they are explained; what each says at 1."""
+"""The gates in the order in which they are explained; what each says at 1. Then the candidates, which have a sign."""
+_LETTERS = {"cell": "g", "new": "n"}
 
 
 def step(
@@ -79,7 +82,9 @@ def step(
         )
     return StepAnswer(
         layers=list(_cells(lm, None)),
-        gates=[GateAnswer(name=gate, meaning=_meaning(first, gate)) for gate in shown_gates],
+        gates=[
+            GateAnswer(name=gate, meaning=_meaning(first, gate), letter=_LETTERS.get(gate, "")) for gate in shown_gates
+        ],
         equations=[] if first is None else equations(first),
         twin=twin_of(lm, text),
         before=before,

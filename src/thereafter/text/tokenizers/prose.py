@@ -22,7 +22,6 @@ from thereafter.text.vocabulary import Vocabulary
 PATTERN = r"\n| ?[^\W\d_]+| ?\d+| ?[^\w\s]+| ?_+|[^\S\n]+"
 SCRIPT_PATTERN = rf"\n|{CHARACTER}| ?{OTHER_LETTERS}| ?\d+| ?[^\w\s]+| ?_+|[^\S\n]+"
 _PIECES = re.compile(PATTERN)
-_SCRIPT_PIECES = re.compile(SCRIPT_PATTERN)
 _MARK = "characters"
 
 
@@ -42,7 +41,7 @@ def script_forms(text: str) -> list[str]:
     ['The', ' ', '漢', '字', ',', ' 12']
     """
     # the two patterns cut alike where there is no such character, and this one is twice as fast
-    return _SCRIPT_PIECES.findall(text) if has_characters(text) else _PIECES.findall(text)
+    return re.findall(SCRIPT_PATTERN, text) if has_characters(text) else _PIECES.findall(text)
 
 
 class ProseTokenizer(FormTokenizer):
@@ -76,7 +75,7 @@ class ProseTokenizer(FormTokenizer):
 
     @classmethod
     def cut(cls, chunks: Iterable[str]) -> Iterator[str]:
-        return recut(chunks, SCRIPT_TAIL)
+        return recut(chunks, re.compile(SCRIPT_TAIL))
 
     @classmethod
     def forms_of(cls, group: str) -> list[str]:
@@ -84,14 +83,14 @@ class ProseTokenizer(FormTokenizer):
 
     @classmethod
     def is_form(cls, form: str) -> bool:
-        return _PIECES.fullmatch(form) is not None or _SCRIPT_PIECES.fullmatch(form) is not None
+        return _PIECES.fullmatch(form) is not None or re.fullmatch(SCRIPT_PATTERN, form) is not None
 
     def pieces(self, group: str) -> list[str]:
         """The forms of a part of a text, by the rule of this tokenizer."""
         return script_forms(group) if self.by_character else prose_forms(group)
 
     def groups(self, chunks: Iterable[str]) -> Iterator[str]:
-        return recut(chunks, SCRIPT_TAIL if self.by_character else PROSE_TAIL)
+        return recut(chunks, re.compile(SCRIPT_TAIL) if self.by_character else PROSE_TAIL)
 
     def ids_of(self, group: str) -> Ids:
         return self.look_up(self.pieces(group))
@@ -122,7 +121,7 @@ class ProseTokenizer(FormTokenizer):
                 "it is damaged or of a later version: train it again"
             )
         tokenizer.by_character = rule is not None
-        pattern = _SCRIPT_PIECES if tokenizer.by_character else _PIECES
+        pattern = re.compile(SCRIPT_PATTERN) if tokenizer.by_character else _PIECES
         wrong = next((form for form in tokenizer.ordinary_forms if not pattern.fullmatch(form)), None)
         if wrong is not None:
             raise FormatError(

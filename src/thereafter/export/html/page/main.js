@@ -34,6 +34,7 @@ class Desk {
     this.chosen = -1; // which token is looked at; -1 is the last
     place("about").textContent = about.caption;
     text.value = about.prompt;
+    if (about.prompt) place("source").textContent = `The opening words come from ${about.from}.`;
     text.addEventListener("input", () => this.show());
     place("temperature").addEventListener("input", () => {
       place("warmth").textContent = Number(place("temperature").value).toFixed(2);
@@ -68,17 +69,19 @@ class Desk {
     this.showInside();
   }
 
-  /** Words that begin as the last one of the text does, where tokens are words. */
+  /** Completions of the last word where tokens are words; instead of the next tokens if it is no word as it stands. */
   showCompletions() {
     const begun = this.reader.complete(text.value, COMPLETED);
-    place("complete-field").hidden = !begun?.words.length;
-    if (!begun) return;
+    const longer = Boolean(begun?.words.some(({ rest }) => rest));
+    place("complete-field").hidden = !longer;
+    place("next-field").hidden = longer && this.tokens.at(-1) === this.about.words.unknown;
+    if (!longer) return;
     const write = ({ rest }) => {
       text.value += rest;
       this.show();
     };
-    place("complete-title").textContent = `Words that begin with ${begun.begun}`;
-    place("complete").replaceChildren(bars(begun.words, write, "Words that begin so"));
+    place("complete-title").textContent = `Words that begin with “${begun.begun}”`;
+    place("complete").replaceChildren(bars(begun.words, write, "Completions"));
   }
 
   listTokens() {
@@ -130,7 +133,7 @@ class Desk {
       button.setAttribute("aria-pressed", String(Number(button.dataset.at) === count - 1));
     }
     const last = ending.at(-1);
-    place("where").textContent = count ? `After token ${count}: ${visible(last)}` : "Nothing was read yet.";
+    place("where").textContent = count ? `After token ${count}: ${visible(last)}` : "No text has been read yet.";
     this.reader.read(this.tokens);
   }
 
@@ -175,12 +178,12 @@ class Desk {
   /** For whoever checks the page: log p of the first token, then of the next after each. */
   begin() {
     this.model.start();
-    return Array.from(this.model.predict());
+    return this.model.predict();
   }
 
   after(token) {
     this.model.step(token);
-    return Array.from(this.model.predict());
+    return this.model.predict();
   }
 }
 
@@ -196,5 +199,6 @@ try {
   window.thereafter = await load();
 } catch (failure) {
   place("error").hidden = false;
-  place("error").textContent = `The page could not be read: ${failure.message}. It may be cut short; export it again.`;
+  place("error").textContent =
+    `The page could not be loaded: ${failure.message}. The file may be incomplete; export it again.`;
 }

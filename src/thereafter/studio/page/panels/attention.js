@@ -9,7 +9,7 @@ import { bringIntoView, markCurrent, player, wholeNumber } from "../parts/walk.j
 export const panel = {
   id: "attention",
   title: "Attention",
-  see: "Each word that is written looks at its own word of the source, across a change of order too.",
+  see: "Each word the translator writes looks at its own source word, even when the order changes.",
   about:
     "Each row is a word that the translator writes; its cells say how much it looked at each word of the source; " +
     "a row sums to 1. " +
@@ -25,7 +25,7 @@ const SENTENCES = [
 const FIRST_STEP = 7; // the last of the first sentence: all its words are written
 const ABOUT =
   "A translator from English to French is trained here, and one without attention for the panel Bottleneck. " +
-  "Their sentences are generated from about 50 words, and they are kept for the next time.";
+  "Their sentences are generated from about 50 words, and the models are kept for next time.";
 const STYLE = `
 .looked { border-collapse: separate; border-spacing: 2px; }
 .looked th, .looked td { border: 0; text-align: center; padding: .1rem .35rem; min-width: 3.1rem; white-space: nowrap; }
@@ -109,7 +109,7 @@ function mount(place, context) {
     later.cancel();
     walk.stop();
     if (!text.value.trim()) {
-      failed.say("Type a sentence to be translated.");
+      failed.say("Type a sentence to translate.");
       return;
     }
     context.set({ text: text.value, model: pick.value.startsWith("ready:") ? null : pick.value });
@@ -175,7 +175,7 @@ function mount(place, context) {
       markCurrent(one, i + 1 === at);
     });
     if (!at) {
-      status.textContent = "Nothing is written yet.";
+      status.textContent = "Nothing has been written yet.";
       row.replaceChildren(el("p", { class: "note" }, "Press Next word."));
       return;
     }

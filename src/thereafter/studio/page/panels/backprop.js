@@ -1,8 +1,9 @@
 // Backpropagation: one sentence forward through the unrolled network, and the gradient of its last loss back; beside it
 // what reaches the states of several models, in this sentence or as a mean over many.
+import { examples } from "../parts/at_hand.js";
 import { chain } from "../parts/chain.js";
 import { chart, colourOf } from "../parts/chart.js";
-import { button, choice, field, modelBox, modelChoice, presets, slider } from "../parts/controls.js";
+import { button, choice, field, modelBox, modelChoice, slider } from "../parts/controls.js";
 import { answered, calm, el, errors, visible } from "../parts/dom.js";
 import {
   count,
@@ -41,6 +42,9 @@ export const panel = {
     "States go forward to the last word, and the gradient of that word's loss comes back; " +
     "under each state stands its real size. " +
     "Press Backward to watch it; shorten the truncation to see what training would lose.",
+  own: {
+    see: "The farther back, the less is left of the gradient: an LSTM's c keeps more of it than its h does, or an RNN's.",
+  },
   mount,
 };
 
@@ -76,6 +80,10 @@ function mount(place, context) {
   const shownField = field("State", shown);
   const text = el("textarea", { rows: innerWidth < 700 ? 2 : 1, spellcheck: "false" });
   text.value = context.get("text", TEXTS[0][0]);
+  const lead = examples(context, "Try", TEXTS, text, (ready) => {
+    text.value = ready;
+    refresh();
+  });
   const later = calm(refresh, 250),
     soon = calm(refresh, 10); // several models and choices may come at once
   text.addEventListener("input", later);
@@ -146,16 +154,7 @@ function mount(place, context) {
     verdicts,
   );
   place.append(
-    el(
-      "div",
-      { class: "row", style: "margin-bottom: .3rem" },
-      model.node,
-      shownField,
-      presets("Try", TEXTS, (ready) => {
-        text.value = ready;
-        refresh();
-      }),
-    ),
+    el("div", { class: "row", style: "margin-bottom: .3rem" }, model.node, shownField, lead.node),
     field("Text: the loss is that of its last word", text),
     failed.node,
     waiting,
@@ -200,6 +199,7 @@ function mount(place, context) {
     later.cancel();
     soon.cancel();
     if (!model.value) return;
+    await lead.follow(model.value);
     const names = chosen().filter((name) => name !== model.value && context.models.some((card) => card.name === name));
     between.node.hidden = over.value !== "verbs";
     between.node.style.display = between.node.hidden ? "none" : "";
@@ -210,6 +210,7 @@ function mount(place, context) {
       between: over.value === "verbs" ? between.value : null,
     });
     const models = [model.value, ...names].slice(0, 6);
+    context.use("Beside it", names);
     try {
       const [all, measured] = await Promise.all([
         ask("/api/backprop", { models, text: text.value.slice(0, MOST_CHARACTERS), limit: LIMIT }),

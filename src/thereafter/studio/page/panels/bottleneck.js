@@ -9,7 +9,7 @@ import { wholeNumber } from "../parts/walk.js";
 export const panel = {
   id: "bottleneck",
   title: "Bottleneck",
-  see: "Through one vector a long sentence does not fit: see where the line without attention falls.",
+  see: "A long sentence does not fit through one vector: see where the line without attention falls.",
   about:
     "A translator without attention has to carry the whole sentence in one vector: " +
     "the longer the sentence, the more it loses. " +
@@ -20,8 +20,8 @@ export const panel = {
 const MEASURES = { words: "words in their places", exact: "sentences without a mistake" };
 const SHOWN = { both: "off and on, side by side", off: "off", on: "on" };
 const ABOUT =
-  "Two translators from English to French are trained here, alike but for the attention. " +
-  "Their sentences are generated from about 50 words, and they are kept for the next time.";
+  "Two translators from English to French are trained here, identical except for attention. " +
+  "Their sentences are generated from about 50 words, and the models are kept for next time.";
 const FIRST_LENGTH = 14,
   MOST_LENGTH = 60;
 
@@ -180,7 +180,7 @@ function mount(place, context) {
       status,
       `With ${length.value} words, ${MEASURES[key]}: ${here.join(", ")}. ` +
         "Every point is the mean over up to 20 held-out sentences. Those of the ready translators are generated; " +
-        "of the shortest there are so few that training has met them too.",
+        "there are so few short ones that training has seen them too.",
     );
   }
 

@@ -26,7 +26,7 @@ const FIRST_NUMBER = 14; // two things in it, each with a place of its own
 const LARGE = 640,
   SMALL = 144; // pixels of the canvases, twice what is seen
 const END = "</s>";
-const ABOUT = "A small network is trained to caption made pictures of coloured shapes; it is kept for the next time.";
+const ABOUT = "A small network is trained to caption generated pictures of coloured shapes; it is kept for next time.";
 const STYLE = `
 .captions canvas { display: block; border-radius: .3rem; }
 .captions .shelf { display: flex; flex-wrap: wrap; gap: .4rem; margin: 0 0 .8rem; padding: 0; list-style: none; }
@@ -72,7 +72,7 @@ function mount(place, context) {
     "div",
     { class: "row middle", hidden: true },
     field("A PNG or JPEG, up to 2 MB; or drop one here", file),
-    el("span", { class: "note" }, "It goes no further than this machine."),
+    el("span", { class: "note" }, "It never leaves this machine."),
   );
   const shelf = el("ul", { class: "shelf", "aria-label": "Made pictures" });
   const walk = player(showStep);
@@ -293,7 +293,7 @@ function mount(place, context) {
     if (!at) {
       if (picture) paint(seen, picture, LARGE);
       seen.setAttribute("aria-label", `${answer.name}, as the network sees it`);
-      status.textContent = "Nothing is written yet: the whole picture, as the network sees it.";
+      status.textContent = "Nothing has been written yet: the whole picture, as the network sees it.";
       likely.replaceChildren(el("p", { class: "note" }, "Press Next word."));
       return;
     }

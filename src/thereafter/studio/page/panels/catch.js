@@ -25,8 +25,8 @@ const MOST = 1000; // games that can be picked
 const KEYS = { a: 0, s: 1, d: 2 };
 const HAND = "#56B4E9",
   TRAIL = "#5a5a5a";
-const ABOUT = "A small network is trained to play catch; it is kept for the next time.";
-const HINT = "A player joins the page with its run: thereafter train catch --task act --out runs/catch";
+const ABOUT = "A small network is trained to play catch; it is kept for next time.";
+const HINT = "A player of your own appears here once it is trained: thereafter train catch --task act --out runs/catch";
 const STYLE = `${BELIEF_STYLE}
 .catch canvas { image-rendering: pixelated; }
 .catch .three { display: grid; grid-template-columns: 17.5rem minmax(0, 1fr) 13rem; gap: 1rem; align-items: start; }

@@ -25,6 +25,12 @@ export const panel = {
     "Every model reads the same new sentences: the table shows how well, how fast and how large each is, " +
     "the charts how it learned and how far back it remembers. " +
     "Click a heading to sort, tick the models, or choose another comparison.",
+  own: {
+    see: "Bits per byte compare all models, whatever their tokens: see which needs the fewest for the same text.",
+    about:
+      "Every model reads the same text: the table shows how well, how fast and how large each is, " +
+      "the chart how it learned. Click a heading to sort, tick the models, or choose another comparison.",
+  },
   mount,
 };
 
@@ -152,6 +158,7 @@ function mount(place, context) {
     picks.style.display = of.value.startsWith(KEPT) ? "none" : "";
     failed.say("");
     const names = wantedNames().filter((name) => context.models.some((model) => model.name === name));
+    context.use("Models", names);
     if (!of.value.startsWith(KEPT) && !names.length) {
       status.textContent = context.models.length
         ? "Choose at least one model."
@@ -162,6 +169,7 @@ function mount(place, context) {
       if (of.value === CURVES) await showCurves(names, mine);
       else if (of.value.startsWith(KEPT)) await showKept(of.value.slice(KEPT.length), mine);
       else await showModels(names, mine);
+      if (mine === turn) context.headline(!shown?.rows.some((row) => row.agreement.length));
     } catch (error) {
       if (mine === turn) {
         failed.say(context.api.sentence(error));
@@ -290,12 +298,12 @@ function mount(place, context) {
       }));
     });
     learned.textContent = rows.some((row) => row.level)
-      ? "A level across is a model that is counted, not trained in steps."
+      ? "A horizontal line is a model that is counted, not trained in steps."
       : "";
-    if (rows.some((row) => row.curves.length > 1)) learned.textContent += " One line a seed.";
+    if (rows.some((row) => row.curves.length > 1)) learned.textContent += " One line per seed.";
     if (!traces.length) {
       learning.replaceChildren();
-      learned.textContent = "There is no curve to show.";
+      learned.textContent = "No curve to show.";
       return null;
     }
     return draw(

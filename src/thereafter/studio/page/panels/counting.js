@@ -154,7 +154,7 @@ function mount(place, context) {
     own.replaceChildren(
       ...(corpus.value === "text"
         ? [
-            field("One sentence a line; words are what stands between spaces", text),
+            field("One sentence per line; words are separated by spaces", text),
             el("p", { class: "note" }, `At most ${LIMIT.toLocaleString("en")} characters are kept of a paste.`),
           ]
         : []),
@@ -271,9 +271,9 @@ function mount(place, context) {
 
   function describePair() {
     const { pair } = answer;
-    if (!pair) return `Nothing is read yet: ${answer.length} words and sentence ends are to come.`;
+    if (!pair) return `No text has been read yet: ${answer.length} words and sentence ends are to come.`;
     const times = pair.count === 1 ? "for the first time" : `${pair.count} times by now`;
-    const end = at >= answer.length ? " The whole text is read." : "";
+    const end = at >= answer.length ? " The whole text has been read." : "";
     return `After “${pair.before}” came “${pair.word}”, ${times}.${end}`;
   }
 
@@ -290,7 +290,7 @@ function mount(place, context) {
     if (smoothing.value === "add-alpha") {
       return (
         `Add α: (count + ${alpha.value}) ÷ (row sum + ${alpha.value} · ${answer.vocabulary}), ` +
-        `the ${answer.vocabulary} being the words met, </s> and <unk>, a word never met.`
+        `the ${answer.vocabulary} being the words seen, </s> and <unk>, a word never seen.`
       );
     }
     return (
@@ -334,10 +334,10 @@ function mount(place, context) {
   function ending(sentence) {
     if (sentence.ended === "sentence") return "";
     if (sentence.ended === "length") return `It was cut after ${sentence.steps.length} words.`;
-    if (!answer.rows.length) return "A dead end: nothing is counted yet. Read some words first.";
+    if (!answer.rows.length) return "A dead end: nothing has been counted yet. Read some words first.";
     return (
       `A dead end: nothing was ever read after “${sentence.after}”, so without smoothing no word can follow it. ` +
-      "Read on, or switch a smoothing on."
+      "Read on, or turn on smoothing."
     );
   }
 }

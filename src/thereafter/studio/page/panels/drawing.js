@@ -14,7 +14,7 @@ import { markCurrent, player, wholeNumber } from "../parts/walk.js";
 export const panel = {
   id: "drawing",
   title: "Drawing",
-  see: "A picture is not made at once: each stroke writes through its window, and mends what is still missing.",
+  see: "A picture is not drawn all at once: each stroke writes through its window and adds what is still missing.",
   about:
     "A network draws new digits from random numbers, or draws a digit again that it reads through a window. " +
     "Press Next stroke, or the right arrow key, press Another picture, draw a digit or drop a file.",
@@ -32,9 +32,9 @@ const LARGE = 522,
   SMALL = 116; // pixels of the canvases, about twice what is seen
 const DASH = [10, 7];
 const MOST_STROKES = 1000;
-const ABOUT = "A small network is trained to draw written digits; it is kept for the next time.";
+const ABOUT = "A small network is trained to draw written digits; it is kept for next time.";
 const HINT =
-  "A network that draws joins the page with its run: thereafter train mnist --task draw --set strokes=16 " +
+  "A network of your own appears here once it is trained: thereafter train mnist --task draw --set strokes=16 " +
   "--out runs/drawing";
 const STYLE = `${BELIEF_STYLE}${CHOSEN_STYLE}${FILM_STYLE}
 .drawing canvas { image-rendering: pixelated; }
@@ -119,7 +119,7 @@ function mount(place, context) {
       first.draw(
         "Told by each stroke",
         values("latent"),
-        "Nats of its numbers z: how much the network had to be told of the picture to draw this stroke.",
+        "Nats of its numbers z: how much the network had to be told about the picture to draw this stroke.",
       );
       second.draw(
         "Still wrong in the picture",
@@ -127,7 +127,7 @@ function mount(place, context) {
         `Nats of the pixels after each stroke, the fewer the better; ${short(answer.left)} before the first.`,
       );
     } else {
-      first.draw("What a stroke changed", values("changed"), "Pixels, as the sum of how far their chances moved.");
+      first.draw("What a stroke changed", values("changed"), "Pixels: the sum of the changes in their probabilities.");
     }
     const many = Math.min(MOST_STROKES, answer.strokes.length);
     walk.set(wholeNumber(context.get("stroke"), many), many);
@@ -165,7 +165,7 @@ function mount(place, context) {
     const total = answer.strokes.length;
     const spoken = answer.strokes.reduce((sum, one) => sum + one.latent, 0);
     const costs = picture
-      ? (now ? ` This stroke was told ${short(now.latent)} nats of the picture;` : " Nothing is told yet;") +
+      ? (now ? ` This stroke was told ${short(now.latent)} nats about the picture;` : " Nothing has been told yet;") +
         ` the pixels are still ${short(now ? now.left : answer.left)} nats off.` +
         ` All ${total} strokes and the pixels left at the end cost ${short(answer.nats)} nats` +
         ` (${short(spoken)} and ${short(answer.strokes[total - 1].left)}): the fewer, the better.`

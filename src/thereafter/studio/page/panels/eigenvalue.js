@@ -1,5 +1,6 @@
 // Eigenvalue: what is left of a vector after many multiplications by one matrix, and of a gradient that goes back
 // through a network with this matrix.
+import { examples } from "../parts/at_hand.js";
 import { chain } from "../parts/chain.js";
 import { chart } from "../parts/chart.js";
 import { choice, field, modelChoice, presets, slider } from "../parts/controls.js";
@@ -99,11 +100,16 @@ function mount(place, context) {
   });
   const text = el("textarea", { rows: 4, spellcheck: "false", oninput: later });
   text.value = context.get("text", TEXT);
+  const lead = examples(context, "Try", [[TEXT]], text, (now) => {
+    text.value = now;
+    refresh();
+  });
   const trained = el(
     "div",
     { id: "trained" },
     el("div", { class: "row" }, model.node),
     field("Text the gradient is measured on", text),
+    lead.node,
   );
   const verdict = el("p", {
     id: "verdict",
@@ -159,6 +165,7 @@ function mount(place, context) {
     if (left) return;
     const withModel = network() === "trained";
     trained.hidden = !withModel;
+    if (withModel) await lead.follow(model.value);
     context.set({
       radius: radius.value,
       steps: steps.value,

@@ -24,7 +24,7 @@ const SEASONAL = "seasonal-naive";
 const FIRST = [SEASONAL, "ar", "linear"];
 const LONGEST = 500_000; // characters of a table
 const LINKED = 2000; // characters that an address holds
-const ABOUT = "Small networks of the generated series are trained here; they are kept for the next time.";
+const ABOUT = "Small networks of the generated series are trained here; they are kept for next time.";
 const STYLE = `
 .forecast .models { display: flex; flex-wrap: wrap; gap: .2rem 1rem; border: 0; padding: 0; margin: 0 0 .6rem; }
 .forecast .models legend { font-size: .9rem; color: var(--soft); padding: 0; float: left; margin-right: .8rem; }
@@ -69,7 +69,7 @@ function mount(place, context) {
   });
   const steps = slider("k", { min: 1, max: 64, step: 1, value: wholeNumber(context.get("k"), 16) }, later);
   const band = choice("Band", Object.entries(BANDS), context.get("band", "0.8"), refresh);
-  const next = button("Go on by one horizon", goOn, { class: "main" });
+  const next = button("Move on by one horizon", goOn, { class: "main" });
   const one = button("One step more", () => moveSteps(steps.value === 64 ? 1 : steps.value + 1), { class: "main" });
   const some = presets("k", ["1", "4", "16", "64"], moveSteps);
   const boxes = el("fieldset", { class: "models" }, el("legend", {}, "Forecasters"));
@@ -79,14 +79,14 @@ function mount(place, context) {
     type: "text",
     maxlength: 200,
     oninput: later,
-    placeholder: "chosen by itself",
+    placeholder: "chosen automatically",
   });
   target.value = context.get("target");
   const file = el("input", { type: "file", accept: ".csv,.tsv,.txt,text/*", onchange: () => openFile(file.files[0]) });
   const own = el(
     "div",
     { hidden: true },
-    field("Your table: a row a time, or series, time and value", text),
+    field("Your table: one row per time step, or series, time and value", text),
     el(
       "div",
       { class: "row", style: "margin-top:.6rem" },
@@ -305,9 +305,9 @@ function mount(place, context) {
     show(
       verdict,
       best
-        ? `From ${from} on: over the ${came} steps that have come, ${nameOf(best.model)} is nearest, ` +
+        ? `From ${from} on: over the ${came} observed steps, ${nameOf(best.model)} is nearest, ` +
             `off by ${short(best.rmse)} (root mean squared error).`
-        : `From ${from} on: nothing has come yet to compare with.`,
+        : `From ${from} on: nothing has been observed yet to compare with.`,
     );
     const rows = answer.forecasts.map((each) => ({ model: each.model, error: each.rmse }));
     side.replaceChildren(...(best ? [errorTable(rows, "Error (RMSE)")] : []));
@@ -348,7 +348,7 @@ function mount(place, context) {
       const read = answer.rows === 1 ? "one row at a time" : `${answer.rows} rows at a time, whose mean is drawn`;
       gatesNote.textContent =
         `${nameOf(model)} reads ${answer.times.length * answer.rows} rows, ${read}. ` +
-        "A gate near 1 lets through, near 0 it shuts.";
+        "A gate near 1 lets everything through, one near 0 nothing.";
     } catch (error) {
       if (!left) gatesNote.textContent = context.api.sentence(error);
     }

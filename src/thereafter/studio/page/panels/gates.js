@@ -1,5 +1,6 @@
 // Gates: how far every gate of a model is open at every step, and its memory, beside another model with the sentence.
-import { choice, field, modelChoice, presets, SENTENCES, slider } from "../parts/controls.js";
+import { examples } from "../parts/at_hand.js";
+import { choice, field, modelChoice, SENTENCES, slider } from "../parts/controls.js";
 import { calm, el, errors, show, visible } from "../parts/dom.js";
 import { equationList } from "../parts/equations.js";
 import { beforeAndNow, describeMemory, face, levelTable, reading, STYLE, unitOf } from "../parts/levels.js";
@@ -23,8 +24,14 @@ export const panel = {
   title: "Gates",
   see: "One unit keeps the subject's number up to the verb: look at its memory, and at the gate that keeps it.",
   about:
-    "Each row is a gate, from 0 (shut) to 1 (open), or the memory it guards. " +
-    "In the twin sentence singular and plural are swapped.",
+    "Rows are gates, from 0 (closed) to 1 (open), the candidate that may be written, and the memory. " +
+    "The twin swaps singular and plural.",
+  own: {
+    see: "A gate near 1 lets everything through, a gate near 0 nothing: see which of them change the memory, and when.",
+    about:
+      "Rows are gates, from 0 (closed) to 1 (open), the candidate that may be written, and the memory. " +
+      "Step through the text, then follow one unit.",
+  },
   mount,
 };
 
@@ -36,6 +43,7 @@ function mount(place, context) {
   const failed = errors();
   const text = el("textarea", { rows: 1, maxlength: MOST_CHARACTERS, spellcheck: "false" });
   text.value = context.get("text", SENTENCES[0][0]);
+  const lead = examples(context, "Sentences", SENTENCES, text, take);
   const walk = player(draw, { first: 1 });
   walk.set(wholeNumber(context.get("step"), 5), MOST_STEPS);
   const first = modelChoice("Model with gates", context, {
@@ -83,7 +91,7 @@ function mount(place, context) {
   );
   place.append(
     el("style", {}, STYLE),
-    el("div", { class: "sentence" }, field("The sentence", text), presets("Sentences", SENTENCES, take)),
+    el("div", { class: "sentence" }, field("The sentence", text), lead.node),
     el("div", { class: "row" }, first.node, second.node, layers.node, unit.node, step.node),
     failed.node,
     note,
@@ -104,8 +112,9 @@ function mount(place, context) {
   async function ask() {
     later.cancel();
     walk.stop();
+    await lead.follow(first.value);
     if (!first.value || !text.value) {
-      note.textContent = text.value ? WAITING : "Type a sentence to be read.";
+      note.textContent = text.value ? WAITING : "Type a sentence to read.";
       return;
     }
     offerLayers();
@@ -223,16 +232,8 @@ function mount(place, context) {
   async function download() {
     const { model, steps } = shown.main;
     try {
-      const body = JSON.stringify({ model: model.name, text: shown.text, limit: steps.length });
-      const response = await fetch("/api/trace.npz", {
-        method: "POST",
-        headers: { "Content-Type": "application/json" },
-        body,
-      });
-      if (!response.ok) throw new context.api.Refused(response.status, (await response.json()).error);
-      const address = URL.createObjectURL(await response.blob());
-      el("a", { href: address, download: `${model.label}-trace.npz` }).click();
-      setTimeout(() => URL.revokeObjectURL(address), 10_000);
+      const asked = { model: model.name, text: shown.text, limit: steps.length };
+      await context.api.download("/api/trace.npz", asked, `${model.label}-trace.npz`);
     } catch (error) {
       failed.say(context.api.sentence(error));
     }

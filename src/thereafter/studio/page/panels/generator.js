@@ -1,6 +1,7 @@
 // Generator: a model writes on from a seed text. One watches its state and what it expects, and changes how it samples.
+import { examples } from "../parts/at_hand.js";
 import { bars } from "../parts/bars.js";
-import { field, modelChoice, presets, slider } from "../parts/controls.js";
+import { field, modelChoice, slider } from "../parts/controls.js";
 import { calm, el, errors, show } from "../parts/dom.js";
 import { strip } from "../parts/strip.js";
 
@@ -19,14 +20,14 @@ const STYLE = `
 @media (max-width: 900px) {
   .writing { grid-template: 16rem auto auto / minmax(0, 1fr); grid-template-areas: "text" "state" "expected"; }
 }`;
-const SEEDS = ["def ", "import ", "class ", "the teacher near the "];
+const SEEDS = ["def ", "import ", "class ", "the teacher near the "].map((one) => [one, one.trim()]);
 
 export const panel = {
   id: "generator",
   title: "Generator",
   see: "A low temperature repeats what is likely, a high one invents: watch the bars sharpen and flatten.",
   about:
-    "A model writes on from your seed text, token by token; " +
+    "A model continues your seed text, token by token; " +
     "the strip shows its hidden state, the bars what it expects next. " +
     "Press Generate, then change temperature and top‑k while it writes, or pause it to look.",
   mount,
@@ -36,6 +37,7 @@ function mount(place, context) {
   const failed = errors();
   const seedText = el("textarea", { rows: 2, spellcheck: "false" });
   seedText.value = context.get("text", "def ");
+  const lead = examples(context, "Try", SEEDS, seedText, write, () => true);
   const seed = el("input", { type: "number", min: 0, max: 4294967295, step: 1, style: "width:8rem" });
   seed.value = context.get("seed", "1");
   const temperature = slider(
@@ -48,8 +50,8 @@ function mount(place, context) {
     { min: 1, max: ALL, step: 1, value: context.get("k", ALL), say: (k) => (k < ALL ? String(k) : "all") },
     sendSettings,
   );
-  const speed = slider("Tokens a second", { min: 1, max: 80, step: 1, value: context.get("speed", "60") }, keep);
-  const model = modelChoice("Model", context, { wanted: context.get("model", "ready:letters"), changed: look });
+  const speed = slider("Tokens per second", { min: 1, max: 80, step: 1, value: context.get("speed", "60") }, keep);
+  const model = modelChoice("Model", context, { wanted: context.get("model", "ready:letters"), changed: follow });
   const generate = el("button", { type: "button", class: "main", disabled: true, onclick: begin }, "Generate");
   const pause = el(
     "button",
@@ -65,14 +67,7 @@ function mount(place, context) {
   place.append(
     el("style", {}, STYLE),
     el("div", { class: "row prompt" }, model.node, field("Seed text", seedText)),
-    presets(
-      "Try",
-      SEEDS.map((one) => [one, one.trim()]),
-      (one) => {
-        seedText.value = one;
-        look();
-      },
-    ),
+    lead.node,
     el("div", { class: "row middle" }, generate, pause, stop, status, rate),
     el("div", { class: "row" }, temperature.node, topK.node, speed.node, field("Seed number", seed)),
     failed.node,
@@ -132,6 +127,16 @@ function mount(place, context) {
     if (state !== "idle") tell({ do: "set", ...sampling() });
   }
 
+  function write(now) {
+    seedText.value = now;
+    look();
+  }
+
+  async function follow(name) {
+    await lead.follow(name);
+    look();
+  }
+
   /** Show what the model expects after the seed text, without writing on. */
   function look() {
     later.cancel();
@@ -186,7 +191,7 @@ function mount(place, context) {
   function end() {
     tell({ do: "stop" });
     queue = [];
-    enter("idle", "Stopped. Generate begins again from the seed text.");
+    enter("idle", "Stopped. Generate starts again from the seed text.");
     lookCloser();
   }
 
@@ -245,7 +250,7 @@ function mount(place, context) {
         el(
           "p",
           { class: "note" },
-          "This model has no hidden state that goes from token to token, so there is no strip; the bars follow.",
+          "This model carries no hidden state from token to token, so there is no strip; the bars still follow.",
         ),
       );
       return;
@@ -368,7 +373,7 @@ function pace() {
       while (seen.length > 2 && now - seen[0][0] > 2000) seen.shift();
       const seconds = (now - seen[0][0]) / 1000;
       const shown = seen.slice(1).reduce((sum, [, one]) => sum + one, 0);
-      return seconds > 0.4 ? `${Math.round(shown / seconds)} characters a second` : "";
+      return seconds > 0.4 ? `${Math.round(shown / seconds)} characters per second` : "";
     },
   };
 }

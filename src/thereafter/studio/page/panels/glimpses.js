@@ -31,10 +31,9 @@ const LARGE = 560,
   PATCH = 144; // pixels of the canvases, twice what is seen
 const FIRST_NUMBER = 55; // a digit that the first glimpse does not tell
 const MOST_GLIMPSES = 1000;
-const ABOUT =
-  "A small network is trained to look at written digits among pieces of others; it is kept for the next time.";
+const ABOUT = "A small network is trained to look at written digits among pieces of others; it is kept for next time.";
 const HINT =
-  "A network that looks joins the page with its run: thereafter train cluttered-glyphs --task glimpse " +
+  "A network of your own appears here once it is trained: thereafter train cluttered-glyphs --task glimpse " +
   "--set scales=3 --out runs/glimpses";
 const STYLE = `${BELIEF_STYLE}${CHOSEN_STYLE}${FILM_STYLE}
 .glimpses canvas { image-rendering: pixelated; }
@@ -140,7 +139,7 @@ function mount(place, context) {
     parts.style.visibility = at ? "visible" : "hidden";
     const truth = answer.true === null ? "" : ` True: ${answer.true}.`;
     if (!at) {
-      status.textContent = `Nothing of ${answer.name} is seen yet. Press Next glimpse.${truth}`;
+      status.textContent = `Nothing of ${answer.name} has been seen yet. Press Next glimpse.${truth}`;
       seen.setAttribute("aria-label", answer.name);
       return;
     }

@@ -1,5 +1,6 @@
 // Keyboard: the next-word distribution of several models side by side, as the context grows. While a word is being
 // typed, its column shows the words that begin so.
+import { examples } from "../parts/at_hand.js";
 import { bars, tintLegend } from "../parts/bars.js";
 import { field, modelBox } from "../parts/controls.js";
 import { arrange, calm, el, errors } from "../parts/dom.js";
@@ -15,9 +16,15 @@ export const panel = {
   title: "Keyboard",
   see: "A singular or a plural verb next: does a model follow the subject, or the noun that stands nearer?",
   about:
-    "Click a word to write it, or type: each column shows what one model expects next, " +
+    "Click a word to add it, or type: each column shows what one model expects next, " +
     "or how it completes a half-typed word, and how it divides verbs between singular and plural. " +
     "Change “teachers” to “teacher” and see which models notice.",
+  own: {
+    see: "What comes next? Each column is one model's answer: watch it change with every word.",
+    about:
+      "Click a word to add it, or type: each column shows what one model expects next, " +
+      "or how it completes a half-typed word. Tick a second model and see where the two disagree.",
+  },
   mount,
 };
 
@@ -35,8 +42,9 @@ function mount(place, context) {
   const failed = errors();
   const text = el("textarea", { rows: 1, placeholder: BEGIN, spellcheck: "false" });
   text.value = context.get("text", context.get("empty") ? "" : BEGIN);
+  const lead = examples(context, "Try", [[BEGIN]], text, (now) => write(now, ""));
   const shorter = () => text.value.trimEnd().replace(/\S+$/, "").trimEnd();
-  const back = el("button", { type: "button", onclick: () => write(shorter(), "") }, "Take back a word");
+  const back = el("button", { type: "button", onclick: () => write(shorter(), "") }, "Undo");
   const clear = el("button", { type: "button", onclick: () => write("", "") }, "Start again");
   const pick = el("div", { class: "row middle", role: "group", "aria-label": "Models" });
   const legend = tintLegend(); // it keeps its place while the first bars are asked for
@@ -46,6 +54,7 @@ function mount(place, context) {
   place.append(
     el("div", { class: "sentence" }, field("The sentence so far", text), buttons),
     pick,
+    lead.node,
     long,
     failed.node,
     legend,
@@ -89,11 +98,13 @@ function mount(place, context) {
 
   async function refresh() {
     later.cancel();
+    const there = chosen.filter((name) => context.models.some((model) => model.name === name));
+    context.use("Models", there);
+    await lead.follow(there[0]);
     const names = chosen.map((name) => name.replaceAll(",", "%2C")).join(",");
     context.set({ text: text.value, empty: text.value ? null : 1, models: touched ? names : null });
     long.textContent =
       text.value.length > READ ? `The models read the last ${READ.toLocaleString("en")} characters.` : "";
-    const there = chosen.filter((name) => context.models.some((model) => model.name === name));
     if (!there.length) {
       columns.replaceChildren(
         el(
@@ -167,7 +178,7 @@ function mount(place, context) {
     return el(
       "p",
       { class: "others note" },
-      "or the word goes on: ",
+      "or the word continues: ",
       answer.others.map((item) =>
         el(
           "button",

@@ -15,7 +15,7 @@ export const panel = {
   title: "Moving digits",
   see: "One frame shows the digit but not where it goes: watch the belief in a direction grow.",
   about:
-    "A network reads a clip frame by frame and says after each which digit moves and where it began to go. " +
+    "A network reads a clip frame by frame and says after each which digit it is and where it is going. " +
     "Press Next frame, or the right arrow key, press Another clip, or draw a digit and send it off.",
   mount,
 };
@@ -28,10 +28,10 @@ const MOST = 1000; // clips that are made
 const MOST_FRAMES = 1000;
 const LARGE = 480,
   SMALL = 128; // pixels of the canvases, twice what is seen
-const ABOUT = "A small network is trained on clips of written digits that move; it is kept for the next time.";
-const ABOUT_NEXT = "A small network that expects the frames that come next can be trained here; it is kept.";
+const ABOUT = "A small network is trained on clips of written digits that move; it is kept for next time.";
+const ABOUT_NEXT = "A small network that predicts the next frames can be trained here; it is kept for next time.";
 const HINT =
-  "A network of the frames that come next joins the page with its run: " +
+  "A network of your own that predicts frames appears here once it is trained: " +
   "thereafter train moving-glyphs --task next-frames --out runs/next-frames";
 const STYLE = `${BELIEF_STYLE}${FORESEEN_STYLE}${OWN_DIGIT_STYLE}${FILM_STYLE}
 .moving canvas { image-rendering: pixelated; }
@@ -65,7 +65,7 @@ function mount(place, context) {
   const direction = choice("It goes", ways, context.get("direction", "1"), request);
   const speed = slider(
     "Speed",
-    { min: 1, max: 6, step: 0.5, value: context.get("speed", "3"), say: (pixels) => `${pixels} pixels a frame` },
+    { min: 1, max: 6, step: 0.5, value: context.get("speed", "3"), say: (pixels) => `${pixels} pixels per frame` },
     later,
   );
   const drawing = ownDigit(context, { more: [direction.node, speed.node], failed, changed: request });
@@ -102,7 +102,7 @@ function mount(place, context) {
   });
   const makingNext = taskModels(context, {
     task: "next-frames",
-    offer: "Train the network of the next frames (about two minutes)",
+    offer: "Train the network for the next frames (about two minutes)",
     about: ABOUT_NEXT,
     changed: (all) => {
       foresees.fill(all);

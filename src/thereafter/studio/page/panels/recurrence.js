@@ -1,6 +1,7 @@
 // Recurrence: one word at a time through a recurrent model, folded into one cell and unrolled over the sentence.
+import { examples } from "../parts/at_hand.js";
 import { bars } from "../parts/bars.js";
-import { choice, field, modelChoice, presets, SENTENCES, slider } from "../parts/controls.js";
+import { choice, field, modelChoice, SENTENCES, slider } from "../parts/controls.js";
 import { calm, el, errors, show, visible } from "../parts/dom.js";
 import { equationList, withSign } from "../parts/equations.js";
 import { LOOP_STYLE, loop, sub } from "../parts/loop.js";
@@ -26,7 +27,8 @@ export const panel = {
   id: "recurrence",
   title: "Recurrence",
   see: "One unit takes up the number of the subject, and the state carries it from word to word.",
-  about: "Press Next word, or the right arrow key: the cell reads a word, and its state goes on to the next step.",
+  about: "Press Next word, or the right arrow key: the cell reads a word and passes its state on to the next step.",
+  own: { see: "A single cell reads everything: the state carries what it has read from one token to the next." },
   mount,
 };
 
@@ -43,6 +45,7 @@ function mount(place, context) {
   const failed = errors();
   const text = el("textarea", { rows: 1, maxlength: MOST_CHARACTERS, spellcheck: "false" });
   text.value = context.get("text", SENTENCES[0][0]);
+  const lead = examples(context, "Sentences", SENTENCES, text, (sentence) => take(sentence, 0));
   const walk = player(showStep);
   walk.set(wholeNumber(context.get("step"), 5), MOST_STEPS);
   const pick = modelChoice("Model", context, {
@@ -100,12 +103,7 @@ function mount(place, context) {
   );
   place.append(
     el("style", {}, UNROLLED_STYLE + LOOP_STYLE),
-    el(
-      "div",
-      { class: "sentence" },
-      field("The sentence", text),
-      presets("Sentences", SENTENCES, (sentence) => take(sentence, 0)),
-    ),
+    el("div", { class: "sentence" }, field("The sentence", text), lead.node),
     el("div", { class: "row" }, pick.node, view.node, unit.node),
     failed.node,
     note,
@@ -134,8 +132,9 @@ function mount(place, context) {
   async function ask() {
     later.cancel();
     walk.stop();
+    await lead.follow(pick.value);
     if (!pick.value || !text.value) {
-      note.textContent = text.value ? WAITING : "Type a sentence to be read.";
+      note.textContent = text.value ? WAITING : "Type a sentence to read.";
       return;
     }
     context.set({ model: pick.value, text: text.value });
@@ -350,7 +349,7 @@ function mount(place, context) {
     );
     const after = at ? `“${word}”, ${token} ${at} of ${answer.steps.length}` : "nothing but the start mark";
     expected.replaceChildren(
-      el("p", { class: "note" }, `After ${after}. Click one to let it be read next.`),
+      el("p", { class: "note" }, `After ${after}. Click one to have it read next.`),
       bars(step.next, {
         label: "next word",
         tinted: answer.twin !== "" || answer.steps.some((one) => one.next.some((item) => item.number)),

@@ -7,11 +7,11 @@ import { percent } from "../parts/numbers.js";
 export const panel = {
   id: "sentiment",
   title: "Sentiment",
-  see: "Words speak for a label or against it, and a “not” turns round what comes after it.",
+  see: "Words speak for a label or against it, and a “not” reverses what comes after it.",
   about:
     "A classifier reads a review and gives it a label; " +
     "the number under each word says how much that word spoke for the label (+) or against it (−). " +
-    "Click a word to leave it out, put a “not” before another, and see whether the label turns round.",
+    "Click a word to leave it out, put a “not” before another, and see whether the label flips.",
   mount,
 };
 
@@ -26,11 +26,11 @@ const WORDS = {
   model: "Classifier",
   another: "Another review",
   empty: "Type a review.",
-  offer: "Train the classifier (some seconds)",
+  offer: "Train the classifier (a few seconds)",
   about:
     "A classifier of reviews is trained here. Its reviews are generated: praise and blame from about 50 words, " +
-    "turned round by “not” and “never”, and after “but” it is the second half that counts. " +
-    "It is kept for the next time.",
+    "reversed by “not” and “never”, and after “but” it is the second half that counts. " +
+    "It is kept for next time.",
 };
 const STYLE = `
 .evidence { display: flex; flex-wrap: wrap; gap: .35rem; list-style: none; padding: 0; margin: 0 0 1rem; }

@@ -1,5 +1,6 @@
 // Surprisal: a text in the colours of what each word cost a model, one model beside another.
-import { choice, describe, field, modelChoice, presets, SENTENCES } from "../parts/controls.js";
+import { examples } from "../parts/at_hand.js";
+import { choice, describe, field, modelChoice, SENTENCES } from "../parts/controls.js";
 import { answered, calm, el, errors, show } from "../parts/dom.js";
 import { colouredWords, cost, expected, scale, strongest, wordTable } from "../parts/surprise.js";
 
@@ -30,6 +31,12 @@ export const panel = {
     "Every word has the colour of its surprisal, −log₂ p: pale where it was expected, strong where it was not. " +
     "Point at a word, or move with the arrow keys, to see its rank and what was expected in its place; change “are” " +
     "to “is” and see which model notices.",
+  own: {
+    about:
+      "Every word has the colour of its surprisal, −log₂ p: pale where it was expected, strong where it was not. " +
+      "Point at a word, or move with the arrow keys, to see its rank and what was expected in its place; change a " +
+      "word and see which model notices.",
+  },
   mount,
 };
 
@@ -42,6 +49,10 @@ function mount(place, context) {
   const failed = errors();
   const text = el("textarea", { rows: 3, spellcheck: "false", maxlength: LONGEST });
   text.value = context.get("text", SENTENCES[0][0]);
+  const lead = examples(context, "Try", SENTENCES, text, (now) => {
+    text.value = now;
+    refresh();
+  });
   const first = modelChoice("Model", context, { wanted: context.get("model", FIRST), changed: () => refresh() });
   let wanted = context.get("beside", SECOND);
   const second = choice("Beside it", [[NONE, "no other model"]], NONE, (now) => {
@@ -70,10 +81,7 @@ function mount(place, context) {
       { class: "surprisal" },
       field("The text", text),
       el("div", { class: "row", style: "margin:.6rem 0" }, first.node, second.node),
-      presets("Try", SENTENCES, (now) => {
-        text.value = now;
-        refresh();
-      }),
+      lead.node,
       failed.node,
       el("div", { class: "row", style: "margin:.6rem 0" }, walk, legend),
       both,
@@ -97,7 +105,9 @@ function mount(place, context) {
   async function refresh() {
     later.cancel();
     if (!first.value) return;
+    await lead.follow(first.value);
     const beside = second.value;
+    context.use("Beside it", beside === NONE ? [] : [beside]);
     const models = beside === NONE || beside === first.value ? [first.value] : [first.value, beside];
     context.set({ model: first.value, beside: wanted, text: text.value.slice(0, LINKED) || null });
     if (!text.value.trim()) {

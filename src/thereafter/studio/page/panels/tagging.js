@@ -20,14 +20,14 @@ const SENTENCES = [
   "they dance zinkly behind the blorp .",
 ];
 const WORDS = {
-  label: "The sentence, its words apart from each other",
+  label: "The sentence, with spaces between its words",
   model: "Tagger",
   another: "Another sentence",
-  empty: "Type a sentence to be tagged.",
-  offer: "Train the tagger (some seconds)",
+  empty: "Type a sentence to tag.",
+  offer: "Train the tagger (a few seconds)",
   about:
     "A tagger is trained here that reads each word and its characters. Its sentences are generated " +
-    "from about 60 words, many of them nouns in one place and verbs in another. It is kept for the next time.",
+    "from about 60 words, many of them nouns in one place and verbs in another. It is kept for next time.",
 };
 const STYLE = `
 @media (min-width: 701px) { .tagged { --least: 13rem; } }
@@ -47,7 +47,7 @@ function mount(place, context) {
     words.replaceChildren(...answer.words.map(card));
     const strange = answer.words.filter((one) => !one.known).length;
     note.textContent =
-      (strange ? "A word with a ? was never met in training: only its characters and its neighbours can tell. " : "") +
+      (strange ? "A word with a ? did not occur in training: only its characters and its neighbours can tell. " : "") +
       (ready ? "The ready tagger has learned from generated sentences only." : "");
     context.announce(answer.words.map((one) => `${one.word} ${one.tag}`).join(", "));
   }

@@ -7,7 +7,7 @@ import { readyModels } from "../parts/ready.js";
 import { curveChart, trainings } from "../parts/trainings.js";
 
 const TOKENS = [
-  ["", "what suits the text"],
+  ["", "chosen for the text"],
   ["word", "words between spaces"],
   ["prose", "words and punctuation"],
   ["char", "characters"],
@@ -36,7 +36,7 @@ export const panel = {
   see: "The loss falls on the text and on lines held out from it: see where the two lines part.",
   about:
     "Choose a text and a kind of model and press Start: the curves show how its loss falls. " +
-    "A training can be paused and goes on where it was, even after the studio was closed; " +
+    "A training run can be paused and resumed, even after the studio was closed; " +
     "its model can be tried in every other panel.",
   mount,
 };
@@ -142,6 +142,10 @@ function mount(place, context) {
 
   function update() {
     list.update(context.jobs);
+    context.use(
+      "Trainings",
+      context.jobs.map((job) => job.run),
+    );
     example.hidden = context.jobs.length > 0 || !context.models.length;
     exemplify();
   }

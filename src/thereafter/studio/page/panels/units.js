@@ -33,7 +33,7 @@ export const panel = {
   see: "Some single units follow a property of the text that nobody told the model about.",
   about:
     "Each token has the colour of one unit's state after reading it; " +
-    "the ranking says how well units follow the property, and how well luck alone would. " +
+    "the ranking says how well units follow the property, and how well chance alone would. " +
     "Choose a property, then click a unit of the ranking, or show the next one, to see it in the text.",
   mount,
 };
@@ -205,7 +205,7 @@ function mount(place, context) {
     const control = el(
       "div",
       { class: "bar control", "data-control": answer.control ?? "" },
-      row("luck", answer.control, answer.yes_no),
+      row("chance", answer.control, answer.yes_no),
     );
     const half = Math.floor(answer.tokens / 2).toLocaleString("en");
     return [
@@ -213,7 +213,7 @@ function mount(place, context) {
         "p",
         { class: "note" },
         answer.yes_no
-          ? `AUC: how surely the unit tells where it holds; 0.5 is a guess, 1 is always.`
+          ? `AUC: how reliably the unit tells where it holds; 0.5 is chance, 1 is perfect.`
           : "Correlation of the unit with it; 0 is none, 1 is perfect.",
       ),
       list,
@@ -223,7 +223,7 @@ function mount(place, context) {
         { class: "note" },
         `Chosen on ${half} tokens of ${answer.source}; measured, and sorted, on ${half} others. ` +
           `↑ the unit is high where it ${answer.yes_no ? "holds" : "is high"}, ↓ low. ` +
-          "Luck, and the upright line: what the best unit reaches for the same property, " +
+          "Chance, and the vertical line: what the best unit reaches for the same property, " +
           "moved to other places of the text.",
       ),
     ];

@@ -1,6 +1,7 @@
 // Window: the network over the last few words (Bengio et al. 2003), its shapes, and what it computes for the text.
+import { examples } from "../parts/at_hand.js";
 import { bars } from "../parts/bars.js";
-import { modelChoice, presets } from "../parts/controls.js";
+import { modelChoice } from "../parts/controls.js";
 import { calm, el, errors } from "../parts/dom.js";
 import {
   entry,
@@ -53,11 +54,12 @@ const PARTS = {
 export const panel = {
   id: "window",
   title: "Window",
-  see: "A word outside of the window does not exist: the number of an early subject is lost with it.",
+  see: "A word outside the window does not exist: the number of an early subject is lost with it.",
   about:
     "The network of Bengio et al. (2003) reads the last few words and nothing else; " +
-    "the strips are its real numbers for your text. Click a word below to append it and the window slides on; " +
+    "the strips are its real numbers for your text. Click a word below to append it and the window moves on; " +
     "point at a part, or step to it with Tab, for its tensor shapes.",
+  own: { see: "A word outside the window does not exist: whatever it said is lost with it." },
   mount,
 };
 
@@ -74,7 +76,8 @@ function mount(place, context) {
   });
   const text = el("textarea", { rows: 1, maxlength: LIMIT, spellcheck: "false", placeholder: FIRST });
   text.value = context.get("text", FIRST);
-  const waiting = el("p", { class: "note" }, "The window model is there as soon as the studio has loaded.");
+  const lead = examples(context, "Examples", TEXTS, text, write);
+  const waiting = el("p", { class: "note" }, "The window model is available once the studio has loaded.");
   const sight = el("div", { class: "sight", id: "sight" });
   const stages = Object.fromEntries(Object.keys(PARTS).map((name) => [name, stage(name)]));
   const shapes = el("aside", { class: "card shapes", id: "shapes", "aria-live": "polite" });
@@ -104,12 +107,12 @@ function mount(place, context) {
         el(
           "button",
           { type: "button", onclick: () => write(text.value.trimEnd().replace(/\S+$/, "").trimEnd()) },
-          "Take back a word",
+          "Undo",
         ),
         el("button", { type: "button", onclick: () => write("") }, "Start again"),
       ),
     ),
-    el("div", { class: "row" }, model.node, presets("Examples", TEXTS, write)),
+    el("div", { class: "row" }, model.node, lead.node),
     failed.node,
     waiting,
   );
@@ -175,6 +178,7 @@ function mount(place, context) {
   async function refresh() {
     later.cancel();
     if (!model.value) return;
+    await lead.follow(model.value);
     remember();
     let now;
     try {
@@ -290,7 +294,7 @@ function mount(place, context) {
           el(
             "tr",
             { "data-part": "all" },
-            el("th", { scope: "row" }, "All together"),
+            el("th", { scope: "row" }, "Total"),
             el("td", {}),
             el("td", {}),
             el("td", {}),

@@ -30,7 +30,7 @@ export function chosenPicture(place, context, { sources, made, first = 0, other,
     "div",
     { class: "row middle", style: "margin-bottom:.7rem" },
     field("A PNG or JPEG, up to 2 MB; or drop one here", file),
-    el("span", { class: "note" }, "It goes no further than this machine."),
+    el("span", { class: "note" }, "It never leaves this machine."),
   );
   const node = el("div", {}, drawing.node, opener);
   place.addEventListener("dragover", (event) => {

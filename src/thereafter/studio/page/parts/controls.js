@@ -56,9 +56,13 @@ export function modelChoice(label, context, { fits = () => true, wanted = "", ch
   const select = el("select", {
     onchange: () => {
       wanted = select.value;
-      changed(select.value);
+      take(select.value);
     },
   });
+  const take = (now) => {
+    context.use(label, [now]);
+    changed(now);
+  };
   let known = "";
   const fill = () => {
     const fitting = context.models.filter(fits);
@@ -69,7 +73,7 @@ export function modelChoice(label, context, { fits = () => true, wanted = "", ch
     select.replaceChildren(...fitting.map((model) => el("option", { value: model.name }, describe(model))));
     const now = [wanted, before].find((name) => fitting.some((model) => model.name === name)) ?? fitting[0]?.name ?? "";
     select.value = now;
-    if (now && now !== before) changed(now);
+    if (now && now !== before) take(now);
   };
   context.watch(fill);
   queueMicrotask(fill); // after the panel has put itself together

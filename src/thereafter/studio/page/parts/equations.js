@@ -1,6 +1,8 @@
 // The equations of a cell, with the numbers of one unit at one step put in.
 import { el } from "./dom.js";
 
+const SIGNED = new Set(["c", "h", "cell", "new"]); // states and candidates; gates have no sign
+
 /** A formula with its subscripts: "c_t = f_t c_{t−1}". */
 export function formula(text) {
   const parts = text.split(/(_\{[^}]*\}|_\S)/).filter(Boolean);
@@ -40,7 +42,7 @@ export function equationList(equations) {
   const draw = (valuesOf) => {
     for (const { equation, number, parts } of rows) {
       const [before, now] = (equation.field && valuesOf(equation.field)) || [];
-      number.textContent = now === undefined ? "" : isState(equation.field) ? withSign(now) : now.toFixed(2);
+      number.textContent = now === undefined ? "" : SIGNED.has(equation.field) ? withSign(now) : now.toFixed(2);
       if (equation.keeps) parts.textContent = now === undefined ? "" : sum(equation, before, now, valuesOf);
     }
   };
@@ -61,8 +63,4 @@ function sum({ keeps }, before, now, valuesOf) {
   if (gate === undefined || before === undefined) return "";
   const share = rest ? 1 - gate : gate;
   return `${withSign(share * before)} kept, ${withSign(now - share * before)} new`;
-}
-
-function isState(field) {
-  return field === "c" || field === "h";
 }

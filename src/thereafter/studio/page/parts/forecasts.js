@@ -60,7 +60,7 @@ export async function drawFan(place, answer, coverage) {
     }
   });
   traces.push({
-    name: "what came",
+    name: "observed",
     x,
     y: answer.values,
     mode: "lines",
@@ -87,7 +87,7 @@ export async function drawFan(place, answer, coverage) {
 /** The last rows as they were expected k steps before. */
 export async function drawAhead(place, answer) {
   const x = axisOf(answer.times);
-  const came = { name: "what came", x, y: answer.actual, mode: "lines" };
+  const came = { name: "observed", x, y: answer.actual, mode: "lines" };
   const traces = [{ ...came, line: { color: pageColour("--neutral"), width: 1.4 } }];
   answer.models.forEach((one, at) => {
     const color = colourOfForecaster(one.model, at);

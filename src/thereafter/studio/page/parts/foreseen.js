@@ -19,7 +19,7 @@ export const FORESEEN_STYLE = `
 
 /** { node, draw(answer) }: two rows of frames under each other, and a chart. */
 export function foreseenFrames() {
-  const table = el("table", { "aria-label": "Frames that came, and as they were expected" });
+  const table = el("table", { "aria-label": "Observed and predicted frames" });
   const wide = el(
     "div",
     { class: "wide", tabindex: "0", role: "region", "aria-label": "Frames that come next" },
@@ -45,22 +45,22 @@ export function foreseenFrames() {
         el(
           "tr",
           {},
-          el("th", { scope: "row" }, "what came"),
+          el("th", { scope: "row" }, "observed"),
           last.map((one, at) => el("td", { class: "read" }, shown(one, SIDE, `frame ${first + at}, read`))),
-          came.map((one, at) => frame(one, `frame ${steps[at]} as it came`)),
+          came.map((one, at) => frame(one, `frame ${steps[at]} as observed`)),
         ),
         el(
           "tr",
           {},
-          el("th", { scope: "row" }, "expected"),
+          el("th", { scope: "row" }, "predicted"),
           last.map(() => el("td")),
-          predicted.map((one, at) => frame(one, `frame ${steps[at]} as it was expected`)),
+          predicted.map((one, at) => frame(one, `frame ${steps[at]} as predicted`)),
         ),
       ),
     );
     const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
     note.textContent =
-      `It read ${read.length} frames and expected ${came.length}: ${short(mean(answer.nats))} nats a frame, squared ` +
+      `It read ${read.length} frames and expected ${came.length}: ${short(mean(answer.nats))} nats per frame, squared ` +
       `error ${short(mean(answer.errors))}; the last frame again would have ${short(mean(answer.copied))}.`;
     const mode = "lines+markers";
     const copied = { color: pageColour("--neutral"), width: 2, dash: "dash" };

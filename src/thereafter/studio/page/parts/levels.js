@@ -32,12 +32,12 @@ export const STYLE = `
 .levels th:first-child { text-align: left; position: sticky; left: 0; background: var(--ground); font-weight: 400;
   padding-right: .6rem; white-space: nowrap; }
 .levels th.group { font-weight: 600; padding-top: .2rem; }
-.levels .level { min-width: 2.9rem; height: 1.8rem; display: grid; place-items: center; border: 1px solid var(--line);
+.levels .level { min-width: 2.9rem; height: 1.5rem; display: grid; place-items: center; border: 1px solid var(--line);
   border-radius: .25rem; font-size: .85rem; }
 .levels tr[data-memory] .level { height: auto; line-height: 1.2; padding-bottom: .1rem; }
 .levels .level small { display: block; color: var(--soft); }
 .levels .level small.other { color: var(--text); font-weight: 700; }
-.levels .level i { display: block; width: 100%; height: 1.35rem; }
+.levels .level i { display: block; width: 100%; height: 1.1rem; }
 .levels td[aria-current] .level { outline: 2px solid var(--accent); outline-offset: -1px; }
 .levels thead button { padding: .1rem .35rem; min-height: 2.25rem; max-width: 7rem; overflow: hidden;
   text-overflow: ellipsis; font-size: .85rem; }
@@ -128,7 +128,7 @@ export function face(read, chooseUnit) {
     : el(
         "p",
         { class: "tanks none note" },
-        "No gates: every word makes the whole state anew, from the word and the old state.",
+        "No gates: every word recomputes the whole state, from the word and the old state.",
       );
   const node = el(
     "section",
@@ -170,11 +170,12 @@ export function face(read, chooseUnit) {
     const change = average(values(read, read.memory, at).map((value, i) => Math.abs(value - before[i])));
     const size = average(before.map(Math.abs));
     const [by, from] = [change, size].map((value) => value.toFixed(3));
-    moved.textContent = `This word has moved it by ${by} a unit; its mean size was ${from} before.`;
+    moved.textContent = `This word has moved it by ${by} per unit; its mean size was ${from} before.`;
   }
   return { node, draw };
 }
 
+/** A gate as a tank, from 0 to 1; a candidate, which has a sign, from the middle. */
 function tank(gate) {
   const water = el("div", { class: "water" }),
     number = el("span", { class: "number" });
@@ -184,15 +185,21 @@ function tank(gate) {
     { class: "tank", "data-field": gate.field },
     number,
     glass,
-    el("b", {}, gate.name),
+    el("b", {}, titleOf(gate)),
     gate.meaning,
   );
   const draw = (now) => {
-    water.style.height = `${100 * now}%`;
+    const share = gate.letter ? Math.min(50, 50 * Math.abs(now)) : 100 * now;
+    water.style.height = `${share}%`;
+    water.style.bottom = gate.letter ? `${now < 0 ? 50 - share : 50}%` : "0";
     number.textContent = now.toFixed(3);
-    glass.setAttribute("aria-label", `${gate.name} gate ${now.toFixed(3)}`);
+    glass.setAttribute("aria-label", `${gate.letter ? titleOf(gate) : `${gate.name} gate`} ${now.toFixed(3)}`);
   };
   return { node, draw, field: gate.field };
+}
+
+function titleOf(gate) {
+  return gate.letter ? `candidate ${gate.letter}` : gate.name;
 }
 
 /**
@@ -260,7 +267,8 @@ function line(read, fieldName, twin, isTwin = false) {
     );
     return { node: el("td", {}, box), number, bar: bar ?? box };
   });
-  const title = isTwin ? "its twin" : isMemory ? `memory ${name}` : name;
+  const gate = read.gates.find((one) => one.field === fieldName);
+  const title = isTwin ? "its twin" : isMemory ? `memory ${name}` : titleOf(gate);
   const node = el(
     "tr",
     { "data-field": fieldName, "data-memory": isMemory, [isTwin ? "data-twin" : "data-of"]: read.model.name },
@@ -273,10 +281,12 @@ function line(read, fieldName, twin, isTwin = false) {
     cells.forEach((cell, i) => {
       const now = level(source, fieldName, i + 1, unit);
       markCurrent(cell.node, i + 1 === at);
-      cell.number.textContent = isMemory && unit >= 0 ? withSign(now) : now.toFixed(2).replace("-", "−");
-      cell.bar.style.background = isMemory
-        ? fromMiddle(now / most)
-        : `linear-gradient(to top, var(--bar) ${100 * now}%, transparent 0)`;
+      cell.number.textContent =
+        gate?.letter || (isMemory && unit >= 0) ? withSign(now) : now.toFixed(2).replace("-", "−");
+      cell.bar.style.background =
+        isMemory || gate?.letter
+          ? fromMiddle(Math.max(-1, Math.min(1, now / most)), !isMemory)
+          : `linear-gradient(to top, var(--bar) ${100 * now}%, transparent 0)`;
     });
   };
   return { node, draw, read };

@@ -2,7 +2,7 @@
 import { el } from "./dom.js";
 
 /** What the marks that stand for no word mean. */
-export const MARKS = { "<s>": "start of a sentence", "</s>": "end of a sentence", "<unk>": "a word never met" };
+export const MARKS = { "<s>": "start of a sentence", "</s>": "end of a sentence", "<unk>": "a word never seen" };
 
 export const COUNTING_STYLE = `
 .lines { display: flex; flex-direction: column; gap: .15rem; margin: 0 0 .8rem; padding: .7rem .9rem;
@@ -78,7 +78,7 @@ export function pairTable() {
     const filled =
       cells === null
         ? [
-            el("td", { class: "none", colspan: width }, "a dead end: nothing came after it yet"),
+            el("td", { class: "none", colspan: width }, "a dead end: nothing has followed it yet"),
             el("td", { class: "sum" }, "–"),
           ]
         : [

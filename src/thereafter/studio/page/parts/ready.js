@@ -8,16 +8,14 @@ const EVERY = 700; // milliseconds between two looks at a training
 export function readyModels(context) {
   let made = "";
   const failed = errors();
-  const bar = el("progress", { max: 1, value: 0, "aria-label": "Training anew" });
+  const bar = el("progress", { max: 1, value: 0, "aria-label": "Retraining" });
   const status = el("span", { class: "note", role: "status" });
   const line = el("div", { class: "row middle", hidden: true }, bar, status);
   const body = el("tbody");
   const head = el(
     "tr",
     {},
-    ...["model", "learned from", "as shipped, on what no training has seen", ""].map((name) =>
-      el("th", { scope: "col" }, name),
-    ),
+    ...["model", "learned from", "as shipped, on unseen data", ""].map((name) => el("th", { scope: "col" }, name)),
   );
   const node = el(
     "section",
@@ -27,7 +25,7 @@ export function readyModels(context) {
       "p",
       { class: "note" },
       "They came with the package; the n-gram model is counted at the first start. " +
-        "Trained anew by the same recipe, a model takes the place of the one that is there.",
+        "A model that is retrained by the same recipe replaces the one that is there.",
     ),
     line,
     failed.node,
@@ -52,7 +50,7 @@ export function readyModels(context) {
     line.hidden = !busy;
     bar.value = making.share;
     status.textContent = busy ? `training ${making.model}: ${making.status}` : "";
-    if (made && !busy && !making.error) context.announce(`the model ${made} is trained anew`);
+    if (made && !busy && !making.error) context.announce(`the model ${made} has been retrained`);
     made = busy ? making.model : "";
     if (body.childElementCount !== models.length) body.replaceChildren(...models.map(row));
     for (const button of body.querySelectorAll("button")) button.disabled = making.task !== "";
@@ -63,8 +61,8 @@ export function readyModels(context) {
     const begin = () => tell(context.api.post("/api/ready/anew", { name: model.name }));
     const button = el(
       "button",
-      { type: "button", onclick: begin, "aria-label": `Train ${model.name} anew` },
-      `Train anew (${time(model.minutes)})`,
+      { type: "button", onclick: begin, "aria-label": `Retrain ${model.name}` },
+      `Retrain (${time(model.minutes)})`,
     );
     return el(
       "tr",

@@ -48,12 +48,14 @@ export function strip(label, { height = 1 } = {}) {
   return { node, draw };
 }
 
-/** A bar from the middle, as a background: up and orange above 0, down and blue below. */
-export function fromMiddle(share) {
+/**
+ * A bar from the middle, as a background: up and orange above 0, down and blue below. `behind`: pale, behind a number.
+ */
+export function fromMiddle(share, behind = false) {
   const [from, to] = share < 0 ? [50 + 50 * share, 50] : [50, 50 + 50 * share];
-  const colour = `var(${share < 0 ? "--low" : "--high"})`;
-  return (
-    `linear-gradient(to top, transparent calc(50% - .5px), var(--soft) 0 calc(50% + .5px), transparent 0),` +
-    `linear-gradient(to top, transparent ${from}%, ${colour} 0 ${to}%, transparent 0)`
-  );
+  const strong = `var(${share < 0 ? "--low" : "--high"})`,
+    colour = behind ? `color-mix(in srgb, ${strong} 40%, transparent)` : strong;
+  const bar = `linear-gradient(to top, transparent ${from}%, ${colour} 0 ${to}%, transparent 0)`;
+  const zero = "linear-gradient(to top, transparent calc(50% - .5px), var(--soft) 0 calc(50% + .5px), transparent 0)";
+  return behind ? bar : `${zero},${bar}`;
 }

@@ -31,7 +31,7 @@ export async function curveChart(element, curve) {
       marker: { size: 7, symbol: "diamond" },
     },
   ];
-  await chart(element, traces, { x: "step", y: "loss (nats a token)", height: 320 });
+  await chart(element, traces, { x: "step", y: "loss (nats per token)", height: 320 });
   const [loss, valid] = [curve.loss.at(-1), curve.valid_loss.at(-1)].map(
     (value) => value?.toFixed(3) ?? "not known yet",
   );
@@ -44,7 +44,7 @@ export async function curveChart(element, curve) {
 /** { node, update(jobs), reveal(job), leave() }: `reveal` shows a training that has just begun. */
 export function trainings(context, failed) {
   const node = el("div", { id: "trainings", style: "display:flex;flex-direction:column;gap:1rem" });
-  const none = el("p", { class: "note" }, "There is none yet. Start one above: it is shown here as it learns.");
+  const none = el("p", { class: "note" }, "No training runs yet. Start one above to watch it learn here.");
   const cards = new Map();
   const timer = setInterval(() => {
     for (const card of cards.values()) card.look();
@@ -88,7 +88,7 @@ function card(context, first, open, failed) {
   const state = el("span", { class: "note state" });
   const bar = el("progress", {
     max: 1,
-    "aria-label": `share of the training ${first.name} that is done`,
+    "aria-label": `progress of the training ${first.name}`,
     style: "width:100%;accent-color:var(--accent)",
   });
   const status = el("p", { class: "note status", style: "margin:.2rem 0" });

@@ -1,0 +1,122 @@
+"""Help and start-up: every command's help in one form, commands in groups, and nothing heavy imported for a short
+answer."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from thereafter.cli import app
+from thereafter.cli.commands import GROUPS
+from thereafter.cli.train_options import EVERYDAY
+
+HEAVY = {"torch", "numba", "tokenizers", "pandas", "plotly", "rich", "fastapi", "uvicorn", "matplotlib", "scipy"}
+WRITTEN_OUT = {"<unk>"}  # what may stand between angle brackets: a token
+
+
+def shown(*words: str) -> str:
+    result = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "100"})
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def all_commands() -> Iterator[tuple[str, ...]]:
+    """Every command and subcommand, in the order of the help."""
+    top: Any = get_command(app)
+    context = top.make_context("thereafter", [], resilient_parsing=True)
+    for name in top.list_commands(context):
+        yield (name,)
+        yield from ((name, inner) for inner in getattr(top.get_command(context, name), "commands", ()))
+
+
+def test_commands_stand_in_groups_with_train_first() -> None:
+    text = shown()
+    sections = re.findall(r"^(\S.*):\n((?:  .*\n)+)", text, re.MULTILINE)
+    listed = {title: tuple(re.findall(r"^  (\S+) ", rows, re.MULTILINE)) for title, rows in sections}
+    assert {title: names for title, names in listed.items() if title != "Options"} == GROUPS
+    assert next(all_commands()) == ("train",)
+    assert text.index("train") < text.index("compare")
+
+
+def test_every_command_of_the_package_is_in_a_group() -> None:
+    """A file in `cli/` whose command is in no group could never be called."""
+    folder = Path(sys.modules["thereafter.cli"].__path__[0])
+    files = [path for path in folder.glob("*.py") if re.search(r"^@(app|data_app)\.command", path.read_text(), re.M)]
+    names = {"next_words": "next", "harness": "lm-eval"}
+    in_files = {names.get(path.stem, path.stem) for path in files}
+    assert in_files | {"inspect"} == {name for names in GROUPS.values() for name in names}
+
+
+@pytest.mark.parametrize("words", list(all_commands()), ids=" ".join)
+def test_help_of_a_command(words: tuple[str, ...]) -> None:
+    """An example to copy, on one line, and values in words: no types of Python, no markup."""
+    text = shown(*words)
+    if words not in [("data",), ("inspect",)]:
+        command = rf"^  (Example|First): .*thereafter (data path|{' '.join(words)}).*$"
+        assert re.search(command, text, re.MULTILINE), text
+    assert not set(re.findall(r"<[^>\s]*>", text)) - WRITTEN_OUT
+    of_python = r"(list|dict|tuple)\[|\bNone\b|--[\w-]+ (str|int|float|bool|Path)\b|\[/|\\\[|\.{4}"
+    assert re.search(of_python, text, re.MULTILINE) is None
+    assert text.startswith(f"Usage: thereafter {' '.join(words)} ")
+
+
+def test_train_shows_a_dozen_options_and_the_rest_when_asked() -> None:
+    brief, whole = shown("train"), CliRunner().invoke(app, ["train", "--help-all"], env={"COLUMNS": "100"}).output
+    options = [set(re.findall(r"^  (?:-\w, )?(--[a-z-]+)", text, re.MULTILINE)) for text in (brief, whole)]
+    assert len(options[0]) == len(EVERYDAY) == 14
+    assert {"--model", "--out", "--minutes", "--resume", "--help-all"} < options[0] < options[1]
+    assert len(options[1]) > 50
+    assert "N-gram models:" in whole
+    assert "N-gram models:" not in brief
+
+
+def test_a_misspelt_command_is_compared_with_those_that_were_not_imported() -> None:
+    result = CliRunner().invoke(app, ["surprizal"])
+    assert result.exit_code == 2
+    assert "Did you mean 'surprisal'" in result.output
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("started")
+    (folder / "book.txt").write_text("the cat sat on the mat .\nthe dog sat on the log .\n" * 40)
+    CliRunner().invoke(app, ["train", str(folder / "book.txt"), "--order", "3", "--out", str(folder / "run")])
+    return folder / "run"
+
+
+def imported_by(*words: str) -> set[str]:
+    """The modules that a command has imported when it ends, in a process of its own."""
+    script = """
+import json, sys
+from thereafter.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stderr.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("words", [("--help",), ("train", "--help"), ("inspect", "--help")], ids=" ".join)
+def test_help_imports_nothing_heavy(words: tuple[str, ...]) -> None:
+    modules = imported_by(*words)
+    assert not modules & (HEAVY | {"numpy"})
+    assert not [name for name in modules if name.startswith(("thereafter.training", "thereafter.ngram"))]
+
+
+@pytest.mark.parametrize("words", [("next", "the cat"), ("rank", "the cat", "the dog"), ("score", "--text", "the cat")])
+def test_an_n_gram_answers_without_torch_numba_or_a_tokenizer_it_has_not(run: Path, words: tuple[str, ...]) -> None:
+    command, *asked = words
+    assert not imported_by(command, str(run), *asked) & HEAVY
