@@ -72,7 +72,7 @@ def test_the_demo_shows_the_same_table_beside_a_busy_loop(
         loaded = compare(texts, models=models, out=tmp_path / "busy", **options)
     assert untimed(quiet) == untimed(loaded)
     neural = [row.first for row in quiet.rows if row.first.model != "ngram"]
-    assert len(neural) == 5
+    assert len(neural) == 4
     assert {trial.seen for trial in neural} == {neural[0].seen}
     assert neural[0].seen >= 600
 
@@ -119,6 +119,9 @@ def test_the_sentences_of_the_demo_follow_from_its_figures(demo: ModuleType, sma
         "What more training does: the last 1k tokens took off nothing more.",
         "lstm does not pass ngram-3: 10.0 % more bits per byte of the test part.",
     ]
+    (other,) = [one for one in ahead.differences if one.other != "rnn"]
+    unsure = replace(other, difference=replace(other.difference, low=-0.1, high=0.1))
+    assert demo.ahead(replace(ahead, differences=(unsure,))).endswith("part, which another test text may reverse.")
     assert demo.mixture_note(ahead, 1.7, [0.25, 0.75]).endswith("5.6 % fewer than lstm, the better of the two.")
     assert demo.mixture_note(behind, 2.1, [0.25, 0.75]).endswith("no fewer than ngram-3 alone.")
 
@@ -132,7 +135,8 @@ def test_the_demo_says_how_far_each_model_reaches(demo: ModuleType, small: tuple
         return {"probes": {"agreement": Verdicts(distances, groups).as_dict()}}
 
     figures = {"ngram-3": answers(0.9, 0.5, 0.9), "rnn": answers(0.52, 0.9, 0.9), "lstm": answers(0.9, 0.8, 0.7)}
-    assert demo.distance_notes(changed(small[1], **figures))[1:-1] == [
+    assert demo.distance_notes(changed(small[1], **figures))[:-1] == [
+        "Training has at most 6 words between. Right with 3 to 3: ngram-3 90.0 %, rnn 90.0 %, lstm 70.0 %.",
         "Better than guessing at no distance: rnn.",
         "Better than guessing with up to 0 words between: ngram-3.",
         "Better than guessing with up to 3 words between: lstm.",
