@@ -113,6 +113,64 @@ print(sorted({name.partition(".")[2] for name in seen.arrays if "." in name}), l
     assert "'forget'" in gates
 
 
+GUIDE = (TESTS.parent / "docs" / "extending.md").read_text(encoding="utf-8")
+NOTEBOOK, REST, ROW = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
+
+
+def test_the_guide_shows_the_whole_package():
+    package, row = ((PACKAGE / name).read_text(encoding="utf-8") for name in ("model.py", "__init__.py"))
+    whole = NOTEBOOK[NOTEBOOK.index("class Mogrifier") : NOTEBOOK.index("thereafter.register")].strip()
+    assert whole in package
+    assert REST.strip() in package
+    assert len((package + row).splitlines()) < 70
+    installed_row = (PACKAGE / "__init__.py").read_text(encoding="utf-8").partition("_AT = ")[2]
+    script = "from thereafter.kinds import Kind\n{}\nfirst = KIND\n_AT = {}\nassert KIND == first, (first, KIND)"
+    assert run(TESTS / "strangers", "-c", script.format(ROW, installed_row)) == ""
+
+
+def test_a_cell_is_registered_in_a_notebook_in_a_line(tmp_path: Path):
+    """The block of the guide as it stands, then what a notebook does: the cell is defined anew, a mistake is made."""
+    (tmp_path / "book.txt").write_text(TEXT, encoding="utf-8")
+    script = f"""{NOTEBOOK}
+thereafter.register(Mogrifier, title="again")
+before = lm.next("the", k=3)
+print(thereafter.load("runs/mogrifier").next("the", k=3) == before, lm.config["my-mogrifier"]["rounds"])
+from thereafter.cells.base import Cell
+class Nothing(Cell):
+    pass
+class Taken(LSTM):
+    name = "gru"
+class Unnamed(LSTM):
+    pass
+class Broken(LSTM):
+    name = "broken"
+    def step(self, z_BG, state, weights, record=None):
+        return z_BG, state
+class Unset(LSTM):
+    name = "unset"
+    def __init__(self, input_size, hidden_size, *, rate, **options):
+        super().__init__(input_size, hidden_size, **options)
+for wrong in (Nothing, Taken, Unnamed, Broken, Unset, LSTM, torch.nn.LSTM):
+    try:
+        thereafter.register(wrong)
+    except thereafter.ThereafterError as error:
+        print(error)
+"""
+    (tmp_path / "notebook.py").write_text(script, encoding="utf-8")
+    _, gate, same, *sentences = run(tmp_path, "notebook.py", cwd=tmp_path).splitlines()[-10:]
+    assert gate.endswith(", 32)")
+    assert same == "True 3"
+    expected = ("Nothing lacks gates, name, pointwise", "a model 'gru' already", "try: name = 'unnamed'",
+                "gives the shapes [(2, 16), (2, 4), (2, 4)]", "the option 'rate' of Unset needs a default",
+                "a model 'lstm' already", "expected a class that inherits from")  # fmt: skip
+    for part, sentence in zip(expected, sentences, strict=True):
+        assert part in sentence
+    elsewhere = [sys.executable, "-m", "thereafter", "next", "runs/mogrifier", "the"]
+    refused = subprocess.run(elsewhere, cwd=tmp_path, capture_output=True, text=True)
+    assert refused.returncode == 2
+    assert "register its class in this process first: thereafter.register(MyCell)" in refused.stderr
+
+
 def test_every_instrument_for_recurrent_models_takes_it(installed: Path):
     script = """
 import numpy as np, torch

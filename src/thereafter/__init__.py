@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from thereafter.evaluation.surprisal import Surprisals as Surprisals
     from thereafter.inspection.measurement import Measurement as Measurement
     from thereafter.inspection.trace import Trace as Trace
+    from thereafter.models.registering import register as register
     from thereafter.task_model import TaskModel as TaskModel
     from thereafter.task_model import backtest as backtest
     from thereafter.training.logs import logging_to as logging_to
@@ -47,6 +48,7 @@ _DOOR = {
     "load": "thereafter.api",
     "read_arpa": "thereafter.api",
     "mixture": "thereafter.api",
+    "register": "thereafter.models.registering",
     "resume": "thereafter.api",
     "compare": "thereafter.api",
     "surprisal": "thereafter.api",
@@ -84,6 +86,7 @@ __all__ = [
     "mixture",
     "nn",
     "read_arpa",
+    "register",
     "resume",
     "surprisal",
     "train",

@@ -173,10 +173,10 @@ class Kinds(Mapping[str, Kind]):
     def __len__(self) -> int:
         return len(self._all())
 
-    def add(self, row: Kind) -> None:
-        """Another kind; the name of one that is there is not taken from it."""
+    def add(self, row: Kind, *, replace: bool = False) -> None:
+        """Another kind; the name of one that is there is not taken from it, unless `replace`."""
         with self._adding:
-            if self._rows.get(row.name, row) != row:
+            if self._rows.get(row.name, row) != row and not replace:
                 raise ValueError(f"there is a kind {row.name!r} already; give this one another name")
             self._rows = self._rows | {row.name: row}  # another thread may be going through the rows
 

@@ -2,6 +2,7 @@
 
     base          the contract `SequenceModel`, and what can be known of a model without running it
     settings, build      options of the neural models; a model of a kind with fresh weights
+    registering   the class of a cell as a kind of model, in this process
     neural        what all neural models share; network is its part that other files of this room use
     average, window, recurrent (+ streams), transformer      one file a kind of model
     state, scoring, lines, features      the state of a neural model; reading a text in pieces, line by line

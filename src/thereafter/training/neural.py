@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 import torch
@@ -204,14 +204,9 @@ def _figures(loop: Loop[TextBatch]) -> Table:
     }
 
 
-@cache
-def _kind(name: str) -> NeuralKind:
-    return NeuralKind(name)
-
-
 def __getattr__(name: str) -> NeuralKind:
     """`kind lstm` and the like for every neural kind: what the table of models points to."""
     kind = name.removeprefix(NEURAL_KIND)
     if kind == name or kind not in NEURAL:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _kind(kind)
+    return NeuralKind(kind)

@@ -55,7 +55,10 @@ def read_config(folder: Path) -> tuple[Table, list[Line]]:
         )
     model = config["model"]
     if model not in MODELS:
-        raise FormatError(f"{folder / files.CONFIG}: no model is called {model!r}; {nearest(model, list(MODELS))}")
+        raise FormatError(
+            f"{folder / files.CONFIG}: no model is called {model!r}; {nearest(model, list(MODELS))}. If it is a cell "
+            "of your own, register its class in this process first: thereafter.register(MyCell)"
+        )
     files.check_tables(config, folder, {"source": ("name",), "text": tuple(_TEXT), model: ()})
     for name, kind in _TEXT.items():
         if not isinstance(config["text"][name], kind):
