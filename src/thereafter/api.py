@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from thereafter import config as toml
 from thereafter.comparing.comparison import Comparison
@@ -370,9 +370,7 @@ def compare(
         loaded = [_loaded(model) for model in source]
         seeds = [SeedSpread(int("training" in lm.config)) for lm in loaded]
         return ComparedRuns.of(surprisal(loaded, on, by="line", **options), seeds)
-    if isinstance(source, list | tuple) and any(isinstance(one, LanguageModel) for one in source):
-        raise OptionError("got trained models and no text to compare them on; try on='other.txt'")
-    source = cast("AnyTable | None", source)
+    source = _no_models(source)
     if task is not None:
         if source is None:
             raise OptionError(f"the task {task!r} needs examples; expected a file or the name of a corpus")
@@ -384,6 +382,16 @@ def compare(
 
     with show_progress():
         return run(_no_frame(source), **options)
+
+
+def _no_models(source: AnyTable | Sequence[LanguageModel | str | PathLike[str]] | None) -> AnyTable | None:
+    """A source to train on; OptionError for models that are trained already."""
+    if isinstance(source, str | PathLike | Files | Parts) or not isinstance(source, Sequence):
+        return source
+    paths = [one for one in source if not isinstance(one, LanguageModel)]
+    if len(paths) < len(source):
+        raise OptionError("got trained models and no text to compare them on; try on='other.txt'")
+    return paths
 
 
 __all__ = [

@@ -112,11 +112,11 @@ def test_a_name_is_a_name_of_a_folder(tagged: Path, name: str):
         thereafter.compare(str(tagged), task="tag", models={name: {}}, **SMALL)
 
 
-def test_standard_input_is_refused_and_an_empty_choice_is_no_choice(tagged: Path):
+def test_standard_input_is_refused_and_an_empty_choice_is_no_choice():
     with pytest.raises(OptionError, match="write - "):
         thereafter.compare("-", task="tag", **SMALL)
     with pytest.raises(OptionError, match="no models to compare"):
-        thereafter.compare(str(tagged), models=[])
+        thereafter.compare(text="the cat sat .\n" * 9, models=[])
 
 
 @pytest.mark.parametrize(

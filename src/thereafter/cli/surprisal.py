@@ -115,6 +115,8 @@ def surprisal(
 
     Example: thereafter surprisal runs/book other.txt --out words.csv
 
+    Example: thereafter surprisal runs/ngram runs/lstm --text "the cat sat on the mat" --detail --figure cat.html
+
     The sentences of an experiment are items: name the column of a table, or add --items. Its other columns are kept.
 
     Example: thereafter surprisal runs/book stimuli.csv:sentence --out words.csv
@@ -122,8 +124,6 @@ def surprisal(
     Example: thereafter surprisal runs/book stimuli.csv:sentence --by condition
 
     The run of a forecaster takes a table of series instead: -log p of every point, in nats, and which are unusual.
-
-    Example: thereafter surprisal runs/ngram runs/lstm --text "the cat sat on the mat" --detail --figure cat.html
 
     Example: thereafter surprisal runs/sales sales.csv --out points.csv
     """

@@ -120,7 +120,8 @@ def _of_sheet(text: str, file: str) -> Iterator[tuple[int, Pair]]:
             if len(cells) != width:
                 raise FormatError(
                     f"{where} has {len(cells)} column{'' if len(cells) == 1 else 's'} ({', '.join(cells)[:80]}); "
-                    "expected two sentences, or a first line with the columns good and bad among its names"
+                    "expected two sentences, or a first line with the columns good and bad among its names; for "
+                    "sentences in rows try: thereafter surprisal RUN FILE:COLUMN --by condition"
                 )
             columns: dict[str, object] = {name: cells[place] for name, place in others.items()}
             yield rows.line_num, _checked(Pair(cells[good], cells[bad], _groups(columns), columns=columns), where)
