@@ -22,9 +22,14 @@ def arpa(
 ) -> None:
     """Write an n-gram model as an ARPA file, which KenLM and speech recognisers read.
 
+    They read models of lines of words: train with --tokens word.
+
     Example: thereafter arpa runs/book book.arpa.gz
     """
     to_stdout = str(path) == "-"
-    written = load(run).to_arpa(Path("/dev/stdout") if to_stdout else path)
+    lm = load(run)
+    written = lm.to_arpa(Path("/dev/stdout") if to_stdout else path)
+    if lm.trained.context != "line":
+        typer.echo("no </s> at line ends: KenLM does not read this file; train with --tokens word", err=True)
     if not to_stdout:
         typer.echo(written)

@@ -45,6 +45,8 @@ def rank(
 ) -> None:
     """Rank texts by log probability, the most likely first: rescoring for speech recognition or spelling.
 
+    Prints natural logarithms. KenLM's are log10, of lines: add --lines and divide by 2.302585.
+
     Example: thereafter rank runs/book "the cat sat on the mat" "the cat sad on the mat"
     """
     texts = _lines(candidates[0]) if _is_source(candidates) else candidates
