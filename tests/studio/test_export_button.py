@@ -73,7 +73,7 @@ def test_the_button_saves_a_page_and_says_why_one_cannot_be_written(page: Any, s
         page.wait_for_selector("#export >> text=ngram.html is checked and saved")
         page.get_by_label("Which to export").select_option(label="pieces")
         page.get_by_role("button", name="Export as a page").click()
-        page.wait_for_selector("#export .error:has-text('unigram')")
+        page.wait_for_selector("#export .refused:has-text('unigram')")
     finally:
         shutil.rmtree(server.runs / "pieces")
 

@@ -91,6 +91,7 @@ function mount(place, context) {
   let before = 0;
   let request = 0;
   let choosing = false;
+  let starts = 0;
   let picked = false; // a model was chosen by hand; before that the address keeps the model it names
   const spent = pace();
   const later = calm(look);
@@ -133,8 +134,10 @@ function mount(place, context) {
   }
 
   async function follow(name) {
+    if (choosing) return;
+    const before = starts;
     await lead.follow(name);
-    look();
+    if (starts === before) look(); // else something was begun meanwhile
   }
 
   /** Show what the model expects after the seed text, without writing on. */
@@ -153,6 +156,7 @@ function mount(place, context) {
   }
 
   function start(tokens) {
+    starts += 1;
     if (!model.value) return;
     keep();
     queue = [];

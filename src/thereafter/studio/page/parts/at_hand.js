@@ -1,7 +1,7 @@
 // What follows the model at hand: the example texts of a panel, and the button that exports the model as a page.
 import { download, get, post, sentence } from "../api.js";
 import { button, presets } from "./controls.js";
-import { el, errors } from "./dom.js";
+import { el } from "./dom.js";
 
 const SHORT = 16; // characters of a text on its button
 const EVERY = 400; // milliseconds between two looks at an export
@@ -62,8 +62,8 @@ export function exporter() {
   const choose = el("select", { "aria-label": "Which to export" });
   const press = button("Export as a page", save, { title: "One file with the model in it that needs no network" });
   const status = el("span", { class: "note", role: "status" });
-  const failed = errors();
-  const node = el("div", { id: "export", hidden: true }, choose, press, status, failed.node);
+  const refused = el("p", { class: "refused", role: "alert" }); // `.error` is the panel's own
+  const node = el("div", { id: "export", hidden: true }, choose, press, status, refused);
   let name = ""; // the model that is being exported
 
   function offer(models) {
@@ -75,7 +75,7 @@ export function exporter() {
     press.disabled = !models.length || Boolean(name);
     if (name || choose.value === before) return;
     show("");
-    failed.say("");
+    refused.textContent = "";
   }
   const show = (text) => {
     status.textContent = text;
@@ -85,7 +85,7 @@ export function exporter() {
     name = choose.value;
     const file = `${name.replace(/^\w+:/, "")}.html`;
     press.disabled = true;
-    failed.say("");
+    refused.textContent = "";
     show("starting");
     const timer = setInterval(look, EVERY);
     try {
@@ -93,7 +93,7 @@ export function exporter() {
       show(`${file} is checked and saved`);
     } catch (error) {
       show("");
-      failed.say(sentence(error));
+      refused.textContent = sentence(error);
     } finally {
       clearInterval(timer);
       name = "";
