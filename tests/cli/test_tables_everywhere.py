@@ -68,7 +68,9 @@ COMMANDS = {
 
 def leaves(command: TyperCommand | TyperGroup, path: tuple[str, ...] = ()) -> Iterator[tuple[str, TyperCommand]]:
     if isinstance(command, TyperGroup):
-        for name, inner in command.commands.items():
+        context = typer.Context(command)
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
             assert isinstance(inner, TyperCommand | TyperGroup)
             yield from leaves(inner, (*path, name))
     else:

@@ -47,7 +47,9 @@ def test_the_guide_names_every_command_that_prints_a_table():
 
     def paths(command: object, path: tuple[str, ...]) -> list[tuple[str, ...]]:
         if isinstance(command, TyperGroup):
-            return [one for name, inner in command.commands.items() for one in paths(inner, (*path, name))]
+            context = typer.Context(command)
+            inner = {name: command.get_command(context, name) for name in command.list_commands(context)}
+            return [one for name, command in inner.items() for one in paths(command, (*path, name))]
         return [path]
 
     section = GUIDE.partition("## From Python")[0]

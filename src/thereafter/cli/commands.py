@@ -116,7 +116,7 @@ class Commands(CommandGroup):
 
     def get_command(self, ctx: Context, cmd_name: str) -> AnyCommand | None:
         for name in [cmd_name] if cmd_name in _NAMES else _NAMES:  # a misspelt name is compared with all
-            if name not in self.commands:
+            if not isinstance(self.commands.get(name), Command | CommandGroup):
                 self.commands[name] = get_command(_imported(name))
         return self.commands.get(cmd_name)
 

@@ -19,6 +19,7 @@ def kernels(as_csv: AsCsv = False, as_json: AsJson = False) -> None:
 
     Example: thereafter kernels
     """
+    import numpy  # noqa: F401, torch would import it, and lose a Ctrl-C that falls into that
     import torch
 
     from thereafter import spinning

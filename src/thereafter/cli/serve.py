@@ -28,7 +28,7 @@ def serve(
     most_rows: Annotated[int, typer.Option(min=1, help="Maximum number of texts generated concurrently per run.")] = 64,
     timeout: Annotated[float, typer.Option(help="Time limit for one answer, in seconds.")] = 600.0,
     grace: Annotated[
-        float, typer.Option(min=0, help="Time to finish answers when the server stops, in seconds.")
+        float, typer.Option(min=0, help="Seconds that answers have to finish when the server is stopped.")
     ] = 5.0,
     tokens: ArpaTokens = "word",
     as_written: AsWritten = False,

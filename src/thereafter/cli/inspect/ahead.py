@@ -20,7 +20,7 @@ def ahead(
     ] = None,
     steps: Annotated[str, typer.Option(help="Numbers of steps ahead, separated by commas.")] = "1,4,16,64",
     series: Annotated[str, typer.Option(help="Name of the series. Default: the first.")] = "",
-    part: Annotated[str, typer.Option(help="The part whose rows are forecast.")] = "test",
+    part: Annotated[str, typer.Option(help="The part to forecast.")] = "test",
     out: Numbers = None,
     figure: Picture = None,
     as_csv: AsCsv = False,

@@ -36,7 +36,7 @@ def dynamics(
         Path | None, typer.Option(help="Draw path, saturation and timescales: .html or .png.", callback=drawable)
     ] = None,
     table: Annotated[
-        Moved, typer.Option(help="Rows of --csv and --json: one per token, per gate, or per unit of a layer.")
+        Moved, typer.Option(help="What --csv and --json print: one row per token, gate, or unit of a layer.")
     ] = Moved.path,
     as_csv: AsCsv = False,
     as_json: AsJson = False,

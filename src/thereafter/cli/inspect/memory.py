@@ -23,7 +23,7 @@ def memory(
             "--task", help="remember-first, count-and-fire or balanced-brackets. Default: the corpus it was trained on."
         ),
     ] = None,
-    longest: Annotated[int | None, typer.Option(help="Longest n. Default: the longest in the corpus.")] = None,
+    longest: Annotated[int | None, typer.Option(help="Largest n to test. Default: the largest of the corpus.")] = None,
     count: Annotated[int, typer.Option(help="Number of lines per n.")] = 100,
     seed: Annotated[int, typer.Option(help="Random seed of the lines.")] = 0,
     out: Numbers = None,

@@ -29,7 +29,7 @@ def probe(
         Probed,
         typer.Option("--property", help="The subject's number by distance, or the class of the word read."),
     ] = Probed.NUMBER,
-    field: Annotated[str, typer.Option(help="The state that is probed for the number: h, or c of an LSTM.")] = "h",
+    field: Annotated[str, typer.Option(help="The state to probe for the number: h, or c of an LSTM.")] = "h",
     count: Annotated[int, typer.Option(help="Number of agreement sentences, two thirds of them to fit on.")] = 900,
     seed: Annotated[int, typer.Option(help="Random seed of sentences and control.")] = 0,
     out: Numbers = None,
