@@ -16,7 +16,6 @@ import torch
 
 import thereafter
 from thereafter.errors import ExportError, FormatError, OptionError
-from thereafter.export import check, export
 from thereafter.export.plan import plan_of
 from thereafter.export.transformers.target import TARGET
 from thereafter.language_model import LanguageModel
@@ -87,10 +86,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     jobs: list[list[Any]] = []
     for tokens in READ:
         lm = model_of(tokens)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(check, "STEPS", 50)  # transformers itself says what they compute
-            patch.setattr(export, "STEPS", 50)
-            lm.export(place / tokens, "transformers")
+        lm.export(place / tokens, "transformers", check_steps=50)  # transformers itself says what they compute
         ids = lm.tokenizer.encode(TEXT)[:30].tolist()
         jobs.append(["read", str(place / tokens), str(place / f"{tokens}.json"), ids, TEXT])
     for name in WRITTEN:

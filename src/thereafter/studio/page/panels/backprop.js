@@ -43,7 +43,7 @@ export const panel = {
     "under each state stands its real size. " +
     "Press Backward to watch it; shorten the truncation to see what training would lose.",
   own: {
-    see: "The farther back, the less is left of the gradient: an LSTM's c keeps more of it than its h does, or an RNN's.",
+    see: "The farther back, the less gradient is left: an LSTM's c keeps more of it than its h does, or an RNN's.",
   },
   mount,
 };

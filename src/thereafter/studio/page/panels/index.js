@@ -1,5 +1,5 @@
 // The panels in the order of the tabs. Each is { id, title, see, about, mount(place, context) }: `see` says in one line
-// what to see, `about` what to do; `own` has what of these reads differently for models of other texts than the generated
+// what to see, `about` what to do; `own` has the `see` and `about` for models that did not learn the generated
 // sentences.
 // biome-ignore-all assist/source/organizeImports: the imports stand in the order of the tabs
 import { panel as keyboard } from "./keyboard.js";

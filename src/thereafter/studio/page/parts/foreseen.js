@@ -60,8 +60,8 @@ export function foreseenFrames() {
     );
     const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
     note.textContent =
-      `It read ${read.length} frames and expected ${came.length}: ${short(mean(answer.nats))} nats per frame, squared ` +
-      `error ${short(mean(answer.errors))}; the last frame again would have ${short(mean(answer.copied))}.`;
+      `It read ${read.length} frames and expected ${came.length}: ${short(mean(answer.nats))} nats per frame, ` +
+      `squared error ${short(mean(answer.errors))}; the last frame again would have ${short(mean(answer.copied))}.`;
     const mode = "lines+markers";
     const copied = { color: pageColour("--neutral"), width: 2, dash: "dash" };
     const traces = [
