@@ -16,6 +16,7 @@ import torch
 
 import thereafter
 from thereafter.errors import ExportError, FormatError, OptionError
+from thereafter.export.check import check_encoder
 from thereafter.export.plan import plan_of
 from thereafter.export.transformers.target import TARGET
 from thereafter.language_model import LanguageModel
@@ -54,7 +55,7 @@ def test_odd_texts_are_encoded_by_tokenizer_json_as_by_ours(tokens: str, tmp_pat
         lm.config["text"]["lower"] = lower
         plan = plan_of(lm)
         runner = TARGET.runner(plan, TARGET.write(plan, tmp_path / str(lower), int8=False))
-        assert check.check_encoder(lm, runner) == 200
+        assert check_encoder(lm, runner) == 200
 
 
 def log_probs(lm: LanguageModel, ids: list[int]) -> np.ndarray:

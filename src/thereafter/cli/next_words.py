@@ -27,7 +27,7 @@ def next_(
         bool | None,
         typer.Option(
             "--complete/--no-complete",
-            help="Complete the last word, or never do. Default: if it is half typed.",
+            help="Complete the last word, or never. Default: if it is only partly typed.",
             show_default=False,
         ),
     ] = None,

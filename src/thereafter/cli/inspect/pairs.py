@@ -25,8 +25,8 @@ def _pairs_file(path: Path | None) -> Path | None:
     """The file to write. An unknown file ending is refused before anything is measured."""
     if path is not None and path.suffix.lower() not in (".npz", *ENDINGS):
         raise OptionError(
-            f"{path.name!r} ends in {path.suffix!r}; expected {', '.join(ENDINGS)} (a row a pair) or .npz (the figures "
-            f"of the groups, which can be drawn later); try {path.stem}.csv"
+            f"{path.name!r} ends in {path.suffix!r}; expected {', '.join(ENDINGS)} (one row per pair) or .npz (the "
+            f"figures of the groups, which can be drawn later); try {path.stem}.csv"
         )
     return path
 
@@ -65,7 +65,7 @@ def pairs(
         Path | None,
         typer.Option(
             callback=_pairs_file,
-            help="Write a row a pair to this file (.csv, .tsv or .json); or the figures of the groups (.npz).",
+            help="Write one row per pair to this file (.csv, .tsv or .json); or the figures of the groups (.npz).",
         ),
     ] = None,
     figure: Picture = None,
