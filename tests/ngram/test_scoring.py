@@ -6,7 +6,9 @@ import math
 import os
 import subprocess
 import sys
-from itertools import product
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +19,43 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import thereafter
-from thereafter.errors import OptionError
+from thereafter.errors import FormatError, OptionError
 from thereafter.ngram import scoring
 from thereafter.ngram.estimate import estimate
 from thereafter.ngram.model import NgramModel, NgramState
 from thereafter.ngram.smoothing import SMOOTHINGS
 
 ALL = list(SMOOTHINGS)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_from_the_first_token() -> Iterator[None]:
+    """Without this the few tokens of a test would be left to the plain twin, and it would be compared with itself."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scoring, "pays", lambda items: True)
+        yield
+
+
+def test_numba_pays_once_enough_was_requested() -> None:
+    code = "import sys; from thereafter.compiled import pays; asked = [pays(n) for n in (10, 10, 600_000, 1)]"
+    code += "; print(asked, 'numba' in sys.modules); import numba; from thereafter import compiled"
+    code += "; compiled._requested = 0; print(pays(1))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:2] == ["[False, False, True, True] False", "True"]
+
+
+def test_suffixes_lie_exactly_one_order_lower() -> None:
+    """What would send a walk along suffixes in a circle is refused, at both ends of every order."""
+    tables = estimate(random_ids(1, 60, 8), 8, order=4, smoothing="witten-bell").tables
+    for order, (begin, end) in enumerate(pairwise(tables.level_starts[1:].tolist()), 1):
+        below, above = tables.level_starts[order - 1 : order + 1].tolist()
+        for node in (begin, end - 1):
+            for wrong in (-1, below - 1, above, above + 1):
+                suffix = tables.suffix.copy()
+                suffix[node] = wrong
+                with pytest.raises(FormatError, match="do not fit together"):
+                    replace(tables, suffix=suffix).check()
+    tables.check()
 
 
 def random_ids(seed: int, size: int, v: int) -> np.ndarray:
@@ -35,7 +67,7 @@ def check_both_ways(model: NgramModel, ids: np.ndarray, node: int) -> None:
     rules: dict[str, Any] = {"uniform": model.uniform, "line_end": model._restart, "start": model._start}
     fast = scoring.score(model.tables, ids, node, **rules)
     plain = scoring.score_plain(model.tables, ids, node, **rules)
-    np.testing.assert_allclose(fast[0], plain[0], rtol=2e-6, atol=2e-6)
+    np.testing.assert_array_equal(fast[0], plain[0])  # a process may use one after the other
     np.testing.assert_array_equal(fast[1], plain[1])
     assert fast[0].dtype == plain[0].dtype == np.float32
     assert fast[1].dtype == plain[1].dtype == np.int32
