@@ -61,7 +61,8 @@ AGREEMENT: dict[str, Any] = {
     "transformer.rate": 0.003,
     "transformer.tied": True,
 }
-DOCS: dict[str, Any] = {"tokens_budget": 900_000, "batch": 8, "rate": 0.005, "dropout": 0.3, "validate_every": 300}
+DOCS: dict[str, Any] = {"tokens_budget": 700_000, "batch": 8, "rate": 0.005, "validate_every": 300}
+"""Of three settings tried, the one with the fewest bits per byte of the validation part."""
 PROMPTS = ("The following", "If the", "import")
 
 
