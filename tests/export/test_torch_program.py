@@ -53,9 +53,9 @@ def test_rows_of_a_program_end_at_their_lengths_and_a_difference_is_noticed(tmp_
         torch.testing.assert_close(one[1:], other)
     runner = TARGET.runner(plan, written)
     ids = some_ids(plan.wording.size, 30)
-    assert check(lm, runner, ids, "x").largest <= 1e-4
+    assert check(lm, runner, ids, "x", 200).largest <= 1e-4
     runner._sequence = lambda *given: (program(*given)[0] + 0.01, *program(*given)[1:])
-    assert check(lm, runner, ids, "x").largest > 5e-3
+    assert check(lm, runner, ids, "x", 200).largest > 5e-3
 
 
 def test_what_is_no_program_of_torch_is_refused() -> None:

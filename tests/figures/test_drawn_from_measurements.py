@@ -238,7 +238,10 @@ def test_a_trace_draws_what_it_has(trace: Trace):
 def test_a_figure_is_saved_by_its_name_and_shown_by_a_notebook(measured: dict[str, Measurement], tmp_path: Path):
     drawn = measured["gradient-flow"].figure()
     assert isinstance(drawn, Figure)
-    assert drawn.save(tmp_path / "decay.html").read_text(encoding="utf-8").count("plotly.js v") == 1
+    page = drawn.save(tmp_path / "decay.html").read_text(encoding="utf-8")
+    (script,) = tmp_path.glob("plotly*.js")
+    assert f'src="{script.name}"' in page
+    assert script.read_text(encoding="utf-8").count("plotly.js v") == 1
     assert drawn.save(tmp_path / "decay.csv").read_text(encoding="utf-8") == drawn.to_csv()
     bundle = drawn._repr_mimebundle_()
     plot = bundle["application/vnd.plotly.v1+json"]

@@ -40,6 +40,8 @@ def register(cell: type[Cell], *, title: str | None = None, colour: str = "#8E44
     cell that it inherits from, if any, and the keyword-only arguments of its constructor. `title`, `colour`: of menus
     and pictures. A class that is registered again replaces the one before. Another process must register it too before
     it loads a run.
+
+    Example: thereafter.register(MyCell, title="My cell")
     """
     _check_class(cell)
     name = cell.name
