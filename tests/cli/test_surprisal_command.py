@@ -57,7 +57,7 @@ def test_sentences_as_csv_and_a_plain_table(runs: Path):
     assert [row["sentence"] for row in rows] == TEXT.split("\n")
     printed = ask(runs / "char", "--text", "the cat " * 60).stdout
     assert "more rows; --out words.csv writes all of them" in printed
-    assert "bits a word" in printed
+    assert "bits per word" in printed
 
 
 def test_switches_are_those_of_score(runs: Path):
@@ -118,7 +118,7 @@ def test_the_sums_count_the_words_of_the_table(tmp_path: Path):
         bits = sum(row[f"bits_{name}"] for row in rows if row[f"bits_{name}"] is not None)
         printed = next(line for line in ask(*both).stdout.splitlines() if line.startswith(f"{name}:"))
         assert f"over {len(words):,} words" in printed
-        assert f"; {bits / len(words):.2f} bits a word" in printed
+        assert f"; {bits / len(words):.2f} bits per word" in printed
         assert f"{name} {bits / len(words):.2f}" in page
     assert f"all {len(words)} words" in page
     sentences = json.loads(ask(*both, "--by", "sentence", "--json").stdout)

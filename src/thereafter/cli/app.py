@@ -24,20 +24,14 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-data_app = typer.Typer(
-    help="Named corpora: list them, get one, print where its files are.",
-    cls=CommandGroup,
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
-inspect_app = typer.Typer(
-    help="Look inside a trained model: states, gates, gradients, units.",
-    cls=CommandGroup,
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+
+
+def _group(help: str) -> typer.Typer:
+    return typer.Typer(help=help, cls=CommandGroup, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+
+
+data_app = _group("Named corpora: list them, get one, print where its files are.")
+inspect_app = _group("Look inside a trained model: states, gates, gradients, units.")
 
 Run = Annotated[str, typer.Argument(help="A run folder, or an ARPA file.", show_default=False)]
 SourceName = Annotated[

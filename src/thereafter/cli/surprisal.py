@@ -250,5 +250,5 @@ def _sums(table: Surprisals, number: int) -> str:
     spelled = f" and {spelling:,.1f} for the spelling of {unknown:,} unknown tokens" if unknown else ""
     return (
         f"{reading.model}: {bits:,.1f} bits{spelled} over {table.words:,} words, {len(reading.costs.ids):,} "
-        f"{reading.tokenizer.name} tokens; {table.bits_per_word(number):.2f} bits a word"
+        f"{reading.tokenizer.name} tokens; {table.bits_per_word(number):.2f} bits per word"
     )

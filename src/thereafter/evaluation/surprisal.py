@@ -89,7 +89,7 @@ class Surprisals(Tabular):
         means = ", ".join(f"{one.model} {self.bits_per_word(place):.2f}" for place, one in enumerate(self.readings))
         return (
             f"<Surprisals of {self.readings[0].text} by {self.by}: {len(self.texts):,} rows, {self.words:,} words; "
-            f"{means} bits a word>"
+            f"{means} bits per word>"
         )
 
     def _number(self, model: int | str) -> int:

@@ -48,7 +48,7 @@ def long_columns(layout: TableLayout, given: LabelColumns, *, labelled: bool = T
     if not layout.has_header:
         raise FormatError(
             f"{where} has no names above its {layout.width} columns; expected columns such as series, time, value, "
-            "label; or a row a series, the label first; try adding a line of names"
+            "label; or one row per series, the label first; try adding a line of names"
         )
     label = _named(layout, given.label, "label", LABEL_NAMES)
     if label < 0 and labelled:

@@ -65,8 +65,8 @@ def form_of(files: Sequence[Path], columns: LabelColumns = NO_COLUMNS) -> str:
         long_columns(layout, columns)
     except FormatError as refused:
         raise FormatError(
-            f"{refused}; series with labels are a table (series, time, value, label), a row a series with the label "
-            "first, or a folder for each label"
+            f"{refused}; series with labels are a table (series, time, value, label), one row per series with the "
+            "label first, or a folder for each label"
         ) from None
     return "long"
 
