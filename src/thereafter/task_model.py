@@ -8,16 +8,19 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from thereafter import config as toml
 from thereafter import progress
 from thereafter.config import Table
 from thereafter.data.files import AnySource
 from thereafter.errors import OptionError
 from thereafter.inspection.trace import Trace
+from thereafter.models.look import watch
 from thereafter.models.task_net import Batched, TaskNet
 from thereafter.series.any_table import AnyTable, as_source, naming
 from thereafter.tabular import facts_html
-from thereafter.tasks import answering, baselines, finding, fitting, forecast_asking, forecast_backtest, store, tracing
+from thereafter.tasks import answering, baselines, finding, fitting, forecast_asking, forecast_backtest, store
 from thereafter.tasks.bodies import body_of
 from thereafter.tasks.choosing import task_for
 from thereafter.tasks.codecs import Codecs, verbatim
@@ -189,9 +192,9 @@ class TaskModel:
         return explained[0] if self.task.is_one(given) else explained
 
     def trace(self, given: object) -> Trace:
-        """What the network computed for one input, step by step: see `tasks/tracing.py` and `Trace`."""
+        """What the network computed for one input, step by step: see `Trace`."""
         asked = self._asked
-        return tracing.trace(asked, self.task.prepare(given, asked.codecs))
+        return trace(asked, self.task.prepare(given, asked.codecs))
 
     def score(self, source: AnyTable, *, part: str = "test", parts: bool = True, **options: object) -> Measured:
         """Measure its answers on examples with answers; of a corpus or a folder with parts, on its test part (all files
@@ -316,3 +319,31 @@ def backtest(
     """
     model = run if isinstance(run, TaskModel) else load_task(run)
     return model.backtest(source, horizon=horizon, every=every)
+
+
+# What the network of a task did with one example, as a `Trace`.
+#
+# Of every task the gates and states of its recurrent layers at each word, named as in a language model's trace
+# ("l0.forget", "l0_reverse.h"); and what the task itself can show: the probabilities of tags, the evidence of words,
+# where each word of a translation looked.
+
+
+def trace(fitted: Fitted, example: object) -> Trace:
+    """Answer one example and keep what happened."""
+    task = fitted.task
+    batch = task.batch([example], fitted.codecs).to(fitted.net.device)
+    with watch(fitted.net, task.reads) as seen:
+        shown = task.shown(fitted.net, batch, example, fitted.codecs)
+    fields = dict(shown.fields)
+    for module, layers in seen.items():
+        prefix, axis = task.reads[module]
+        for layer in layers:
+            for name, array_BTH in layer.arrays.items():
+                fields[f"{prefix}{layer.name}.{name}"] = ((axis, "unit"), array_BTH[0].detach().float().cpu().numpy())
+    return Trace(
+        shown.tokens,
+        shown.vocabulary,
+        {name: np.ascontiguousarray(array) for name, (_, array) in fields.items()},
+        {name: axes for name, (axes, _) in fields.items()},
+        {"model": task.name, **shown.about},
+    )

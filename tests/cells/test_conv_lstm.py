@@ -13,10 +13,10 @@ from thereafter.cells.base import HCState
 from thereafter.cells.conv_lstm import ConvLSTM
 from thereafter.cells.lstm import LSTM
 from thereafter.errors import OptionError
-from thereafter.kernels.conv_lstm import conv_lstm_refuses, run_conv_lstm
 from thereafter.kernels.jobs import Job
 from thereafter.kernels.reference import REFERENCE
 from thereafter.kernels.scan import unroll
+from thereafter.kernels.vendor import conv_lstm_refuses, run_conv_lstm
 from thereafter.layers.recurrent import Recurrent
 
 HEIGHT, WIDTH, INPUTS, UNITS, KERNEL = 3, 4, 2, 3, 3

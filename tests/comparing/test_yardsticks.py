@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from thereafter.comparing.task_networks import choose_networks
-from thereafter.comparing.yardsticks import losses, verdict
+from thereafter.comparing.task_trials import choose_networks, losses, verdict
 from thereafter.errors import OptionError
 from thereafter.tasks import TASKS
 

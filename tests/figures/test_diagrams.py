@@ -19,7 +19,7 @@ from thereafter.figures.diagrams.networks import stacked_figure, unrolled_figure
 from thereafter.figures.diagrams.paths import path_figure, shortest_way
 from thereafter.figures.diagrams.reading import read_cell
 from thereafter.figures.diagrams.transformer import read_block, transformer_figure
-from thereafter.figures.diagrams.window import window_figure
+from thereafter.gallery.diagrams import window_figure
 from thereafter.layers.lanes import build_lanes
 from thereafter.models.build import NEURAL
 from thereafter.models.settings import LstmSettings, RnnSettings, TransformerSettings, WindowSettings

@@ -15,15 +15,15 @@ from thereafter.figures import comparisons
 from thereafter.figures.catalogue import FIGURES
 from thereafter.figures.choosing import figures_of
 from thereafter.figures.figure import Figure
+from thereafter.gallery.memory import expectation
+from thereafter.gallery.traces import sparsity
 from thereafter.inspection import (
     bptt_memory,
     dynamics,
-    expectation,
     gradients,
     growth,
     number_unit,
     senses,
-    sparsity,
     stability,
     surface,
 )
@@ -87,13 +87,13 @@ def measured(
         senses.senses(lm.model, lm.tokenizer, word, contexts),
         surface.gate_surface(lm.model, lm.tokenizer, text, grid=4),
         surface.prediction_surface(lm.model, lm.tokenizer, text, grid=4),
-        sparsity.sparsity(ngram.model, ngram.encode("the mat sat")),
+        sparsity(ngram.model, ngram.encode("the mat sat")),
         instruments.probe(lm, "number", count=30, distances=(0, 2)),
         instruments.probe(lm, "class", count=3),
         instruments.memory(recall, "remember-first", longest=3, count=4),
         instruments.pairs(lm, folder / "pairs.tsv"),
         instruments.agreement(lm, count=40, longest=6),
-        expectation.expectation(reader, " ".join(line.words[:4]), line.words[4:6]),
+        expectation(reader, " ".join(line.words[:4]), line.words[4:6]),
         instruments.units(lm, folder / "lines.txt", "line-position", top=2),
         number_unit.number_unit(reader, sentences(160, min_distance=1, max_distance=4)),
         figures.measured_alignment(["ein", "Haus"], ["a", "house"], np.eye(2), model="gru", text="ein Haus"),

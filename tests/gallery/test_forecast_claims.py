@@ -6,7 +6,7 @@ from pathlib import Path
 
 from thereafter.figures.figure import Figure
 from thereafter.figures.style import canvas
-from thereafter.gallery import forecast_claims, forecasting
+from thereafter.gallery import forecasting
 from thereafter.gallery.models import Models
 
 
@@ -16,14 +16,14 @@ def errors(far: float) -> Figure:
 
 
 def test_quality_is_lost_or_not():
-    assert forecast_claims.far_is_worse(errors(2.0)).endswith("over that of one step: AR 2.0.")
-    assert forecast_claims.far_is_worse(errors(2.0)).startswith("As the book says")
-    assert "here it does not show" in forecast_claims.far_is_worse(errors(1.1))
+    assert forecasting.far_is_worse(errors(2.0)).endswith("over that of one step: AR 2.0.")
+    assert forecasting.far_is_worse(errors(2.0)).startswith("As the book says")
+    assert "here it does not show" in forecasting.far_is_worse(errors(1.1))
 
 
 def test_faults_that_were_planted_are_counted():
     table = {"time": ["a", "b", "c"], "unusual": [True, True, False]}
-    claim = forecast_claims.faults_are_marked(("a", "c"))
+    claim = forecasting.faults_are_marked(("a", "c"))
     assert claim(Figure("points", "", "", canvas(), table)) == (
         "Planted were 2 faults, 1 of which are marked; 1 other point is marked."
     )

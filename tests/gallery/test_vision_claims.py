@@ -8,7 +8,7 @@ import pytest
 from thereafter.evaluation.frame_measures import score_frames
 from thereafter.figures.clips import belief_by_frame, measured_belief, measured_nats, nats_by_step
 from thereafter.figures.glimpsed import glimpse_path, measured_glimpses
-from thereafter.gallery.vision_claims import beside_copying, more_frames_are_surer, surer_by_looking
+from thereafter.gallery.vision import beside_copying, more_frames_are_surer, surer_by_looking
 from thereafter.inspection.measurement import Measurement
 from thereafter.tasks.clip_answers import ClipExplained, ClipLabels
 from thereafter.tasks.glimpse_answers import GlimpsesExplained

@@ -14,8 +14,7 @@ import thereafter
 from thereafter.cli import app
 from thereafter.errors import MissingPackageError, OptionError
 from thereafter.harness import backend, command
-from thereafter.harness.answers import RunAnswers
-from thereafter.harness.generating import settings_of
+from thereafter.harness.answers import RunAnswers, settings_of
 from thereafter.language_model import LanguageModel
 
 ROOT = Path(__file__).parents[2]

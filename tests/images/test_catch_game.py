@@ -23,7 +23,7 @@ from thereafter.images.catch_game import (
     screen,
     starts_of,
 )
-from thereafter.models.catch_board import CatchBoard
+from thereafter.models.catcher import CatchBoard
 from thereafter.tasks import TASKS
 
 

@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from thereafter.errors import OptionError
-from thereafter.inspection.backward_memory import kept_for_backward
 from thereafter.inspection.bptt_memory import bptt_memory
-from thereafter.inspection.growth import growth
+from thereafter.inspection.growth import growth, kept_for_backward
 from thereafter.models.build import build, settings_of
 from thereafter.models.neural import NeuralModel
 

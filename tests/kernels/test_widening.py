@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from thereafter import nn
-from thereafter.kernels import vendor, widening
+from thereafter.kernels import vendor
 
 
 @pytest.mark.parametrize("module", [nn.LSTM, nn.GRU, nn.RNN])
@@ -25,11 +25,11 @@ def test_same_numbers(module, sizes, lengths, monkeypatch):
     plain, own, widths = found(), vendor._run, set()
 
     def wide(job):
-        job = widening.widen(job)
+        job = vendor.widen(job)
         widths.add(job.weights["weight_hh"].shape[1])
         return own(job)
 
-    monkeypatch.setattr(vendor, "_run", lambda job: widening.narrow(wide(job), job))
+    monkeypatch.setattr(vendor, "_run", lambda job: vendor.narrow(wide(job), job))
     for expected, got in zip(plain, found(), strict=True):
         torch.testing.assert_close(got, expected, rtol=1e-12, atol=1e-12)
     assert widths == {-(-sizes[1] // 8) * 8}

@@ -15,7 +15,7 @@ from thereafter.images.glyphs import numbered_glyphs
 from thereafter.images.made_pictures import moving_rules
 from thereafter.ready import scores
 from thereafter.ready.pictures import CLUTTERED, GLYPH, GLYPHS, SHAPES, picture_part
-from thereafter.tasks.caption_examples import with_pictures
+from thereafter.tasks.captioning import with_pictures
 
 
 def test_a_short_part_of_shapes_is_the_beginning_of_the_whole(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from thereafter.serving import attempts, bodies
+from thereafter.serving import bodies, guard
 from thereafter.serving.bodies import MOST_LEVELS, MOST_MARKS, RefusedError, Shape
 from thereafter.serving.guard import MOST_BYTES, AccessGuard
 from thereafter.serving.hosts import LOOPBACK, split_host
@@ -162,7 +162,7 @@ def test_a_request_that_is_cancelled_at_the_end_gets_a_sentence():
 
     async def visit() -> None:
         bare.guard.app = endless
-        guesses = [asyncio.create_task(bare.ask(bearer("wrong"))) for _ in range(attempts.FREE + 4)]
+        guesses = [asyncio.create_task(bare.ask(bearer("wrong"))) for _ in range(guard.FREE + 4)]
         for token in (TOKEN, "wrong"):
             waiting = asyncio.create_task(bare.ask(bearer(token)))
             await asyncio.sleep(0.05)
@@ -273,8 +273,8 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1_000.0
-        monkeypatch.setattr(attempts.time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(attempts.asyncio, "sleep", self.sleep)
+        monkeypatch.setattr(guard.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(guard.asyncio, "sleep", self.sleep)
 
     async def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -323,7 +323,7 @@ def test_many_guesses_at_once_are_sent_away_and_the_right_token_is_not():
         assert not all(guess.done() for guess in guesses)  # some of them wait still
         answers = await asyncio.gather(*guesses)
         counted = sum(status == 403 for status, _, _ in answers)
-        assert attempts.FREE <= counted < attempts.FREE + 15
+        assert guard.FREE <= counted < guard.FREE + 15
         refused = [headers for status, headers, _ in answers if status == 429]
         assert len(refused) == 2_000 - counted
         assert all(int(headers[b"retry-after"]) >= 1 for headers in refused)

@@ -13,7 +13,7 @@ import pytest
 
 import thereafter
 from conftest import Served
-from thereafter.export.html.assembling import read_page
+from thereafter.export.html.target import read_page
 from waiting import wait_for
 
 LINES = ("the king of france had four cats", "the king of france had ten dogs", "a queen of spain rode home by night")

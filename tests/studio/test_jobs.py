@@ -27,9 +27,8 @@ from thereafter.serving.errors import NotThereError
 from thereafter.storage import write_text
 from thereafter.studio import worker
 from thereafter.studio.answers.training import JobAnswer
-from thereafter.studio.jobs import TEXTS, Jobs
+from thereafter.studio.jobs import TEXTS, Jobs, UnfinishedRuns
 from thereafter.studio.queue import MOST_RUNNING
-from thereafter.studio.unfinished import UnfinishedRuns
 from thereafter.studio.verbs.curves import curve
 from waiting import wait_for
 

@@ -12,9 +12,8 @@ import httpx
 import pytest
 
 from conftest import unit_of
-from thereafter.ready.units import FOLLOWED
-from thereafter.serving.known_units import MOST, UNITS, known_units
-from thereafter.serving.shelf import Shelf
+from thereafter.ready.units import FOLLOWED, UNITS
+from thereafter.serving.shelf import MOST_UNITS, Shelf, known_units
 
 SOUND = {"number": "l0.c[17]", "quotes-or-comment": "l1.h[0]"}
 
@@ -23,7 +22,7 @@ def test_a_sound_file_is_read(tmp_path: Path):
     assert known_units(tmp_path) == {}
     (tmp_path / UNITS).write_text(json.dumps(SOUND), encoding="utf-8")
     assert known_units(tmp_path) == SOUND
-    many = {f"property-{i}": f"l0.h[{i}]" for i in range(MOST)}
+    many = {f"property-{i}": f"l0.h[{i}]" for i in range(MOST_UNITS)}
     (tmp_path / UNITS).write_text(json.dumps(many), encoding="utf-8")
     assert known_units(tmp_path) == many
 
@@ -43,7 +42,7 @@ def test_a_sound_file_is_read(tmp_path: Path):
         b'{"number": "l0.c[-1]"}',
         b'{"": "l0.c[1]"}',
         b'{"<b>": "l0.c[1]"}',
-        json.dumps({f"property-{i}": "l0.c[1]" for i in range(MOST + 1)}).encode(),
+        json.dumps({f"property-{i}": "l0.c[1]" for i in range(MOST_UNITS + 1)}).encode(),
         b'{"number": "l0.c[17]"}' + b" " * 5_000,
         b"[" * 4_000,
     ],

@@ -16,8 +16,7 @@ import thereafter
 from conftest import Served
 from thereafter.serving.errors import NotThereError
 from thereafter.serving.shelf import Shelf
-from thereafter.studio.jobs import Jobs
-from thereafter.studio.unfinished import UnfinishedRuns
+from thereafter.studio.jobs import Jobs, UnfinishedRuns
 from thereafter.studio.verbs.curves import curve
 
 

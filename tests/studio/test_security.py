@@ -21,7 +21,7 @@ from websockets.sync.client import connect
 from conftest import Served, served, visiting
 from thereafter.cli import app as cli
 from thereafter.errors import OptionError
-from thereafter.serving import attempts
+from thereafter.serving import guard
 from thereafter.serving.guard import MOST_BYTES
 from thereafter.studio import serve as serving
 from thereafter.studio.app import LARGER_BODIES
@@ -89,7 +89,7 @@ def test_a_token_that_can_be_guessed_is_refused(tmp_path: Path, short: str):
 def locked(ready_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A studio that demands a token, and takes its time for none of the wrong ones."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attempts, "FREE", 1_000_000)
+        patch.setattr(guard, "FREE", 1_000_000)
         yield from served(Studio(tmp_path_factory.mktemp("locked"), ready_folder), token=TOKEN)
 
 

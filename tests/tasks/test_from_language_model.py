@@ -18,7 +18,7 @@ from thereafter.errors import OptionError, SourceError
 from thereafter.models.classifier import ClassBatch, Classifier, ClassifierSettings
 from thereafter.tasks.lexicon import Lexicon
 from thereafter.tasks.reading import WordReading
-from thereafter.tasks.tag_reading import habits_of, reader_of
+from thereafter.tasks.tagging import habits_of, reader_of
 from thereafter.text.written import split_sentence
 from thereafter.training.watching import Training, watching
 

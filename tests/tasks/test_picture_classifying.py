@@ -22,10 +22,9 @@ from thereafter.images.as_series import PERMUTATION, PixelOrder
 from thereafter.images.codec import PictureCodec
 from thereafter.images.labelled_pictures import LabelledPicture
 from thereafter.layers.blocks import FEEDS
-from thereafter.layers.long_memory import lengthen_memory
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.forecasting.settings import cells
-from thereafter.models.series_classifier import SeriesBatch, SeriesClassifier
+from thereafter.models.series_classifier import SeriesBatch, SeriesClassifier, lengthen_memory
 from thereafter.models.series_settings import PictureClassifierSettings, ReaderSettings
 from thereafter.tasks import TASKS, finding
 from thereafter.tasks.choosing import task_for

@@ -15,7 +15,7 @@ import torch
 import thereafter
 from thereafter import config
 from thereafter.errors import DeviceMemoryError, OptionError
-from thereafter.tasks.largest import longest_examples
+from thereafter.tasks.fitting import longest_examples
 from thereafter.tasks.learning import ExampleLearner
 from thereafter.training import largest_batch
 from thereafter.training.largest_batch import largest

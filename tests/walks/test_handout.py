@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from walking import DOCS, walk
 
-from thereafter.export.html.assembling import read_page
-from thereafter.export.html.target import InBrowser, browser_path
+from thereafter.export.html.target import InBrowser, browser_path, read_page
 
 BOOK = "the old man and the sea\nthe old man fished alone\nthe young boy loved the old man\nthe sea was calm\n" * 60
 

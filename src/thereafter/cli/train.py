@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,6 @@ from thereafter.cli import train_options as opt
 from thereafter.cli import train_report as report
 from thereafter.cli.app import Encoding, app
 from thereafter.cli.commands import Command
-from thereafter.cli.interrupting import until_it_begins
 from thereafter.cli.task_settings import print_settings, remedy_for, settings_of
 from thereafter.config import Table
 from thereafter.errors import OptionError
@@ -293,3 +293,27 @@ def _whole_numbers(spelled: str) -> tuple[int, ...]:
         return tuple(int(number) for number in spelled.replace(",", " ").split())
     except ValueError:
         raise OptionError(f"--cutoffs is {spelled!r}; expected whole numbers separated by commas; try 0,0,1") from None
+
+
+@contextmanager
+def until_it_begins(folder: Path) -> Iterator[None]:
+    """Ctrl-C while a source is still being read: say that nothing was learned. Later on the training itself says how to
+    go on with it."""
+    before = _written_at(folder)
+    try:
+        yield
+    except KeyboardInterrupt:
+        if _written_at(folder) == before:
+            left = "nothing was written" if before is None else f"the run in {folder} is as it was"
+            typer.echo(
+                f"stopped while reading: nothing was learned yet and {left}; begin again with the same command",
+                err=True,
+            )
+        raise
+
+
+def _written_at(folder: Path) -> int | None:
+    """When the run in a folder was begun; None where there is none."""
+    from thereafter.runs.folder import CONFIG, is_run
+
+    return (folder / CONFIG).stat().st_mtime_ns if is_run(folder) else None

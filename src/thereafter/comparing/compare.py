@@ -18,8 +18,10 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from importlib import metadata
 from os import PathLike
 
 from thereafter import config as toml
@@ -29,7 +31,6 @@ from thereafter.comparing.budget import default_budget, describe_budget, read_bu
 from thereafter.comparing.comparison import Comparison, Row
 from thereafter.comparing.differences import NO_INTERVALS, model_differences
 from thereafter.comparing.entries import Entry, deal_options, ladder, parse_entries
-from thereafter.comparing.machine import machine, versions
 from thereafter.comparing.model_difference import ModelDifference
 from thereafter.comparing.pair_verdicts import AskedPairs, PairTable
 from thereafter.comparing.planned_trial import PlannedTrial
@@ -44,10 +45,12 @@ from thereafter.errors import EmptyCorpusError, TrainingError
 from thereafter.evaluation.corpus_probe import Questions
 from thereafter.evaluation.offered import offered_questions
 from thereafter.inspection.pair_files import PairFiles
+from thereafter.processor import processor
 from thereafter.storage import write_text
 from thereafter.text.sources import Source, Texts
 from thereafter.training import protocol
 from thereafter.training.options import TextSettings
+from thereafter.version import __version__
 
 _READING = ("tokens", "encoding", "lower", "letters_only", "keep_licence", "wrapped", "markup")
 
@@ -249,3 +252,31 @@ def _call(
 
 def _plain_files(pairs: PairFiles) -> str | list[str]:
     return os.fspath(pairs) if isinstance(pairs, str | PathLike) else [os.fspath(one) for one in pairs]
+
+
+_PACKAGES = ("numpy", "torch", "numba", "tokenizers")
+
+
+def versions() -> dict[str, str]:
+    """Versions of this package, of Python, and of the packages that compute."""
+    numbers = {"thereafter": __version__, "python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            numbers[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return numbers
+
+
+def machine() -> str:
+    """The processor, how many threads torch takes of it, the GPU if there is one, the system."""
+    parts = [processor().name, f"{os.cpu_count()} cores"]
+    try:
+        import torch
+    except ModuleNotFoundError:
+        pass
+    else:
+        parts.append(f"{torch.get_num_threads()} threads of torch")
+        if torch.cuda.is_available():
+            parts.append(torch.cuda.get_device_name())
+    return ", ".join([*parts, f"{platform.system()} {platform.machine()}"])

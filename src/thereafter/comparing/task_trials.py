@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
 
 from thereafter import config as toml
 from thereafter import progress
-from thereafter.comparing.beside import Beside, numbers, rows_beside
 from thereafter.comparing.budget import read_seeds
-from thereafter.comparing.model_difference import ModelDifference
+from thereafter.comparing.model_difference import ModelDifference, unit_of
 from thereafter.comparing.planning import planned_folder
 from thereafter.comparing.task_differences import task_differences
-from thereafter.comparing.task_networks import Networks, choose_networks, with_test_part
-from thereafter.comparing.yardsticks import Shortfall, losses, verdict
 from thereafter.config import Table
 from thereafter.data.files import AnySource
-from thereafter.errors import OptionError
+from thereafter.errors import OptionError, UnknownNameError
 from thereafter.evaluation.resampled import Resampled
 from thereafter.runs.folder import is_run
 from thereafter.series.any_table import AnyTable, as_source, naming
 from thereafter.storage import write_text
 from thereafter.tabular import Row, Tabular
-from thereafter.tasks import answering, finding, fitting, store
+from thereafter.tasks import answering, baselines, finding, fitting, store
 from thereafter.tasks.choosing import task_for
 from thereafter.tasks.finding import Part
 from thereafter.tasks.fitting import Fitted
@@ -282,3 +280,100 @@ def _tested(task: AnyTask, source: AnySource, valid: AnySource | None) -> tuple[
 
 def _cell(mean: float, half: float) -> str:
     return f"{mean:.4g}" + (f" ± {half:.2g}" if half else "")
+
+
+_TASKS = ("caption",)
+"""Tasks whose figures mean little without them."""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What is answered without a network, and how good it is."""
+
+    name: str
+    figures: Mapping[str, float]
+
+
+def rows_beside(task: AnyTask, train: Part, tested: Part) -> tuple[Beside, ...]:
+    """The rows of a task that are found by counting and comparing its training examples."""
+    if task.name not in _TASKS:
+        return ()
+    rows = baselines.baseline_rows(task, train, tested)
+    return tuple(Beside(name, dict(numbers(measured.as_dict().items()))) for name, measured in rows)
+
+
+def numbers(items: Iterable[tuple[str, object]]) -> Iterable[tuple[str, float]]:
+    """What can be averaged."""
+    for name, value in items:
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            yield name, float(value)
+
+
+Networks = Mapping[str, Table] | Sequence[str] | None
+"""Names with the options in which networks differ, or kinds of network by name alone."""
+
+
+def choose_networks(task: AnyTask, models: Networks) -> dict[str, Table]:
+    """The networks by name, each with its own options; a kind of network is one by its name alone."""
+    if isinstance(models, str):
+        models = [name.strip() for name in models.split(",") if name.strip()]
+    named = dict(models) if isinstance(models, Mapping) else {name: {} for name in models or task.peers()}
+    for name, own in named.items():
+        if not re.fullmatch(r"[\w-][\w.-]*", name):
+            raise OptionError(f"{name!r} cannot be the name of a network; expected letters, digits, -, _ and dots")
+        if name in task.kinds() and task.chooses not in {option.rpartition(".")[2] for option in own}:
+            named[name] = {task.chooses: name, **own}
+        elif not own and task.kinds():
+            raise UnknownNameError(f"network of the task {task.name!r}", name, task.kinds())
+        elif not own and not isinstance(models, Mapping):
+            raise OptionError(f"{name!r} names no options; expected a table; try models={{{name!r}: {{'hidden': 64}}}}")
+    return named or {task.name: {}}
+
+
+def with_test_part(task: AnyTask, source: AnySource, options: Mapping[str, object]) -> dict[str, object]:
+    """The options, with those that give a table a test part where it has none of its own."""
+    if not task.compared:
+        return dict(options)
+    settings, _ = fitting.settle(task, dict(options))
+    own = finding.located(task, source).part_files  # files of their own, and none of them to test on
+    if own is not None or finding.has(task.configured(settings), source, "test"):
+        return dict(options)
+    return {**task.compared, **options}
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """A network that is worse than a simpler one."""
+
+    network: str
+    simpler: str
+    figure: str
+    value: float
+    simpler_value: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.network} loses to {self.simpler}, which is solved at once: {self.value:.4g} and "
+            f"{self.simpler_value:.4g} {unit_of(self.figure)}"
+        )
+
+
+def losses(values: Mapping[str, float], solved: Sequence[str], figure: str) -> list[Shortfall]:
+    """Each network that is trained in steps with the best of those that are solved and have less of the figure."""
+    lost = []
+    for name, value in values.items():
+        better = [(values[other], other) for other in solved if other in values and values[other] < value]
+        if name not in solved and better:
+            least, simpler = min(better)
+            lost.append(Shortfall(name, simpler, figure, value, least))
+    return lost
+
+
+def verdict(values: Mapping[str, float], solved: Sequence[str], figure: str) -> str:
+    """Which network is best, in a sentence; nothing where there is only one."""
+    if len(values) < 2:
+        return ""
+    best = min(values, key=lambda name: values[name])
+    beaten = best in solved and any(name not in solved for name in values)
+    advice = f"; no network that is trained in steps beats it here: take {best}" if beaten else ""
+    return f"{best} is the best, {values[best]:.4g} {unit_of(figure)}{advice}"

@@ -24,9 +24,17 @@ from thereafter.evaluation.conditions import check_column, summarise
 from thereafter.evaluation.item_context import describe_context
 from thereafter.evaluation.surprisal_measurement import as_measurement
 from thereafter.evaluation.text_reading import TextReading
-from thereafter.evaluation.text_units import LINE_END, UNITS, TextUnits, check_unit, count_words
+from thereafter.evaluation.text_units import (
+    LINE_END,
+    UNITS,
+    TextUnits,
+    check_unit,
+    count_words,
+    cut_units,
+    last_characters,
+    words_alone,
+)
 from thereafter.evaluation.word_frequency import bare_word
-from thereafter.evaluation.written_units import common_text, common_units
 from thereafter.inspection.drawing import DrawnFigure
 from thereafter.inspection.measurement import Measurement
 from thereafter.tabular import PlainTable, Row, Tabular, free_names
@@ -301,3 +309,31 @@ def _without(values: Sequence[object], places: list[int]) -> list[object]:
     for place in places:
         cells[place] = None
     return cells
+
+
+# The sentences and lines of a text as it is written, the same for every model that has read it.
+#
+# The words of all models are brought onto the same borders, those of the text as it is written among them; sentences
+# and lines are made up of these words.
+
+
+def common_text(readings: Sequence[TextReading]) -> str:
+    """The text of several readings as it is written: one that no model has rewritten, with capitals if there are any.
+
+    A model of text in lower case has only the text in lower case.
+    """
+    texts = [one.as_written for one in sorted(readings, key=lambda one: not one.written)]
+    return next((text for text in texts if text != text.lower()), texts[0])
+
+
+def common_units(readings: Sequence[TextReading], by: str) -> list[TextUnits]:
+    """The sentences or lines of the text as it is written, and which tokens of each reading make them up."""
+    text = common_text(readings)
+    if len(readings) == 1 and text == readings[0].costs.text:
+        return [readings[0].units(by)]
+    *words, written = align_units([*(one.units("word") for one in readings), words_alone(text)])
+    # the last character of each aligned word; a line end that was not written stands where the text ends
+    last = np.maximum(written.first_U1[1:] - 1, 0)
+    sentence_a_line = all(one.has_sentence_a_line for one in readings)
+    units = cut_units(text, last_characters(text)[last], by, sentence_a_line=sentence_a_line)
+    return [TextUnits(units.texts, units.lines_U, part.first_U1[units.first_U1]) for part in words]

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from thereafter.config import Table
+from thereafter.errors import OptionError
 from thereafter.figures import agreement as figures_of_agreement
 from thereafter.figures.figure import Figure
 from thereafter.figures.memory import accuracy_by_n, information_decay, word_class_by_layer
@@ -15,7 +18,6 @@ from thereafter.gallery.models import BETWEEN, BUDGET, LINES, Models
 from thereafter.gallery.picture import GalleryPicture
 from thereafter.gallery.sources import LECTURE, after_book
 from thereafter.inspection.agreement import agreement
-from thereafter.inspection.expectation import expectation
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.memory import memory
 from thereafter.inspection.probing import probe_class, probe_number
@@ -218,3 +220,20 @@ PICTURES: list[GalleryPicture] = [
     ),
     GalleryPicture("memory-relu-tanh", LECTURE, _relu, claims.clipping_saves_relu),
 ]
+
+
+def expectation(reader: SentenceReader, sentence: str, words: Sequence[str]) -> Measurement:
+    """p(word | sentence so far) for each of `words`, after each word of the sentence: `probability` [step, word]."""
+    reader.whole_words()
+    ids, chosen = reader.ids(sentence), [reader.word(word) for word in words]
+    read = sentence.split()
+    if not read or not chosen:
+        raise OptionError(f"got {len(read)} words to read and {len(chosen)} to expect; expected at least one of both")
+    state = reader.model.start(1)
+    rows = []
+    for token in ids.tolist():
+        logp_1V, state = reader.model.step(np.array([token]), state)
+        rows.append(np.exp(np.asarray(logp_1V, dtype=np.float64)[0, chosen]))
+    arrays = {"step": np.array(read), "word": np.array(list(words)), "probability": np.array(rows[-len(read) :])}
+    axes = {"step": ("step",), "word": ("word",), "probability": ("step", "word")}
+    return Measurement("expectation", arrays, axes, reader.about(text=sentence))

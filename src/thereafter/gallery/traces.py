@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import cache
 from typing import TypeVar
 
+import numpy as np
+
 from thereafter.cells.elman import Elman
 from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
@@ -24,10 +26,10 @@ from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.number_unit import number_unit
 from thereafter.inspection.senses import senses
 from thereafter.inspection.sentence_reader import SentenceReader
-from thereafter.inspection.sparsity import sparsity
 from thereafter.inspection.surface import gate_surface, prediction_surface
 from thereafter.inspection.trace import Trace
 from thereafter.layers.counting import count_parameters
+from thereafter.models.base import Ids
 from thereafter.models.recurrent import RecurrentModel
 from thereafter.models.transformer import TransformerModel
 from thereafter.ngram.model import NgramModel
@@ -230,3 +232,30 @@ PICTURES = [
     GalleryPicture("temperature", ARTICLE, _temperature, claims.low_temperature_sharpens),
     GalleryPicture("ngram-sparsity", ARTICLE, _sparsity, claims.longer_is_sparser),
 ]
+
+
+# How few n-grams of a language a text shows: what was counted, of what could be, and of what comes next.
+#
+# Shapes: T tokens, M orders.
+
+
+def sparsity(model: NgramModel, new_ids: Ids, *, text: str = "") -> Measurement:
+    """By order n: `counted` different n-grams, `possible` V^n, and of the n-grams of a new text the share `seen`.
+
+    The longest n-gram the model finds at a token has the order of the trace; since a part of an n-gram that was seen
+    was seen too, an order counts as seen at every token whose order is that or more.
+    """
+    order_T = model.record(new_ids, model.start(1))["order"][1].astype(np.int64)
+    orders = np.arange(1, model.order + 1)
+    counted = np.bincount(model.tables.order_of(np.arange(len(model.tables.word))), minlength=model.order + 1)[1:]
+    return Measurement(
+        "sparsity",
+        {
+            "order": orders,
+            "counted": counted,
+            "possible": float(model.vocabulary_size) ** orders,
+            "seen": np.array([(order_T >= order).mean() for order in orders]),
+        },
+        dict.fromkeys(("order", "counted", "possible", "seen"), ("order",)),
+        {"model": f"{model.order}-gram", "text": text, "new": len(order_T), "vocabulary": model.vocabulary_size},
+    )

@@ -34,7 +34,7 @@ from thereafter.figures.clips import (
 from thereafter.figures.drawn import drawn_strokes, measured_strokes
 from thereafter.figures.figure import Figure
 from thereafter.figures.glimpsed import glimpse_path, measured_glimpses
-from thereafter.gallery import vision_claims
+from thereafter.gallery.claims import per_model, verdict
 from thereafter.gallery.models import Models
 from thereafter.gallery.picture import GalleryPicture
 from thereafter.images.cluttered import ClutteredPictures
@@ -48,6 +48,38 @@ from thereafter.models.drawer import Drawer
 from thereafter.tasks.caption_answers import CaptionExplained
 from thereafter.tasks.clip_answers import ClipExplained, FramesExplained, JudgedFrames, NextFrames
 from thereafter.tasks.glimpse_answers import GlimpsesExplained
+
+
+def more_frames_are_surer(figure: Figure) -> str:
+    """Whether the right label of every column is likelier after all frames than after the first."""
+    rows = [row for row in figure.to_rows() if row["right"]]
+    columns = list(dict.fromkeys(str(row["column"]) for row in rows))
+    ends = {}
+    for column in columns:
+        along = [float(str(row["probability"])) for row in rows if row["column"] == column]
+        ends[column] = along[0], along[-1]
+    figures = ", ".join(f"the right {column} has {first:.2f} and {last:.2f}" for column, (first, last) in ends.items())
+    holds = all(last > first for first, last in ends.values())
+    return verdict(holds, "more frames make the label surer", f"after the first and the last {figures}", "the paper")
+
+
+def beside_copying(figure: Figure) -> str:
+    """The nats of the network and of copying the last frame, farthest ahead, and whether it needs fewer everywhere."""
+    nats = per_model(figure, "step", "nats")
+    copying = nats.pop("copying")
+    ((name, network),) = nats.items()
+    last = list(copying)[-1]
+    fewer = all(network[step] < copying[step] for step in copying)
+    where = "fewer at every step" if fewer else "not fewer at every step"
+    return f"The {name} needs {network[last]:.0f} nats {last} frames ahead, copying {copying[last]:.0f}; {where}."
+
+
+def surer_by_looking(figure: Figure) -> str:
+    """Whether the right label is likelier after all glimpses than after the first."""
+    along = [float(str(row["probability"])) for row in figure.to_rows() if row["right"]]
+    figures = f"after the first and the last the right label has {along[0]:.2f} and {along[-1]:.2f}"
+    return verdict(along[-1] > along[0], "more glimpses make the label surer", figures, "the paper")
+
 
 SHAPES, GLYPH, CLUTTERED = "shapes", "moving-glyph", "cluttered-glyphs"
 NETWORK, COPYING = "conv-lstm", "copying"
@@ -150,9 +182,9 @@ def _strokes(models: Models) -> Figure:
 
 PICTURES = [
     GalleryPicture("attended-picture", "Xu et al. (2015)", _attended),
-    GalleryPicture("belief-by-frame", "Yue-Hei Ng et al. (2015)", _belief, vision_claims.more_frames_are_surer),
+    GalleryPicture("belief-by-frame", "Yue-Hei Ng et al. (2015)", _belief, more_frames_are_surer),
     GalleryPicture("predicted-frames", "Srivastava, Mansimov and Salakhutdinov (2015) and Shi et al. (2015)", _frames),
-    GalleryPicture("nats-by-step", "Shi et al. (2015)", _nats, vision_claims.beside_copying),
-    GalleryPicture("glimpse-path", "Mnih et al. (2014)", _glimpses, vision_claims.surer_by_looking),
+    GalleryPicture("nats-by-step", "Shi et al. (2015)", _nats, beside_copying),
+    GalleryPicture("glimpse-path", "Mnih et al. (2014)", _glimpses, surer_by_looking),
     GalleryPicture("drawn-strokes", "Gregor et al. (2015)", _strokes),
 ]

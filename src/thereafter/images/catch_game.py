@@ -9,7 +9,7 @@ paddle is under it, else 0 (Mnih, Heess, Graves and Kavukcuoglu 2014, section 4.
     column_t = round((w - |s_t mod 2 w - w|) / 64)        w = 64 (size - 1)
 
 Places are whole numbers, so that every machine plays the same game. `play` is the game as people play it, step by step;
-`models/catch_board.py` plays many episodes at once. Shapes: B episodes, H and W of the screen.
+`models/catcher.py` plays many episodes at once. Shapes: B episodes, H and W of the screen.
 """
 
 from __future__ import annotations

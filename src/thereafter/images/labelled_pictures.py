@@ -9,21 +9,70 @@ rule      a .json by which digits are put among pieces of others
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from thereafter.data.finding import FileKind
 from thereafter.errors import EmptyCorpusError, FormatError
 from thereafter.images.arrays import npz_arrays, npz_strings
+from thereafter.images.caption_files import PICTURE_COLUMNS
 from thereafter.images.captioned import all_pictures
 from thereafter.images.cluttered import ClutteredPictures, is_clutter_rule
 from thereafter.images.decoding import PICTURE_ENDINGS
 from thereafter.images.idx import IDX_ENDINGS, idx_shape, read_idx_labels
-from thereafter.images.label_tables import LABEL_TABLES, is_label_table, read_label_table
 from thereafter.images.lookup import PicturesByName
 from thereafter.images.picture import Picture, PictureSource, pictures_of
 from thereafter.images.sources import open_pictures
+from thereafter.text.labelled import LABEL_NAMES
+from thereafter.text.lines import place
+from thereafter.text.tables import TextTable, read_table, require_characters
+
+LABEL_TABLES = (".csv", ".tsv")
+
+
+def is_label_table(path: Path) -> bool:
+    """Whether a table has labels: columns that are called so, or two without names."""
+    return _columns_of(_read(path)) is not None
+
+
+def read_label_table(path: Path) -> Iterator[tuple[str, str, str]]:
+    """The name of a picture, its label, and the place where it stands."""
+    table = _read(path)
+    columns = _columns_of(table)
+    if columns is None:
+        raise FormatError(
+            f"the columns of {os.fspath(path)} do not say which are pictures and labels ({table.describe_columns()}); "
+            "expected image and label"
+        )
+    for row in table.rows:
+        name, label = (str(row.cells[column]).strip() for column in columns)
+        if not name or not label:
+            raise FormatError(f"{place(path, row.line)} lacks a name or a label; expected both")
+        yield name, require_characters(label, place(path, row.line)), place(path, row.line)
+
+
+def _read(path: Path) -> TextTable:
+    return read_table(path, has_header=lambda rows: _names_pictures(rows[0].cells))
+
+
+def _names_pictures(cells: Sequence[object]) -> bool:
+    return any(str(cell).strip().lower() in PICTURE_COLUMNS for cell in cells)
+
+
+def _columns_of(table: TextTable) -> tuple[int, int] | None:
+    if table.names is not None:
+        return _columns(table.names)
+    return (0, 1) if table.width == 2 else None
+
+
+def _columns(names: list[str]) -> tuple[int, int] | None:
+    small = [name.strip().lower() for name in names]
+    pictures = [small.index(known) for known in PICTURE_COLUMNS if known in small]
+    labels = [small.index(known) for known in LABEL_NAMES if known in small]
+    return (pictures[0], labels[0]) if pictures and labels else None
+
 
 LABELLED_FILES = FileKind(
     "pictures",

@@ -8,9 +8,10 @@ a fixed size in a recurrent net, keys and values of all tokens in a Transformer.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -20,7 +21,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from thereafter import progress
 from thereafter.errors import OptionError
 from thereafter.inspection.applies import neural
-from thereafter.inspection.backward_memory import kept_for_backward
 from thereafter.inspection.measurement import Measurement
 from thereafter.models.neural import NeuralModel
 
@@ -101,3 +101,40 @@ def _attention(plain: bool) -> Iterator[None]:
         return
     with sdpa_kernel(SDPBackend.MATH):
         yield
+
+
+# How many bytes autograd keeps for the backward pass, counted on the tensors themselves.
+#
+# `layers.bptt.saved_for_backward` counts what operations of torch keep. Here what our own compiled operations keep is
+# counted too. Their buffers have no history, so that weights and inputs can only be left out by their addresses.
+
+
+@dataclass
+class KeptBytes:
+    """Bytes of distinct memory."""
+
+    bytes: int = 0
+
+
+@contextmanager
+def kept_for_backward(known: Iterable[Tensor]) -> Iterator[KeptBytes]:
+    """Count what is kept of the operations inside the block, each piece of memory once; `known` (weights) not.
+
+    >>> x = torch.ones(10, requires_grad=True)
+    >>> with kept_for_backward([x]) as kept:
+    ...     y = torch.tanh(x) * x
+    >>> kept.bytes
+    40
+    """
+    kept = KeptBytes()
+    seen: dict[int, torch.UntypedStorage | None] = {tensor.untyped_storage().data_ptr(): None for tensor in known}
+
+    def pack(tensor: Tensor) -> Tensor:
+        memory = tensor.untyped_storage()
+        if memory.data_ptr() not in seen:
+            seen[memory.data_ptr()] = memory  # a reference, so that no address is used twice inside the block
+            kept.bytes += memory.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        yield kept

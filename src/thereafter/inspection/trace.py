@@ -37,7 +37,7 @@ class Trace(Tabular):
 
     `arrays[name]` has the axes `axes[name]`; the first is "step", one for each token. For every language model:
     `log_prob` [step] of what came; `top_token`, `top_log_prob` [step, rank] the likeliest tokens *before* it was read.
-    The traces of other tasks (`tasks/tracing.py`) have their own arrays instead, some of them along another axis.
+    The traces of other tasks (`task_model.py`) have their own arrays instead, some of them along another axis.
     `about["cut"]` says it where the text went on after the tokens that were recorded.
     n-grams add `order` [step], the length of the n-gram used, and `context` [step], the length of the known context.
     """

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from thereafter.cells.base import Cell, HCState
@@ -16,12 +18,10 @@ from thereafter.cells.conv_lstm import ConvLSTM
 from thereafter.cells.elman import Elman
 from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
-from thereafter.kernels.conv_lstm import conv_lstm_refuses, run_conv_lstm
 from thereafter.kernels.functions import backends, is_unread
 from thereafter.kernels.jobs import Job, SameBits, Unrolled, torch_products
 from thereafter.kernels.onednn import enabled, keeping_switch
 from thereafter.kernels.second import twice_differentiable
-from thereafter.kernels.widening import narrow, widen
 
 
 class Vendor:
@@ -247,3 +247,85 @@ def _flat_weights(job: Job) -> list[Tensor]:
 
 
 VENDOR = Vendor()
+
+
+# The convolutional LSTM on a GPU: torch's convolution a step, and between two of them torch's one kernel for gates.
+#
+#     z = W * x of all steps at once;   r_t = U * h_{t-1};   h_t, c_t = gates(z_t + r_t, c_{t-1})
+#
+# The plain loop launches many short kernels a step, forward and backward, where this launches fewer. Gates are
+# computed and the memory is kept in the state's type, float32 under autocast, in which only convolutions are halved.
+#
+# Shapes: B rows, T steps, G gate rows, O numbers of a map.
+
+
+def conv_lstm_refuses(cell: ConvLSTM, job: Job) -> str | None:
+    """Why torch's kernel for the gates of an LSTM cannot run a job."""
+    if job.x_BTI.device.type != "cuda":
+        return "torch has the gates of an LSTM in one kernel on a GPU alone"
+    if cell.options.peephole or cell.options.coupled or cell.layer_norm:
+        return "torch's gates of an LSTM have no peepholes, no coupling and no layer norm"
+    if not job.plain or not job.x_BTI.numel():
+        return "lengths, resets and records of a convolutional LSTM run in the reference loop"
+    return None
+
+
+def run_conv_lstm(cell: ConvLSTM, job: Job) -> Unrolled:
+    """All steps of a job that is not refused."""
+    z_BTG = cell.project(job.x_BTI, job.weights)
+    h_BO, c_BO = job.state
+    outputs = []
+    for t in range(job.x_BTI.shape[1]):
+        h_BO, c_BO = gates(z_BTG[:, t], cell.recur(h_BO, job.weights), c_BO)
+        outputs.append(h_BO)
+    return Unrolled(torch.stack(outputs, dim=1), HCState(h_BO, c_BO))
+
+
+def gates(z_BG: Tensor, r_BG: Tensor, c_BO: Tensor) -> tuple[Tensor, Tensor]:
+    """h and c after a step, in the type of c."""
+    with torch.autocast(c_BO.device.type, enabled=False):
+        given = (z_BG.to(c_BO.dtype).contiguous(), r_BG.to(c_BO.dtype).contiguous(), c_BO.contiguous())
+        made: tuple[Tensor, Tensor, Tensor] = torch.ops.aten._thnn_fused_lstm_cell(*given)
+    return made[0], made[1]
+
+
+# Cells of awkward sizes made a little wider: the same numbers, by kernels that need their rows aligned.
+#
+# On a GPU a matrix product whose rows do not begin at multiples of 16 bytes runs at half the speed or less, and a
+# recurrent layer is a chain of such products. Units whose weights and biases are 0 stay 0 in every cell (a gate of
+# sigma(0) keeps half of nothing), so they change no other number and receive no gradient that is kept.
+#
+# Shapes: I inputs, H hidden units, G H rows of the weights for G gates.
+
+
+ALIGNED = 8
+"""Numbers of 16 bits in 16 bytes; numbers of 32 bits are aligned twice over."""
+
+
+def widen(job: Job, multiple: int = ALIGNED) -> Job:
+    """The job with inputs and hidden units filled up with zeros to a multiple; the job itself where they are one."""
+    inputs, hidden = job.cell.input_size, job.cell.hidden_size
+    more_inputs, more = -inputs % multiple, -hidden % multiple
+    if not (more_inputs or more) or "weight_hr" in job.weights:
+        return job
+
+    def rows(weight: Tensor, more_columns: int) -> Tensor:
+        gates = len(weight) // hidden
+        split = weight.view(gates, hidden, -1)
+        return F.pad(split, (0, more_columns, 0, more)).flatten(0, 1)
+
+    weights = {
+        name: rows(weight, {"weight_ih": more_inputs, "weight_hh": more}[name])
+        if weight.dim() == 2
+        else rows(weight, 0).squeeze(1)
+        for name, weight in job.weights.items()
+    }
+    state = type(job.state)(*(F.pad(part, (0, more)) for part in job.state))
+    return replace(job, x_BTI=F.pad(job.x_BTI, (0, more_inputs)), state=state, weights=weights)
+
+
+def narrow(result: Unrolled, job: Job) -> Unrolled:
+    """What the wide job gave, without the units that `job` has not."""
+    hidden = job.cell.hidden_size
+    state = type(job.state)(*(part[..., :hidden] for part in result.state))
+    return replace(result, y_BTO=result.y_BTO[..., :hidden], state=state)

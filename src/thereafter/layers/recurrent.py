@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, TypedDict
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypedDict
 
 import torch
 import torch.nn.functional as F
@@ -24,10 +24,21 @@ from thereafter.layers.dropout import Zoneout, locked, probability, weight_drop,
 from thereafter.layers.initial import INITIAL, StateGiven, fresh_state, join_state, split_state
 from thereafter.layers.inputs import Lengths, Rows, take_rows
 from thereafter.layers.lanes import Lane, Sizes, build_lanes, check_sizes, layer_sizes
-from thereafter.layers.scripting import Unscriptable
 
 if TYPE_CHECKING:
     from thereafter.layers.stream import Stream
+
+
+class Unscriptable(nn.Module):
+    """A module that `torch.jit.script` refuses in a sentence; `torch.jit.trace` takes it."""
+
+    def __prepare_scriptable__(self) -> NoReturn:
+        """What torch.jit.script asks of every module before it looks into it."""
+        raise OptionError(
+            f"{type(self).__name__} cannot be compiled by torch.jit.script: it chooses its kernel while it runs; "
+            "try torch.export.export(layer, ...) or torch.jit.trace(layer, x), or `thereafter export` for a model"
+        )
+
 
 Bias = bool | str
 

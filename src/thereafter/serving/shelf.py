@@ -7,6 +7,8 @@ since a model has buffers of its own.
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
@@ -18,11 +20,11 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from thereafter.errors import FormatError, ThereafterError
 from thereafter.ready.tasks import TASKS
-from thereafter.serving import known_units
+from thereafter.ready.units import UNITS
 from thereafter.serving.errors import NotThereError
 from thereafter.serving.own import CONFIG, WEIGHTS, own_runs
 from thereafter.serving.schema import Answer
-from thereafter.storage import read_plain
+from thereafter.storage import open_plain, read_plain
 
 if TYPE_CHECKING:
     from thereafter.config import Table
@@ -134,7 +136,7 @@ class Folders(ABC, Generic[ModelT, CardT]):
         from thereafter import config as toml
 
         try:
-            stamp = (*_stamp(path), *known_units.stamp(path))
+            stamp = (*_stamp(path), *units_stamp(path))
             known = self._cards.get(name)
             if known is not None and known[0] == stamp:
                 return known[1]
@@ -169,7 +171,7 @@ class Shelf(Folders["LanguageModel", ModelAnswer]):
             source=str(config["source"]["name"]),
             layers=_whole(sizes.get("layers")),
             hidden=_whole(sizes.get("hidden")),
-            units=known_units.known_units(path),
+            units=known_units(path),
         )
 
     def open(self, path: Path) -> LanguageModel:
@@ -234,3 +236,43 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 def _whole(value: object) -> int | None:
     return value if isinstance(value, int) else None
+
+
+# Units of a model that are known to carry something: `units.json` in its folder, a property to the name of a unit.
+#
+#     {"number": "l0.c[17]", "quotes": "l0.c[11]"}
+#
+# The file is made once, by whoever has searched the model, and panels open on what it names. It may come from somebody
+# else: anything but a small plain file of such names counts as none.
+
+
+MOST_UNITS = 20
+"""Units a file may name."""
+_LONGEST = 4_000  # bytes of the file
+_UNIT = re.compile(r"l[0-9]{1,2}\.[hc]\[[0-9]{1,5}\]")
+_PROPERTY = re.compile(r"[a-z][a-z0-9-]{0,39}")
+
+
+def known_units(run: Path) -> dict[str, str]:
+    """The units a run folder names, by property; {} where it has no such file, or one that is not as it should be."""
+    try:
+        with open_plain(run / UNITS, links=False) as file:
+            content = file.read(_LONGEST + 1)
+        units = json.loads(content) if len(content) <= _LONGEST else None
+    except (OSError, ValueError, RecursionError):
+        return {}
+    if not isinstance(units, dict) or len(units) > MOST_UNITS:
+        return {}
+    sound = all(
+        _PROPERTY.fullmatch(name) and isinstance(unit, str) and _UNIT.fullmatch(unit) for name, unit in units.items()
+    )
+    return units if sound else {}
+
+
+def units_stamp(run: Path) -> tuple[int, int]:
+    """Changes when `units.json` does."""
+    try:
+        facts = (run / UNITS).lstat()
+    except OSError:
+        return 0, 0
+    return facts.st_mtime_ns, facts.st_size

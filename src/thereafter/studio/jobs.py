@@ -13,22 +13,27 @@ owner; it is theirs to pause and to go on with.
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from thereafter.errors import BusyError, OptionError, SourceError
 from thereafter.locks import FileLock, Owner
 from thereafter.serving.errors import NotThereError
-from thereafter.serving.own import is_own_run
+from thereafter.serving.own import CONFIG, LOG, is_own_run, own_runs
+from thereafter.storage import read_plain
 from thereafter.studio.answers.training import CurveAnswer, JobAnswer, State
 from thereafter.studio.child import Report
 from thereafter.studio.commands import TEXTS, Command, StoredCommands, TrainCommand, busy
 from thereafter.studio.queue import QueuedTraining, Rank, TrainingQueue
-from thereafter.studio.unfinished import UnfinishedRuns
 from thereafter.studio.verbs.curves import curve
+
+if TYPE_CHECKING:
+    from thereafter.training.settings import TrainingSettings
 
 _NAME = re.compile(r"[^\w-]+")
 _LONGEST_NAME = 40  # characters: a number and an ending are added, and file systems count bytes
@@ -312,3 +317,68 @@ class Jobs:
                         return run, lock
                     lock.release()
             run, number = f"{plain}-{number}", number + 1
+
+
+_NEEDED = frozenset({CONFIG, LOG})
+
+
+@dataclass(frozen=True)
+class UnfinishedRun:
+    """A training that can go on: the kind of its model, and the share of its budget that is used."""
+
+    kind: str
+    share: float
+    is_task: bool = False
+    """Whether it is that of a task; `kind` is its name then."""
+
+
+class UnfinishedRuns:
+    """The runs of `folder` that have not finished. Each is read again only when its log has changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._known: dict[str, tuple[tuple[int, int], UnfinishedRun | None]] = {}
+
+    def runs(self) -> dict[str, UnfinishedRun]:
+        """By name; links are not followed, and what cannot be read is left out."""
+        runs = {path.name: self._look(path) for path in own_runs(self._folder, _NEEDED)}
+        return {name: run for name, run in runs.items() if run is not None}
+
+    def _look(self, path: Path) -> UnfinishedRun | None:
+        try:
+            facts = (path / LOG).lstat()
+        except OSError:
+            return None
+        stamp = facts.st_mtime_ns, facts.st_size
+        known = self._known.get(path.name)
+        if known is None or known[0] != stamp:
+            known = self._known[path.name] = stamp, _read(path)
+        return known[1]
+
+
+def _read(path: Path) -> UnfinishedRun | None:
+    from thereafter import config as toml
+    from thereafter.runs.folder import is_finished
+    from thereafter.training.settings import TrainingSettings
+
+    try:
+        config = toml.loads(read_plain(path / CONFIG, links=False).decode("utf-8"), str(path))
+        if "training" not in config or is_finished(path):
+            return None
+        budget = toml.build(TrainingSettings, config["training"], "training")
+        kind = config["task"] if "task" in config else config["model"]
+        return UnfinishedRun(str(kind), _used(path / LOG, budget), "task" in config)
+    except Exception:  # a folder somebody else wrote may hold anything; it is not offered, and that is all
+        return None
+
+
+def _used(log: Path, budget: TrainingSettings) -> float:
+    """The share of the budget that was used at the last step in the log."""
+    from thereafter.training.counters import Counters
+
+    written = read_plain(log, links=False).splitlines(keepends=True)
+    lines = (json.loads(line) for line in reversed(written) if line.endswith(b"\n"))
+    last = next((line for line in lines if line.get("event") == "step"), None)
+    if last is None:
+        return 0.0
+    return Counters(epoch=last["epoch"], seen=last["seen"], seconds=last["seconds"]).used(budget, 1)

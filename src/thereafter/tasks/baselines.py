@@ -34,14 +34,18 @@ from thereafter import progress
 from thereafter.evaluation.classes import NaiveBayes
 from thereafter.evaluation.hmm import HiddenMarkov
 from thereafter.evaluation.nearest import NearestNeighbour, most_frequent
+from thereafter.images.catch_game import ACTIONS, SIZE, Episode, Moment, caught, foreseeing, play
+from thereafter.images.clips import Clip, Clips
+from thereafter.images.draws import uniforms
 from thereafter.series.given import with_channels
 from thereafter.series.labelled_series import LabelledSeries
 from thereafter.series.windows import Windows
-from thereafter.tasks.acting_rows import at_random, seeing_all, standing_still
+from thereafter.tasks.acting_answers import Played
 from thereafter.tasks.answering import answers
 from thereafter.tasks.caption_rows import caption_rows, rotated_answers
 from thereafter.tasks.classifying import words_of
-from thereafter.tasks.clip_rows import frequent_labels
+from thereafter.tasks.clip_answers import ClipLabels
+from thereafter.tasks.clip_examples import label_columns
 from thereafter.tasks.filling import CANDIDATES, ClozeSentence, Filled
 from thereafter.tasks.finding import Part
 from thereafter.tasks.fitting import Fitted, fit
@@ -51,6 +55,49 @@ from thereafter.tasks.task import AnyTask, E, Measured
 from thereafter.text.conll import TaggedSentence
 from thereafter.text.labelled import LabelledText
 from thereafter.training.settings import TrainingSettings
+
+_SEED = 20_261_117
+Player = Callable[[Moment], int]
+"""What to do, from all that can be seen."""
+
+
+def at_random(train: Part, test: Part) -> list[Played]:
+    """Every action is as likely as any other; drawn from the number of the episode."""
+
+    def player(episode: Episode) -> Player:
+        drawn_T = uniforms(_SEED + episode.seed, [episode.number], episode.size or SIZE)[0].tolist()
+        return lambda moment: int(drawn_T[moment.row] * len(ACTIONS))
+
+    return _played(player, test)
+
+
+def standing_still(train: Part, test: Part) -> list[Played]:
+    """The paddle stays where it is."""
+    return _played(lambda _: lambda _: ACTIONS.index("stay"), test)
+
+
+def seeing_all(train: Part, test: Part) -> list[Played]:
+    """Sees the whole screen, and knows where the ball comes down."""
+    return _played(lambda episode: foreseeing(episode, episode.size or SIZE), test)
+
+
+def _played(player: Callable[[Episode], Player], test: Part) -> list[Played]:
+    ends = [play(one, player(one), one.size or SIZE)[-1] for one in test.examples if isinstance(one, Episode)]
+    return [Played(caught(last), last.column, last.paddle) for last in ends]
+
+
+def frequent_labels(train: Part, test: Part) -> list[ClipLabels]:
+    """The same answer for every clip; equal counts are decided by the spelling."""
+    examples = train.examples
+    learned = examples if isinstance(examples, Clips) else [one for one in examples if isinstance(one, Clip)]
+    spread = {}
+    for name, labels in label_columns(learned, train.name).items():
+        counts = Counter(labels)
+        ranked = sorted(counts, key=lambda label: (-counts[label], label))
+        spread[name] = {label: counts[label] / len(labels) for label in ranked}
+    answer = ClipLabels({name: next(iter(known)) for name, known in spread.items()}, spread)
+    return [answer] * len(test.examples)
+
 
 _MANY_TAGS = 400  # a table of three tags in a row would be too large
 

@@ -6,7 +6,10 @@ Shapes: P pictures, B captions, T steps.
 
 from __future__ import annotations
 
+import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import ClassVar, TypedDict
@@ -19,18 +22,20 @@ from numpy.typing import NDArray
 from thereafter import config as toml
 from thereafter import progress
 from thereafter.data.files import Files, Parts
-from thereafter.data.finding import FileKind
+from thereafter.data.finding import FileKind, find_files
 from thereafter.decoding.sources import AnswerSettings, decode_answers
-from thereafter.errors import OptionError
+from thereafter.errors import OptionError, SourceError
+from thereafter.evaluation.caption_measures import caption_words
 from thereafter.evaluation.caption_score import CaptionScore, measure_captions
-from thereafter.images.captioned import CAPTIONED_FILES, CaptionedPicture, read_captioned
+from thereafter.images.caption_files import read_names
+from thereafter.images.captioned import CAPTIONED_FILES, CaptionedPicture, all_pictures, read_captioned
 from thereafter.images.codec import PictureCodec
-from thereafter.images.sources import picture_of
+from thereafter.images.picture import Picture
+from thereafter.images.sources import PICTURE_FILES, holds_pictures, picture_of
 from thereafter.inspection.trace import record
 from thereafter.models.captioner import SEES, Captioner, CaptionerSettings, PictureBatch, PictureForm
 from thereafter.models.word_decoder import END
 from thereafter.tasks.caption_answers import CaptionExplained, CaptionPrediction
-from thereafter.tasks.caption_examples import asked_pictures, generators, normal_caption, with_pictures
 from thereafter.tasks.lexicon import padded
 from thereafter.tasks.shown import Fields, Shown
 from thereafter.tasks.task import Task
@@ -248,3 +253,38 @@ def _question_flips(captions: Sequence[str]) -> None:
 
 
 CAPTIONING = Captioning()
+
+
+def with_pictures(files: Sequence[Path]) -> list[Path]:
+    """The files with the pictures beside them, where they are captions alone."""
+    if any(map(holds_pictures, files)):
+        return list(files)
+    beside: list[Path] = []
+    with suppress(SourceError):  # none there: the reader says what is missing
+        for folder in dict.fromkeys(path.absolute().parent for path in files):
+            beside += find_files(folder, PICTURE_FILES)
+    return [*files, *beside]
+
+
+def asked_pictures(files: Sequence[Path]) -> list[Picture]:
+    """The pictures of files; where a file of names is among them, only those that it names and that have captions."""
+    named = any(not holds_pictures(path) and read_names(path) is not None for path in files)
+    return [one.picture for one in read_captioned(files)] if named else all_pictures(files)
+
+
+def normal_caption(caption: str) -> str:
+    """A caption as it is learned: its words, and nothing else."""
+    return " ".join(caption_words(caption))
+
+
+def generators(batch: PictureBatch, seed: int | None) -> list[np.random.Generator]:
+    """One for each picture, of the seed and its own numbers, so that its batch does not matter; and of how often it
+    came before, so that one asked several times has several answers."""
+    if seed is None:
+        return [np.random.default_rng() for _ in range(len(batch))]
+    rngs, came = [], Counter[int]()
+    for picture in batch.pictures.cpu().numpy():
+        key = zlib.crc32(np.ascontiguousarray(picture).tobytes())
+        rngs.append(np.random.default_rng([seed, came[key], key]))
+        came[key] += 1
+    return rngs

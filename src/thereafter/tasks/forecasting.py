@@ -16,6 +16,7 @@ from typing import ClassVar, Self, TypedDict
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from thereafter import progress
 from thereafter.data.files import Files, Parts
@@ -24,7 +25,9 @@ from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.evaluation.forecast_score import ForecastScore
 from thereafter.models.forecasting.batch import WindowBatch
 from thereafter.models.forecasting.build import build
-from thereafter.models.forecasting.forecaster import Forecaster
+from thereafter.models.forecasting.calibration import ENDS
+from thereafter.models.forecasting.forecaster import Batches, Forecaster
+from thereafter.models.forecasting.network import ForecastNetwork
 from thereafter.models.forecasting.settings import COUNTS, ForecastSettings, compared_models, models
 from thereafter.series.given import is_number
 from thereafter.series.reading import read_series
@@ -44,7 +47,6 @@ from thereafter.series.windows import (
 )
 from thereafter.tasks.forecast_answers import LEVELS, Forecast
 from thereafter.tasks.forecast_batches import make_batch
-from thereafter.tasks.forecast_calibrating import calibrate
 from thereafter.tasks.forecast_frame import choose_frame, columns_of
 from thereafter.tasks.forecast_predicting import forecasts_of, step_names
 from thereafter.tasks.forecast_scoring import measure_forecasts
@@ -333,3 +335,27 @@ class Forecasting(Task[ForecastSettings, Window, WindowBatch, Forecaster, Foreca
 
 
 FORECASTING = Forecasting()
+
+
+# What a forecaster learns from the validation set once it is trained: the spread of points, bands, paths.
+#
+# Shapes: B windows, H steps, D targets, Q levels.
+
+
+@torch.no_grad()
+def calibrate(net: Forecaster, batches: Batches) -> None:
+    """Fit `net.calibration`, and the spread of a head that gives points, to windows that were not learned from."""
+    if isinstance(net, ForecastNetwork):
+        net.set_spread(batches())
+    generator = torch.Generator(device=net.device).manual_seed(0)
+
+    ends_Q = torch.tensor(ENDS)
+
+    def quantiles(batch: WindowBatch) -> Tensor:
+        return net.forecast(batch, ends_Q, generator).quantiles_BHDQ
+
+    def ranks(batch: WindowBatch) -> Tensor:
+        return net.expect(batch).cdf(batch.answers()[0])
+
+    whole = net.reach == net.facts.horizon and net.reach > 1  # its steps are drawn together
+    net.calibration.fit(batches(), quantiles, ranks if whole else None)
