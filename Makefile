@@ -1,7 +1,8 @@
 # From a fresh clone, with python3 and make alone:
-#   make demo    installs the package alone and shows what each generation of model is good at
-#   make test    lint, types, tests
-#   make wheel   builds dist/thereafter-*.whl and dist/thereafter-*.tar.gz
+#   make demo        installs the package alone and shows what each generation of model is good at
+#   make test        lint, types, the tests that protect a change
+#   make test-all    these, and all others that take no gigabytes
+#   make wheel       builds dist/thereafter-*.whl and dist/thereafter-*.tar.gz
 PYTHON ?= python3
 BIN := .venv/bin
 # .demo: the package alone is installed in .venv; .ready: the tools of tests and lint too
@@ -11,13 +12,15 @@ BIOME := .biome/biome-2.6.6
 # tests start hundreds of processes: where the environment forbids to keep compiled modules, each would compile them anew
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo ready test lint format types tests test-shuffled test-slow test-wheel wheel oracles peers browser biome screenshots bench bench-all clean
+.PHONY: demo ready test test-all test-changed lint format types tests tests-wide test-shuffled test-slow test-wheel wheel oracles peers browser biome screenshots bench bench-all clean
 
 demo: $(DEMO)
 	@echo "starting the demo: torch is imported first"
 	$(BIN)/python examples/demo.py
 
 test: lint types tests
+
+test-all: test tests-wide
 
 lint: $(READY) $(BIOME)
 	$(BIN)/ruff check .
@@ -33,13 +36,25 @@ types: $(READY)
 
 # the tests of a file share servers and models: --dist loadfile keeps them in one process. -rs says what was skipped
 WORKERS ?= 2
+PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -rfEs
 tests: $(READY) browser
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -rfEs
+	$(PYTEST) -m "not slow and not wide"
 
-# the same in another order, files and tests within a file: make test-shuffled SEED=2
+# more of the same: every kind with every tokenizer, every gallery picture, every kill
+tests-wide: $(READY) browser
+	$(PYTEST) -m "wide and not slow"
+
+# the tests that a change can reach, of all of them; SINCE=main compares with another commit than the last
+SINCE ?= HEAD
+test-changed: $(READY) browser
+	@mkdir -p .pytest_cache
+	@$(BIN)/python tests/reach --since $(SINCE) > .pytest_cache/changed.txt
+	@if [ -s .pytest_cache/changed.txt ]; then $(PYTEST) @.pytest_cache/changed.txt; fi
+
+# all tests in another order, files and tests within a file: make test-shuffled SEED=2
 SEED ?= 1
 test-shuffled: $(READY) browser
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -rfEs --shuffle $(SEED)
+	$(PYTEST) --shuffle $(SEED)
 
 # minutes and gigabytes: the 1 GB file, the 100 MB line, more seeds, more kills, more requests to the studio
 test-slow: $(READY)

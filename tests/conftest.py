@@ -78,6 +78,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # of several processes the one that hears of all tests
         config.pluginmanager.register(SlowestFiles(), "slowest files")
+    if (recording := sys.modules.get("recording")) is not None:  # see tests/reach
+        config.pluginmanager.register(recording.Recorder(Path(os.environ[recording.VARIABLE])).hooks(), "recorder")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
