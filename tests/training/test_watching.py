@@ -22,7 +22,7 @@ from thereafter.training.watching import StepReport, Training, ValidationReport
 
 TEXT = "the cat sat on the mat .\nthe dog sat on the log .\n" * 30
 SMALL: dict[str, Any] = {
-    "model": "lstm", "tokens": "char", "hidden": 8, "layers": 1, "batch": 4, "steps": 8, "tokens_budget": 1600,
+    "model": "lstm", "tokens": "char", "hidden": 8, "layers": 1, "batch": 4, "steps": 8, "tokens_budget": 1400,
     "log_every": 5, "validate_every": 20, "checkpoint_every": 10, "checkpoint_seconds": 0,
 }  # fmt: skip
 Reports = list[StepReport | ValidationReport]
@@ -105,7 +105,7 @@ def test_steps_that_are_played_and_read_seldom_are_reported_too(monkeypatch: pyt
     with collecting() as seldom:
         thereafter.train(text=TEXT, **SMALL, clip=0.5)
     assert seldom == plain
-    monkeypatch.setattr(loop.Loop, "_new_graphs", lambda self: Played(self._learn))
+    monkeypatch.setattr(loop.Loop, "new_graphs", lambda self: Played(self._learn))
     late: list[int] = []
 
     def look(training: Training, report: StepReport) -> None:
@@ -118,12 +118,23 @@ def test_steps_that_are_played_and_read_seldom_are_reported_too(monkeypatch: pyt
     assert [one.loss for one in played] == pytest.approx([one.loss for one in plain], rel=1e-4)
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Table], Reports]:
+    """A training that is never stopped: its folder, its log and what was reported of it."""
+    folder = tmp_path_factory.mktemp("whole")
+    (folder / "book.txt").write_text(TEXT)
+    with collecting() as reports:
+        lm = thereafter.train(folder / "book.txt", out=folder / "run", **SMALL)
+    return folder / "run", lm.log, reports
+
+
 @pytest.mark.parametrize("event", ["after_step", "at_validation", "at_checkpoint"])
-def test_a_function_may_stop_a_training_and_nothing_is_lost(event: str, tmp_path: Path):
+def test_a_function_may_stop_a_training_and_nothing_is_lost(
+    event: str, tmp_path: Path, whole: tuple[Path, list[Table], Reports]
+):
     """Stopped at a step with a line of the log, a validation and a checkpoint: the end is that of a whole run."""
     (tmp_path / "book.txt").write_text(TEXT)
-    with collecting() as whole_reports:
-        whole = thereafter.train(tmp_path / "book.txt", out=tmp_path / "whole", **SMALL)
+    run, whole_log, whole_reports = whole
     stops = [20, 40]
 
     def stop(training: Training, report: object = None) -> None:
@@ -138,13 +149,11 @@ def test_a_function_may_stop_a_training_and_nothing_is_lost(event: str, tmp_path
             thereafter.resume(tmp_path / "run")
         again = thereafter.resume(tmp_path / "run")
     assert not stops
-    assert (tmp_path / "run" / "weights.safetensors").read_bytes() == (
-        tmp_path / "whole" / "weights.safetensors"
-    ).read_bytes()
+    assert (tmp_path / "run" / "weights.safetensors").read_bytes() == (run / "weights.safetensors").read_bytes()
     clock = {"seconds", "seconds_training", "seconds_tokenizing", "tokens_per_second"}
     plain = [
         [{name: value for name, value in line.items() if name not in clock} for line in log]
-        for log in (whole.log, [line for line in again.log if line["event"] != "resumed"])
+        for log in (whole_log, [line for line in again.log if line["event"] != "resumed"])
     ]
     assert plain[0] == plain[1]
     assert reports == whole_reports  # nothing twice, nothing left out
