@@ -92,7 +92,7 @@ def log_of(run: Path) -> list[dict[str, Any]]:
     return [{k: v for k, v in line.items() if k not in clock} for line in lines if line["event"] != "resumed"]
 
 
-def compare(whole: Path, broken: Path) -> None:
+def assert_same_end(whole: Path, broken: Path) -> None:
     assert (whole / "weights.safetensors").read_bytes() == (broken / "weights.safetensors").read_bytes()
     assert log_of(whole) == log_of(broken)  # every loss of every step
     assert not (broken / "state.safetensors").exists()  # there is nothing left to go on with
@@ -124,7 +124,7 @@ def test_killed_at_random_moments(variant: str, kills: int, book: Path, tmp_path
         kill_when(process, lambda moment=moment: last_step(broken) >= moment)  # type: ignore[misc]
         assert 0.2 <= last_step(broken) / steps <= 0.8
     finished(start("--resume", broken, compiled=compiled))
-    compare(whole, broken)
+    assert_same_end(whole, broken)
 
 
 def test_killed_inside_a_checkpoint(book: Path, tmp_path: Path):
@@ -154,7 +154,7 @@ def test_killed_inside_a_checkpoint(book: Path, tmp_path: Path):
         inside += bool(list(broken.glob(".state.safetensors.*.tmp")))  # the write was begun and never ended
     assert inside >= 1
     finished(start("--resume", broken))
-    compare(whole, broken)
+    assert_same_end(whole, broken)
 
 
 STOPPED: dict[str, list[str]] = {
@@ -184,4 +184,4 @@ def test_stopped_at_random_moments(kind: str, book: Path, tmp_path: Path):
         assert at == last_step(broken) == checkpoint.read(broken / "state.safetensors", COUNTED).facts["at"]["step"]
         process = start("--resume", broken)
     assert f"going on at step {at}," in finished(process)
-    compare(whole, broken)
+    assert_same_end(whole, broken)

@@ -176,6 +176,7 @@ def test_a_validation_is_not_shown_twice_where_few_steps_are(every: int, book: P
     ):
         train(book, tmp_path / "run", log_every=every)
     thereafter.resume(tmp_path / "run")
+    assert rows_of(tmp_path / "run" / "log.csv") == whole
     check_board(tmp_path / "run" / "tensorboard", whole, every)
 
 

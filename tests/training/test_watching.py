@@ -44,7 +44,7 @@ def lines(log: list[Table], event: str) -> list[Table]:
     return [line for line in log if line["event"] == event]
 
 
-def check_against_log(reports: Reports, log: list[Table]) -> None:
+def assert_reports_are_the_log(reports: Reports, log: list[Table]) -> None:
     """The log has the sum over every five steps, summed up by the loop itself, and every validation."""
     steps = [report for report in reports if isinstance(report, StepReport)]
     validations = [report for report in reports if isinstance(report, ValidationReport)]
@@ -67,7 +67,7 @@ def test_a_language_model_reports_every_step_and_validation():
     with collecting() as reports:
         lm = thereafter.train(text=TEXT, **SMALL)
     assert len(lines(lm.log, "validation")) > 2
-    check_against_log(reports, lm.log)
+    assert_reports_are_the_log(reports, lm.log)
     assert all(report.figures["perplexity"] == pytest.approx(math.exp(report.loss)) for report in reports)
     epochs = [report.epoch for report in reports if isinstance(report, StepReport)]
     assert epochs[0] == 0
@@ -79,7 +79,7 @@ def test_a_task_reports_every_step_and_validation(tmp_path: Path):
         trained = thereafter.train(
             tagged(tmp_path / "tags.tsv", 40), task="tag", hidden=8, batch=4, epochs=3, log_every=5, validate_every=7
         )
-    check_against_log(reports, trained.log)
+    assert_reports_are_the_log(reports, trained.log)
 
 
 class Played:
@@ -114,7 +114,7 @@ def test_steps_that_are_played_and_read_seldom_are_reported_too(monkeypatch: pyt
     with collecting() as played, thereafter.watching(after_step=look):
         lm = thereafter.train(text=TEXT, **SMALL, clip=0.5)
     assert max(late) == 4  # a line of the log every five steps reads them
-    check_against_log(played, lm.log)
+    assert_reports_are_the_log(played, lm.log)
     assert [one.loss for one in played] == pytest.approx([one.loss for one in plain], rel=1e-4)
 
 
