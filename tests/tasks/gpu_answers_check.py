@@ -238,10 +238,10 @@ def examples_of(model: TaskModel, source: Path) -> list[object]:
 
 def answers_of(model: TaskModel, source: Path) -> dict[str, object]:
     """What a trained task says of a few examples."""
-    fitted, examples = model._fitted, examples_of(model, source)
-    answers: dict[str, object] = {"predict": answering.answers(fitted, examples)}
+    examples = examples_of(model, source)
+    answers: dict[str, object] = {"predict": answering.answers(model, examples)}
     try:
-        answers["explain"] = answering.explanations(fitted, examples)
+        answers["explain"] = answering.explanations(model, examples)
     except (thereafter.errors.OptionError, NotImplementedError):
         answers["explain"] = None
     answers["score"] = model.score(source).as_dict()

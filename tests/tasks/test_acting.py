@@ -131,7 +131,7 @@ def test_the_page_on_acting_says_what_comes_out(
 
 @pytest.mark.parametrize("given", ["9" * 5_000, f"{'1' * 5_000}:3", str(2**53), "3:-1", "x:3"])
 def test_an_episode_that_no_game_has_is_one_sentence(given: str) -> None:
-    with pytest.raises(OptionError, match=r"^the episode is .{3,80}; expected the number of an episode") as refused:
+    with pytest.raises(OptionError, match=r"^the episode is .{3,80}; expected the number of an episode") as caught:
         ACTING.example(given)
-    assert len(str(refused.value)) < 300
+    assert len(str(caught.value)) < 300
     assert ACTING.example("3:17") == Episode(17, 3)

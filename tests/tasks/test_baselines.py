@@ -11,6 +11,7 @@ import pytest
 from toys import labelled, sentences, tagged
 
 import thereafter
+from refusals import refused
 from thereafter.cli import main
 from thereafter.errors import FormatError, SourceError
 from thereafter.evaluation.classes import NaiveBayes, measure_classes
@@ -88,13 +89,13 @@ def test_a_strange_label_and_changed_examples_are_noticed(tmp_path: Path):
     model = thereafter.train(train, task="classify", **TINY)
     strange = tmp_path / "strange.tsv"
     strange.write_text("a dull film\tbad\na film\tgood\nthe film\tstrange\none film\tbad\n", encoding="utf-8")
-    with pytest.raises(FormatError, match=r"line 3 of .*strange.*'strange', which the training data never has"):
+    with refused(FormatError, 3, "strange.tsv", "strange"):
         model.baselines(strange, trained=False)
     task = TASKS.load("classify")
     part = finding.find(task, train, "train")
     assert [name for name, _ in baselines.baseline_rows(task, part, part)] == ["Naive Bayes"]
     labelled(train, 41)
-    with pytest.raises(SourceError, match="has changed since the training began"):
+    with refused(SourceError, train):
         model.baselines(test)
 
 

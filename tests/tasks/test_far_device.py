@@ -16,7 +16,12 @@ from far_device import Far, far_device
 from thereafter.kinds import KINDS
 from thereafter.tasks import TASKS
 
-ALL = [(task, *case) for task, cases in CASES.items() for case in cases]
+ALL = [
+    pytest.param(task, *case, marks=pytest.mark.wide if number else ())
+    for task, cases in CASES.items()
+    for number, case in enumerate(cases)
+]
+QUICK = ("average", "window", "lstm", "transformer")  # the others are steps of the same stack
 
 
 def test_every_task_and_kind_has_a_case() -> None:
@@ -59,7 +64,9 @@ def test_a_task_answers_there_as_here(
     assert difference(here, there, task) < 1e-5
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize(
+    "kind", [kind if kind in QUICK else pytest.param(kind, marks=pytest.mark.wide) for kind in MODELS]
+)
 def test_a_language_model_answers_there_as_here(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = words(tmp_path / "text.txt", random.Random(1))
     text = source.read_text(encoding="utf-8")[:600]

@@ -11,6 +11,7 @@ import torch
 from toys import ANIMALS, sentences
 
 import thereafter
+from refusals import refused
 from thereafter.errors import OptionError, SourceError
 from thereafter.models.filler import FillBatch, Filler, FillerSettings
 from thereafter.tasks.filling import FILLING, ClozeSentence, Filled
@@ -164,15 +165,15 @@ def test_any_text_is_read_a_sentence_a_line(tmp_path: Path):
 
 def test_mistakes_are_sentences(tmp_path: Path, runs: dict[str, Path], corpora_folder: Path):
     model = thereafter.load(runs["both"])
-    with pytest.raises(OptionError, match=r"has no blank; expected one; try 'the cat ___ on the mat'"):
+    with refused(OptionError, "the cat ___ on the mat"):
         model.predict("the cat purred")
-    with pytest.raises(OptionError, match="has 2 blanks; expected one"):
+    with refused(OptionError, 2):
         model.predict("the ___ ___")
-    with pytest.raises(OptionError, match="the task 'fill' explains nothing beyond its answer; try predict"):
+    with refused(OptionError, "fill"):
         model.explain("the ___ barked")
-    with pytest.raises(OptionError, match="sides is 'up'; expected 'both' or 'left' or 'right'"):
+    with refused(OptionError, "sides", "up", "both", "left", "right"):
         thereafter.train(tmp_path / "none.txt", task="fill", sides="up")
-    with pytest.raises(SourceError, match="sst2 holds labelled lines; the task 'fill' takes text ones"):
+    with refused(SourceError, "sst2", "labelled", "fill"):
         thereafter.train("sst2", task="fill")
     path = tmp_path / "short.txt"
     path.write_text("one two\nthree four\n", encoding="utf-8")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import thereafter
+from refusals import refused
 from thereafter import instruments
 from thereafter.errors import OptionError, ThereafterError
 from thereafter.models.forecasting.autoregression import Autoregression
@@ -71,9 +72,9 @@ def test_a_network_that_gives_several_steps_goes_on_from_its_own_predictions(val
 
 
 def test_what_cannot_be_measured_is_refused_with_a_sentence(model: TaskModel, values: np.ndarray):
-    with pytest.raises(OptionError, match="expected at most 120 steps"):
+    with refused(OptionError, 120):
         instruments.steps_ahead(model, values, (1, 200))
-    with pytest.raises(OptionError, match="expected whole numbers from 1 to"):
+    with refused(OptionError, 1):
         instruments.steps_ahead(model, values, (0,))
     with pytest.raises(ThereafterError, match="series"):
         instruments.steps_ahead(model, values, (1,), series="other")

@@ -10,6 +10,7 @@ import pytest
 from utilsforecast import losses
 
 import thereafter
+from refusals import refused
 from thereafter import progress
 from thereafter.errors import EmptyCorpusError, OptionError, UnknownNameError
 from thereafter.figures.figure import Figure
@@ -202,14 +203,12 @@ def test_columns_that_are_known_ahead_are_read_from_the_table(tmp_path: Path) ->
 
 def test_rows_that_were_learned_from_are_refused(model: TaskModel, table: pd.DataFrame) -> None:
     for days in (300, 340):  # trained on 320 days, validated on the 40 after them
-        with pytest.raises(EmptyCorpusError, match="has 0 rows that the run neither learned from nor validated on"):
+        with refused(EmptyCorpusError, 0):
             model.backtest(before(table, pd.Timestamp("2023-01-01") + pd.Timedelta(days=days)))
-    with pytest.raises(
-        EmptyCorpusError, match=r"expected at least 41, for one forecast; try newer rows, a smaller horizon"
-    ):
+    with refused(EmptyCorpusError, 41):
         model.backtest(table, horizon=41)
     whole = thereafter.train(table, target="sold", split="90/10", **OPTIONS)
-    with pytest.raises(EmptyCorpusError, match=r"a run with a test part \(train ... --split 70/10/20\)"):
+    with refused(EmptyCorpusError, "--split 70/10/20"):
         whole.backtest(table)
 
 
@@ -249,11 +248,11 @@ def test_the_figure_has_the_errors_of_all_and_of_each_series(tested: Backtest) -
 
 
 def test_mistakes_are_sentences(model: TaskModel, tested: Backtest, table: pd.DataFrame) -> None:
-    with pytest.raises(OptionError, match="every is 0; expected a whole number, 1 to 100,000"):
+    with refused(OptionError, "every", 0, 1, 100000):
         model.backtest(table, every=0)
-    with pytest.raises(OptionError, match=r"horizon is 2\.5; expected a whole number"):
+    with refused(OptionError, "horizon", "2.5"):
         model.backtest(table, horizon=2.5)  # type: ignore[arg-type]
     with pytest.raises(UnknownNameError, match="grouping of errors"):
         tested.errors("month")
-    with pytest.raises(UnknownNameError, match="north"):
+    with refused(UnknownNameError, "north"):
         tested.errors("all", series="nort")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import thereafter
+from refusals import refused
 from thereafter.errors import EmptyCorpusError, FormatError
 from thereafter.series.reading import read_series
 from thereafter.series.scales import SeriesScales
@@ -64,8 +65,17 @@ def is_known(forecaster: TaskModel, path: Path) -> bool:
     return bool(scales.scale_of(read_series([path], scales.columns), 0) == scale)
 
 
-@pytest.mark.parametrize("model", ["ar", "gru"])
-@pytest.mark.parametrize("level", [1000.0, -500.0, 40.0])
+@pytest.mark.parametrize(
+    ("model", "level"),
+    [
+        ("ar", 1000.0),
+        ("gru", -500.0),
+        *(
+            pytest.param(*one, marks=pytest.mark.wide)
+            for one in (("ar", -500.0), ("ar", 40.0), ("gru", 1000.0), ("gru", 40.0))
+        ),
+    ],
+)
 def test_another_level_is_forecast_at_its_level(own: np.ndarray, model: str, level: float, tmp_path: Path):
     forecaster = trained(own, model)
     other = autoregressive(level, 2)
@@ -159,7 +169,7 @@ def test_counted_rows_are_known_in_their_places(own: np.ndarray, counted: TaskMo
 
 
 def test_a_test_part_shorter_than_the_horizon_is_said_to_be(own: np.ndarray):
-    with pytest.raises(EmptyCorpusError, match=r"has 6 rows after those .* expected 8 or more"):
+    with refused(EmptyCorpusError, 6, 8):
         trained(own[:40], lookback=8, split="60/25/15").score(own[:40])
     forecaster = trained(own, split="200/60/30")
     assert forecaster.score(own).windows == 30 - HORIZON + 1  # the last 10 rows are of no part
@@ -202,7 +212,7 @@ def test_what_is_recognised_saw_no_future(own: np.ndarray, timed: TaskModel, tmp
     for values in (own, autoregressive(10.0, 5), autoregressive(1000.0, 5)):
         windows = timed.task.read([daily(tmp_path / "asked.csv", values)])
         chosen, _ = timed.task.scored(windows, timed.codecs)
-        assert changed_by_future(predictor(timed._fitted), [chosen[0], chosen[20]]) == 0.0
+        assert changed_by_future(predictor(timed), [chosen[0], chosen[20]]) == 0.0
 
 
 def test_a_run_without_rows_to_compare_goes_by_the_level():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import thereafter
+from refusals import refused
 from thereafter.errors import ThereafterError
 from thereafter.task_model import TaskModel
 from thereafter.tasks.forecast_leaks import changed_by_future, predictor
@@ -99,7 +100,7 @@ def test_a_new_series_is_scaled_without_its_future(tmp_path: Path):
     new = [f"n{k},{row}" for k in range(2) for row in hourly(30, 70.0)]
     fresh = forecaster.task.read([table(tmp_path / "new.csv", "series,time,load", new)])
     windows, _ = forecaster.task.scored(fresh, forecaster.codecs)
-    assert changed_by_future(predictor(forecaster._fitted), [windows[0]]) == 0.0
+    assert changed_by_future(predictor(forecaster), [windows[0]]) == 0.0
 
 
 @pytest.mark.parametrize("begin", [0, 1, 1000])
@@ -127,7 +128,7 @@ def test_a_season_is_never_longer_than_what_is_read(tmp_path: Path):
     forecaster = trained(source, model="seasonal-naive", horizon=12)
     mean = forecaster.forecast(source).forecasts[0].mean_HD[:, 0]
     np.testing.assert_allclose(mean, [10 * (k % 12) for k in range(39, 51)], atol=1e-3)
-    with pytest.raises(ThereafterError, match="'seasonal-naive' repeats"):
+    with refused(ThereafterError, "seasonal-naive"):
         trained(source, model="seasonal-naive", horizon=6, lookback=8, season=12)
 
 
@@ -151,9 +152,9 @@ def test_what_cannot_be_is_one_sentence(tmp_path: Path):
     daily = table(tmp_path / "daily.csv", "time,load", [f"2024-01-{k + 1:02d},{k}" for k in range(30)])
     with pytest.raises(ThereafterError, match="covariates known ahead"), pytest.warns(UserWarning, match="row every"):
         forecaster.forecast(daily)
-    with pytest.raises(ThereafterError, match="horizon is 1000000000"):
+    with refused(ThereafterError, "horizon", 1000000000):
         forecaster.forecast(source, horizon=10**9)
-    with pytest.raises(ThereafterError, match="samples is"):
+    with refused(ThereafterError, "samples"):
         forecaster.forecast(source, samples=10**8)
     with pytest.raises(ThereafterError, match="named twice"):
         trained(source, model="naive", horizon=6, target="load", past="load")
@@ -177,5 +178,5 @@ def test_forecasts_and_surprises_draw_themselves(tmp_path: Path):
     forecaster = trained(source, model="naive", horizon=6, lookback=24)
     assert forecaster.forecast(source).figure().name == "forecast-fan"
     assert forecaster.surprises(source).figure().name == "unusual-points"
-    with pytest.raises(ThereafterError, match=r"expected one of 0\.5, 0\.8"):
+    with refused(ThereafterError, "0.5", "0.8"):
         forecaster.forecast(source).forecasts[0].band(0.7)

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toys import breaks_off_and_goes_on
+from toys import assert_resumed_to_the_bit
 
 import thereafter
+from refusals import refused
 from thereafter.data.sources import locate
 from thereafter.errors import ThereafterError
 from thereafter.evaluation.forecast_score import ForecastScore
@@ -69,13 +70,13 @@ def test_no_model_sees_the_future(table: Path, name: str):
     model = trained(table, model=name, split="60/20/20", calendar=True)
     windows = windows_of(model, table)
     chosen = [windows[place] for place in (0, len(windows) // 2, len(windows) - 1)]
-    assert changed_by_future(predictor(model._fitted), chosen) == 0.0
+    assert changed_by_future(predictor(model), chosen) == 0.0
 
 
 def test_a_planted_leak_is_caught(table: Path):
     """A forecaster that smooths over the next row as well as the last ones."""
     model = trained(table, model="naive")
-    honest = predictor(model._fitted)
+    honest = predictor(model)
 
     def peeking(windows: Sequence[Window]) -> Sequence[Forecast]:
         answers = honest(windows)
@@ -98,7 +99,7 @@ def fitted(windows: Windows, **options: object) -> Fitted:
     return fit(task, parts[0], parts[1], settings, training, source={}, notes=[])
 
 
-def weights(run: Fitted, prefix: str = "") -> dict[str, bytes]:
+def weights(run: Fitted | TaskModel, prefix: str = "") -> dict[str, bytes]:
     state = run.net.state_dict()
     return {name: value.cpu().numpy().tobytes() for name, value in state.items() if name.startswith(prefix)}
 
@@ -138,19 +139,24 @@ def test_calibration_and_the_choice_of_weights_never_see_the_test_part(table: Pa
 # ---- figures
 
 
+@pytest.mark.parametrize(
+    ("horizon", "windows", "last", "linear"),
+    [(24, 2857, 0.0343, 0.0260), pytest.param(96, 2785, 0.0693, 0.0531, marks=pytest.mark.wide)],
+)
 @pytest.mark.corpus("ett: errors of the last value and of least squares, 24 and 96 hours ahead")
-def test_last_value_and_least_squares_on_etth1_are_the_published_ones(data: Path):
+def test_last_value_and_least_squares_on_etth1_are_the_published_ones(
+    data: Path, horizon: int, windows: int, last: float, linear: float
+):
     """MSE of OT in units of the training deviation, 2,857 and 2,785 windows; see docs/results.md."""
-    for horizon, windows, last, linear in ((24, 2857, 0.0343, 0.0260), (96, 2785, 0.0693, 0.0531)):
-        figures = {}
-        for name in ("naive", "linear"):
-            model = thereafter.train("ett", task="forecast", target="OT", horizon=horizon, model=name, device="cpu")
-            figures[name] = model.score("ett")
-        assert figures["naive"].windows == windows
-        assert figures["naive"].mse_standardised == pytest.approx(last, abs=5e-5)
-        assert figures["linear"].mse_standardised == pytest.approx(linear, abs=1e-4)
-        assert 0.73 < figures["linear"].coverage_calibrated < 0.87
-        assert figures["linear"].coverage > 0.95
+    figures = {}
+    for name in ("naive", "linear"):
+        model = thereafter.train("ett", task="forecast", target="OT", horizon=horizon, model=name, device="cpu")
+        figures[name] = model.score("ett")
+    assert figures["naive"].windows == windows
+    assert figures["naive"].mse_standardised == pytest.approx(last, abs=5e-5)
+    assert figures["linear"].mse_standardised == pytest.approx(linear, abs=1e-4)
+    assert 0.73 < figures["linear"].coverage_calibrated < 0.87
+    assert figures["linear"].coverage > 0.95
 
 
 def test_one_model_of_many_series_beats_an_autoregression_of_each(tmp_path: Path):
@@ -173,7 +179,7 @@ def test_one_model_of_many_series_beats_an_autoregression_of_each(tmp_path: Path
 
 def test_a_killed_forecaster_is_the_one_that_was_never_killed(table: Path, tmp_path: Path):
     options = {**SMALL, "horizon": 6, "model": "lstm", "epochs": 5, "checkpoint_every": 3, "checkpoint_seconds": 0.0}
-    breaks_off_and_goes_on(tmp_path / "run", "forecast", table, **options)
+    assert_resumed_to_the_bit(tmp_path / "run", "forecast", table, **options)
 
 
 # ---- tables as they come
@@ -200,7 +206,14 @@ def test_several_targets_are_forecast_together(tmp_path: Path):
     assert {row["target"] for row in answer.to_rows()} == {"a", "b"}
 
 
-@pytest.mark.parametrize("head", ["squared", "absolute", "huber", "gaussian", "student-t", "quantile"])
+@pytest.mark.parametrize(
+    "head",
+    [
+        "gaussian",
+        "quantile",
+        *(pytest.param(head, marks=pytest.mark.wide) for head in ("squared", "absolute", "huber", "student-t")),
+    ],
+)
 def test_every_head_learns_and_covers(table: Path, head: str):
     score = trained(table, model="gru", head=head, split="60/20/20", epochs=20).score(table)
     assert 0.6 < score.coverage_calibrated < 0.95
@@ -215,7 +228,7 @@ def test_counts_are_forecast_as_counts(tmp_path: Path):
     options = {"model": "gru", "head": "negative-binomial", "target": "sold", "time": "row", "split": "60/20/20"}
     score = trained(path, **options, epochs=60, rate=3e-3).score(path)
     assert score.mse < 4.5  # 3 is the variance of the counts, 5 that with their season
-    with pytest.raises(ThereafterError, match=r"for counts.*value 5"):
+    with refused(ThereafterError, "negative-binomial", "gaussian"):
         trained(hourly(tmp_path / "no_counts.csv"), model="gru", head="negative-binomial")
 
 
@@ -263,7 +276,7 @@ def test_without_a_split_the_last_windows_are_a_test_that_nothing_is_learned_fro
     (tmp_path / "changed.csv").write_text("\n".join([head, *rows[:360], *changed[360:]]) + "\n", encoding="utf-8")
     plain, other = trained(table, model=model), trained(tmp_path / "changed.csv", model=model)
     assert plain.config["forecast"]["split"] == "auto"
-    assert weights(plain._fitted) == weights(other._fitted)
+    assert weights(plain) == weights(other)
     assert plain.codecs["series"].to_json() == other.codecs["series"].to_json()
     score = plain.score(table)
     assert (score.windows, score.targets) == (35, ("load",))  # rows 360 to 399, 6 steps each
@@ -280,16 +293,16 @@ def test_a_table_of_fewer_than_four_horizons_has_no_test(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "facts"),
     [
-        ({"horizon": 500}, "try a smaller horizon"),
-        ({"lookback": 5000}, "expected .* at most"),
-        ({"model": "gur"}, "gur"),
-        ({"head": "gausian"}, "gaussian"),
-        ({"target": "lod"}, "load"),
-        ({"split": "50/50/50/50"}, "two or three parts"),
+        ({"horizon": 500}, ("horizon",)),
+        ({"lookback": 5000}, ("lookback", 5000)),
+        ({"model": "gur"}, ("gur", "gru")),
+        ({"head": "gausian"}, ("gausian", "gaussian")),
+        ({"target": "lod"}, ("lod", "load")),
+        ({"split": "50/50/50/50"}, ("split", "50/50/50/50")),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_sentence(table: Path, options: dict[str, object], message: str):
-    with pytest.raises(ThereafterError, match=message):
+def test_what_cannot_be_is_refused_in_one_sentence(table: Path, options: dict[str, object], facts: tuple[object, ...]):
+    with refused(ThereafterError, *facts):
         thereafter.train(table, task="forecast", **{**SMALL, "horizon": 6, **options})

@@ -16,6 +16,7 @@ import torch
 from toys import Shell, labelled, labelled_series
 
 import thereafter
+from refusals import refused
 from thereafter.data.channel_scaler import ChannelScaler
 from thereafter.errors import FormatError, OptionError, SourceError
 from thereafter.layers.pooling import POOLINGS, Pooling
@@ -92,7 +93,7 @@ def test_what_was_chosen_is_printed(tmp_path: Path, shell: Shell, notes: list[st
 
 
 def test_series_are_refused_by_other_tasks_and_texts_by_this_one(tmp_path: Path):
-    with pytest.raises(SourceError, match="wave-shapes holds labelled-series lines; the task 'tag' takes tagged ones"):
+    with refused(SourceError, "wave-shapes", "labelled-series", "tag"):
         thereafter.train("wave-shapes", task="tag")
     with pytest.raises(FormatError, match=r"series with labels are a table"):
         thereafter.train(labelled(tmp_path / "texts.tsv"), task="classify-series")
@@ -113,7 +114,10 @@ def test_slopes_are_learned_and_scored(slopes: Path, tmp_path: Path):
     assert 0.3 < rows["most frequent label"].accuracy < 0.7
 
 
-@pytest.mark.parametrize("encoder", encoders())
+@pytest.mark.parametrize(
+    "encoder",
+    [name if name in ("gru", "conv") else pytest.param(name, marks=pytest.mark.wide) for name in encoders()],
+)
 def test_every_encoder_and_pooling_learns(encoder: str, tmp_path: Path):
     pooling = POOLINGS[encoders().index(encoder) % len(POOLINGS)]
     pooling = "mean" if encoder == "conv" and pooling == "last" else pooling
@@ -131,7 +135,7 @@ def test_several_channels_and_gaps_in_long_form(tmp_path: Path):
     assert model.predict(np.array([[11.0, 10.0]] * 5)) == "left"
     assert model.predict("10 11; 10.2 NaN; 10.1 11.3") == "right"
     assert model.predict([np.array([[11.0, 10.0]] * 5), np.array([[10.0, 11.0]] * 3)]) == ["left", "right"]
-    with pytest.raises(OptionError, match=r"has the channel value; expected the channels left, right"):
+    with refused(OptionError, "left", "right"):
         model.predict([1.0, 2.0])
     table = model.tabulate(test).to_rows()
     assert len(table) == 40
@@ -177,17 +181,17 @@ def test_each_label_is_held_out_where_the_file_is_sorted(tmp_path: Path):
 def test_a_label_that_training_never_saw_is_refused(slopes: Path, tmp_path: Path):
     path = tmp_path / "other.tsv"
     path.write_text("up\t1\t2\t3\nflat\t1\t1\t1\n")
-    with pytest.raises(FormatError, match=r"the series '2' of .* has the label 'flat'.*expected one of down, up"):
+    with refused(FormatError, 2, "flat", "down", "up"):
         thereafter.load(slopes).score(path)
     path.write_text("up\t1\t2\t3\nup\t1\t1\t1\nup\t1\t1\t2\n")
-    with pytest.raises(OptionError, match="1 label to choose from"):
+    with refused(OptionError, 1):
         thereafter.train(path, task="classify", **QUICK)
 
 
 def test_options_are_checked():
-    with pytest.raises(OptionError, match=r"pooling is 'last' and encoder is 'conv'.*try pooling=max"):
+    with refused(OptionError, "last", "conv", "pooling=max"):
         thereafter.train("wave-shapes", task="classify", encoder="conv", pooling="last")
-    with pytest.raises(OptionError, match="encoder is 'gruu'; expected"):
+    with refused(OptionError, "encoder", "gruu"):
         thereafter.train("wave-shapes", task="classify", encoder="gruu")
 
 
@@ -203,7 +207,7 @@ def test_questions_from_python(slopes: Path):
     assert model.predict([np.array(up), "0 -0.3 -0.5 -0.7 -1"]) == ["up", "down"]
     assert model.predict([0.0, None, 0.4, 0.6, float("nan"), 1.0]) == "up"
     assert model.predict(torch.tensor(up)) == "up"
-    with pytest.raises(OptionError, match=r"has the shape \[2, 6, 1\]; expected.*try list\(array\)"):
+    with refused(OptionError, "[2, 6, 1]", "list(array)"):
         model.predict(np.zeros((2, 6, 1)))
 
 

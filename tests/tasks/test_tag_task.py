@@ -11,6 +11,7 @@ import torch
 from toys import tag_of, tagged
 
 import thereafter
+from refusals import refused
 from thereafter.errors import FormatError, OptionError, SourceError
 from thereafter.language_model import load_language_model
 from thereafter.models.tagger import TaggerSettings
@@ -21,7 +22,11 @@ from thereafter.text.conll import TaggedSentence
 SMALL: dict[str, Any] = {"embed": 8, "hidden": 12, "layers": 1, "letter_embed": 8, "letter_hidden": 8, "rate": 0.02}
 
 
-@pytest.mark.parametrize("options", [{"crf": True}, {"letters": "cnn", "cell": "gru"}], ids=["lstm-crf", "cnn-gru"])
+@pytest.mark.parametrize(
+    "options",
+    [{"crf": True}, pytest.param({"letters": "cnn", "cell": "gru"}, marks=pytest.mark.wide)],
+    ids=["lstm-crf", "cnn-gru"],
+)
 def test_a_rule_about_letters_is_learned_for_words_never_met(tmp_path: Path, options: dict[str, Any]):
     source = tagged(tmp_path / "train.txt", 500)
     model = thereafter.train(source, task="tag", epochs=10, seed=1, dropout=0.1, **SMALL | options)
@@ -67,18 +72,18 @@ def test_every_example_once_an_epoch_and_no_batch_beyond_its_places():
 
 def test_mistakes_are_sentences(tmp_path: Path, corpora_folder: Path):
     source = tagged(tmp_path / "train.txt", 20)
-    with pytest.raises(OptionError, match=r"no option 'hiden'.*did you mean.*hidden"):
+    with refused(OptionError, "hiden", "hidden"):
         thereafter.train(source, task="tag", hiden=3)
-    with pytest.raises(OptionError, match=r"no task is called 'tagg'.*tag"):
+    with refused(OptionError, "tagg", "tag"):
         thereafter.train(source, task="tagg")
-    with pytest.raises(SourceError, match=r"sst2 holds labelled lines.*takes tagged"):
+    with refused(SourceError, "sst2", "labelled", "tagged"):
         thereafter.train("sst2", task="tag")
     model = thereafter.train(source, task="tag", epochs=1, out=tmp_path / "run", **SMALL)
     with pytest.raises(OptionError, match="no words"):
         model.predict("  ")
     other = tmp_path / "other.txt"
     other.write_text("cat\tANIMAL\n", encoding="utf-8")
-    with pytest.raises(FormatError, match=r"line 1 of .*other\.txt.*'ANIMAL'.*never"):
+    with refused(FormatError, 1, "other.txt", "ANIMAL"):
         model.score(other)
-    with pytest.raises(FormatError, match=r"holds the task 'tag'; expected a language model.*thereafter predict"):
+    with refused(FormatError, "tag", "thereafter predict"):
         load_language_model(tmp_path / "run")

@@ -61,7 +61,7 @@ def test_a_resumed_run_reports_what_an_unbroken_one_does(shell: Shell, tmp_path:
     assert shell("train", "--resume", run) == ([f"finished   {run}"], 0)
 
 
-@pytest.mark.parametrize("with_valid", [False, True])
+@pytest.mark.parametrize("with_valid", [False, pytest.param(True, marks=pytest.mark.wide)])
 def test_a_training_ends_with_its_score_on_what_was_held_out(shell: Shell, tmp_path: Path, with_valid: bool):
     source, valid = labelled(tmp_path / "texts.tsv"), labelled(tmp_path / "others.tsv", seed=5)
     text = "".join(f"{line.split(chr(9))[0]}\n" for line in source.read_text().splitlines())

@@ -29,7 +29,12 @@ def toy_model(task: str, tmp_path: Path) -> tuple[Any, str]:
 
 
 @pytest.mark.parametrize(
-    "task", ["tag", "classify", "fill", "translate attention=additive", "translate attention=none"]
+    "task",
+    [
+        "tag",
+        "translate attention=additive",
+        *(pytest.param(task, marks=pytest.mark.wide) for task in ("classify", "fill", "translate attention=none")),
+    ],
 )
 def test_a_trace_holds_gates_and_states_of_every_step(task: str, tmp_path: Path):
     model, text = toy_model(task, tmp_path)

@@ -27,6 +27,7 @@ def test_the_blocks_of_the_guide_run(
         assert "plotly" in (tmp_path / page).read_text(encoding="utf-8")
 
 
+@pytest.mark.wide
 def test_summaries_answers_and_replies_are_learned(capsys: pytest.CaptureFixture[str]):
     exact = runpy.run_path(str(ROOT / "examples" / "pairs.py"))["main"]()
     assert exact.keys() == {"summary", "answer", "reply"}

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from toys import LETTERS, breaks_off_and_goes_on, reversed_pairs
+from toys import LETTERS, assert_resumed_to_the_bit, reversed_pairs
 
 import thereafter
+from refusals import refused
 from thereafter import progress
 from thereafter.errors import FormatError, OptionError, SourceError
 from thereafter.evaluation import pairs as pairs_module
@@ -41,8 +42,14 @@ class Noting:
     "options",
     [
         {"embed": 32, "hidden": 64, "attention": "additive", "rate": 0.005, "epochs": 5},
-        {"embed": 32, "hidden": 64, "attention": "bilinear", "cell": "lstm", "rate": 0.005, "epochs": 9},
-        {"model": "transformer", "hidden": 32, "heads": 4, "layers": 2, "rate": 0.005, "epochs": 10},
+        pytest.param(
+            {"embed": 32, "hidden": 64, "attention": "bilinear", "cell": "lstm", "rate": 0.005, "epochs": 9},
+            marks=pytest.mark.wide,
+        ),
+        pytest.param(
+            {"model": "transformer", "hidden": 32, "heads": 4, "layers": 2, "rate": 0.005, "epochs": 10},
+            marks=pytest.mark.wide,
+        ),
     ],
     ids=["additive", "bilinear-lstm", "transformer"],
 )
@@ -92,8 +99,8 @@ def test_a_training_that_was_broken_off_goes_on_to_the_same_weights(tmp_path: Pa
     for side, name in enumerate(("a.de", "a.en")):
         (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in pairs))
     source = f"{tmp_path / 'a.de'},{tmp_path / 'a.en'}"
-    options = TINY | {"epochs": 4, "batch": 8, "own_words": 0.5, "own_words_schedule": "linear"}
-    breaks_off_and_goes_on(tmp_path / "run", "translate", source, **options)
+    options = TINY | {"epochs": 2, "batch": 8, "own_words": 0.5, "own_words_schedule": "linear"}
+    assert_resumed_to_the_bit(tmp_path / "run", "translate", source, step=9, **options)
 
 
 def test_pairs_come_in_one_file_or_two_and_in_either_direction(tmp_path: Path):
@@ -105,10 +112,10 @@ def test_pairs_come_in_one_file_or_two_and_in_either_direction(tmp_path: Path):
     assert TRANSLATING.read([one]) == TRANSLATING.read([de, en]) == expected
     turned = TRANSLATING.configured(TranslatorSettings(languages="2-1")).read([one])
     assert turned == [SentencePair(pair.target, pair.source) for pair in expected]
-    with pytest.raises(SourceError, match=r"3 files of pairs; expected one with tabs, or two"):
+    with refused(SourceError, 3):
         TRANSLATING.read([one, de, en])
     de.write_text("eins zwei\ndrei\nvier\n")
-    with pytest.raises(FormatError, match=r"a\.de has 3 lines and .*a\.en 2.*ends after line 2"):
+    with refused(FormatError, "a.de", 3, "a.en", 2):
         thereafter.train([de, en], task="translate", **TINY)
 
 
@@ -177,7 +184,7 @@ def test_the_languages_of_a_corpus_are_chosen():
     assert task.part(texts, "valid") is None
     assert task.part(Texts("file", {"text": Source("file")}), "train") is None
     for wrong in ("", "de", "de-fr", "en-en"):
-        with pytest.raises(OptionError, match=r"expected two of what corpus holds, en, de; try languages='de-en'"):
+        with refused(OptionError, "en", "de", "languages='de-en'"):
             TRANSLATING.configured(TranslatorSettings(languages=wrong)).part(texts, "train")
 
 
@@ -186,16 +193,16 @@ def test_mistakes_are_sentences(tmp_path: Path):
     model = thereafter.train(source, task="translate", epochs=1, **TINY)
     with pytest.raises(OptionError, match="no words"):
         model.predict("  ")
-    with pytest.raises(OptionError, match=r"answers without an option 'beem'.*beam"):
+    with refused(OptionError, "beem", "beam"):
         model.predict("a", beem=3)
-    with pytest.raises(OptionError, match="beam is 0"):
+    with refused(OptionError, "beam", 0):
         model.predict("a", beam=0)
     empty = tmp_path / "empty.tsv"
     empty.write_text("a b\tb a\na\t \n")
-    with pytest.raises(FormatError, match=r"line 2 of .*empty\.tsv has an empty target"):
+    with refused(FormatError, 2, "empty.tsv"):
         model.score(empty)
     ragged = tmp_path / "ragged.tsv"
     ragged.write_text("a b\tb a\na\n")
-    with pytest.raises(FormatError, match=r"line 2 of .*ragged\.tsv has 1 column"):
+    with refused(FormatError, 2, "ragged.tsv", 1):
         thereafter.train(ragged, task="translate", **TINY)
     assert np.isfinite(model.log[-1]["validation"])

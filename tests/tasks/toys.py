@@ -130,9 +130,11 @@ def catch_rule(path: Path, count: int = 60, seed: int = 1) -> Path:
     return path
 
 
-def breaks_off_and_goes_on(run: Path, task: str, source: Any, step: int = 17, **options: Any) -> None:
-    """A training interrupted at a step and resumed has, to the bit, the weights of one that never was."""
-    whole = thereafter.train(source, task=task, **options)
+def assert_resumed_to_the_bit(
+    run: Path, task: str, source: Any, step: int = 17, whole: thereafter.TaskModel | None = None, **options: Any
+) -> None:
+    """A training interrupted at a step and resumed has the weights of `whole`, which never was (else trained here)."""
+    whole = whole or thereafter.train(source, task=task, **options)
     with stopping_at(step), pytest.raises(KeyboardInterrupt):
         thereafter.train(source, task=task, out=run, **options)
     assert checkpoint.read(run / "state.safetensors", COUNTED).facts["at"]["step"] == step

@@ -74,10 +74,10 @@ def test_a_training_on_a_gpu_has_them_set(as_before: Switches, monkeypatch: pyte
 def test_what_a_user_chose_is_kept():
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(WORKSPACE, ":16:8")
-        keep_choices()
+        assert_choices_are_kept()
 
 
-def keep_choices() -> None:
+def assert_choices_are_kept() -> None:
     torch._C._set_deterministic_algorithms(True, warn_only=False)
     torch.backends.cudnn.benchmark = True
     try:

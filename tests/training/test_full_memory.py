@@ -55,9 +55,9 @@ def test_a_training_is_saved_and_goes_on_as_if_nothing_had_happened(
     owner, name, calls = (TextLearner, "loss", 7) if where == "a step" else (Validation, "measure", 1)
     with monkeypatch.context() as patched:
         patched.setattr(owner, name, after(calls, getattr(owner, name)))
-        with pytest.raises(DeviceMemoryError) as refused:
+        with pytest.raises(DeviceMemoryError) as caught:
             thereafter.train(text, model="lstm", tokens="word", out=run, **SMALL)
-    sentence = str(refused.value)
+    sentence = str(caught.value)
     assert "\n" not in sentence
     assert sentence.startswith(
         "this machine is out of memory, and training needs more; "
@@ -67,7 +67,7 @@ def test_a_training_is_saved_and_goes_on_as_if_nothing_had_happened(
     assert sentence.endswith(
         f"nothing is lost: with more memory step {step} goes on with: thereafter train --resume {run}"
     )
-    assert refused.value.__cause__ is None  # whose frames would keep the memory of the step
+    assert caught.value.__cause__ is None  # whose frames would keep the memory of the step
     again = thereafter.resume(run)
     assert all(torch.equal(a, b) for a, b in zip(whole.model.parameters(), again.model.parameters(), strict=True))
 
@@ -78,10 +78,10 @@ def test_steps_that_could_not_be_saved_are_said_to_be_lost(
     run = tmp_path / "run"
     monkeypatch.setattr(TextLearner, "loss", after(7, TextLearner.loss))
     monkeypatch.setattr(Loop, "rescue", full)
-    with pytest.raises(DeviceMemoryError) as refused:
+    with pytest.raises(DeviceMemoryError) as caught:
         thereafter.train(text, model="lstm", tokens="word", out=run, **SMALL)
-    assert "nothing is lost" not in str(refused.value)
-    assert str(refused.value).endswith(
+    assert "nothing is lost" not in str(caught.value)
+    assert str(caught.value).endswith(
         "the steps since its last checkpoint are lost: with more memory it goes on from there with: "
         f"thereafter train --resume {run}"
     )
@@ -133,6 +133,6 @@ def test_errors_of_other_kinds_are_not_taken_for_it() -> None:
     assert is_out_of_memory(RuntimeError("CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"))
     assert not is_out_of_memory(RuntimeError("shapes do not fit"))
     assert not is_out_of_memory(ValueError("out of memory"))
-    with pytest.raises(RuntimeError) as refused:
+    with pytest.raises(RuntimeError) as caught:
         torch.empty(2**55)
-    assert is_out_of_memory(refused.value)
+    assert is_out_of_memory(caught.value)

@@ -269,7 +269,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Recorded]:
         graphs.append(Recorded(loop))
         return graphs[-1]
 
-    monkeypatch.setattr(Loop, "_new_graphs", new)
+    monkeypatch.setattr(Loop, "new_graphs", new)
     return graphs
 
 
@@ -339,7 +339,7 @@ def test_a_training_that_ended_keeps_no_graphs(monkeypatch: pytest.MonkeyPatch, 
         if fails and training.at.step == 3:
             raise ValueError("a fault of the user's own")
 
-    monkeypatch.setattr(Loop, "_new_graphs", new)
+    monkeypatch.setattr(Loop, "new_graphs", new)
     gc.collect()
     gc.disable()
     try:

@@ -8,25 +8,29 @@ from typing import Any
 import pytest
 
 import thereafter
-from thereafter.text.sources import resolve
+from thereafter.text.sources import Source, Texts, resolve
 from thereafter.training.defaults import complete_model, complete_training
 from thereafter.training.kinds import About
 from thereafter.training.recipes import read_recipe
 from thereafter.training.settings import TrainingSettings
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
-TINY: dict[str, Any] = {"hidden": 4, "layers": 1, "tokens_budget": 300}
+TINY: dict[str, Any] = {"hidden": 4, "layers": 1, "tokens": "word", "tokens_budget": 300}
+LINES = "the cat sees the dogs\nthe dogs see the cat\n" * 20
+SENTENCES = Texts(
+    "sentences", {part: Source.of_text(LINES) for part in ("train", "valid")}, independent_lines=True
+)  # as those of a generated corpus, and few
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru", "rnn", "mingru", "transformer"])
 def test_generated_sentences_begin_afresh(kind: str):
-    config = thereafter.train("agreement", model=kind, **TINY).config
+    config = thereafter.train(SENTENCES, model=kind, **TINY).config
     assert (config["text"]["context"], config["training"]["batching"]) == ("line", "lines")
 
 
 def test_what_the_user_says_goes_first():
     for choice in ({"text.context": "stream"}, {"batching": "stream"}):
-        config = thereafter.train("agreement", model="rnn", **TINY, **choice).config
+        config = thereafter.train(SENTENCES, model="rnn", **TINY, **choice).config
         assert (config["text"]["context"], config["training"]["batching"]) == ("stream", "stream")
 
 

@@ -92,19 +92,23 @@ def log_of(run: Path) -> list[dict[str, Any]]:
     return [{k: v for k, v in line.items() if k not in clock} for line in lines if line["event"] != "resumed"]
 
 
-def compare(whole: Path, broken: Path) -> None:
+def assert_same_end(whole: Path, broken: Path) -> None:
     assert (whole / "weights.safetensors").read_bytes() == (broken / "weights.safetensors").read_bytes()
     assert log_of(whole) == log_of(broken)  # every loss of every step
     assert not (broken / "state.safetensors").exists()  # there is nothing left to go on with
     assert not list(broken.glob(".*.tmp"))
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(6, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    ("variant", "kills"),
+    [("adamw, carried state", 1)]
+    + [pytest.param(variant, 1, marks=pytest.mark.wide) for variant in ("nt-asgd", "partition")]
+    + [pytest.param(variant, 6, marks=pytest.mark.slow) for variant in VARIANTS],
+)
 def test_killed_at_random_moments(variant: str, kills: int, book: Path, tmp_path: Path):
     """Before the first checkpoint, then again and again between 20 and 80 % of its steps."""
     options = VARIANTS[variant]
-    words = [*COMMON, *options, "--model", "lstm", "--epochs", "4", "--set", "validate_every=20"]
+    words = [*COMMON, *options, "--model", "lstm", "--epochs", "3", "--set", "validate_every=20"]
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     compiled = variant == "adamw, carried state"
     together = [start(book, "--out", run, *words, compiled=compiled) for run in (whole, broken)]
@@ -112,20 +116,20 @@ def test_killed_at_random_moments(variant: str, kills: int, book: Path, tmp_path
     assert not (broken / "state.safetensors").exists()
     finished(together[0])
     steps = last_step(whole)
-    assert steps > 200
+    assert steps > 150
     rng = random.Random(variant)
-    moments = sorted(rng.randint(steps // 5 + 1, steps * 7 // 10) for _ in range(kills))
+    moments = sorted(rng.randint(steps // 5 + 1, steps * 6 // 10) for _ in range(kills))
     for moment in moments:
         process = start("--resume", broken, compiled=compiled)
         kill_when(process, lambda moment=moment: last_step(broken) >= moment)  # type: ignore[misc]
         assert 0.2 <= last_step(broken) / steps <= 0.8
     finished(start("--resume", broken, compiled=compiled))
-    compare(whole, broken)
+    assert_same_end(whole, broken)
 
 
 def test_killed_inside_a_checkpoint(book: Path, tmp_path: Path):
     """With a checkpoint at every step: killed while the next one is being written beside the last."""
-    words = [*COMMON, "--model", "gru", "--dropout", "0.3", "--epochs", "3", "--set", "validate_every=7"]
+    words = [*COMMON, "--model", "gru", "--dropout", "0.3", "--epochs", "1", "--set", "validate_every=7"]
     words += ["--set", "checkpoint_every=1"]
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     together = [start(book, "--out", whole, *words), start(book, "--out", broken, *words)]
@@ -145,12 +149,12 @@ def test_killed_inside_a_checkpoint(book: Path, tmp_path: Path):
     inside += bool(list(broken.glob(".state.safetensors.*.tmp")))
     finished(together[0])
     steps = last_step(whole)
-    for share in (0.2, 0.4, 0.5, 0.6):
+    for share in (0.3, 0.6):
         kill_when(start("--resume", broken), writing(int(share * steps)))
         inside += bool(list(broken.glob(".state.safetensors.*.tmp")))  # the write was begun and never ended
-    assert inside >= 2
+    assert inside >= 1
     finished(start("--resume", broken))
-    compare(whole, broken)
+    assert_same_end(whole, broken)
 
 
 STOPPED: dict[str, list[str]] = {
@@ -159,10 +163,10 @@ STOPPED: dict[str, list[str]] = {
 }
 
 
-HOW = (signal.SIGINT, signal.SIGTERM, signal.SIGINT)
+HOW = (signal.SIGINT, signal.SIGTERM)
 
 
-@pytest.mark.parametrize("kind", STOPPED)
+@pytest.mark.parametrize("kind", ["lstm", pytest.param("tagger", marks=pytest.mark.wide)])
 def test_stopped_at_random_moments(kind: str, book: Path, tmp_path: Path):
     """Ctrl-C, and what a system says before it goes down: nothing is lost, however rarely checkpoints are written."""
     source = book if kind == "lstm" else tagged(tmp_path / "tags.tsv", 120)
@@ -173,25 +177,11 @@ def test_stopped_at_random_moments(kind: str, book: Path, tmp_path: Path):
     assert steps > 60
     rng = random.Random(kind)
     process, at = start(source, "--out", broken, *words), 0
-    for drawn, how in zip(sorted(rng.sample(range(1, steps * 7 // 10), 3)), HOW, strict=True):
+    for drawn, how in zip(sorted(rng.sample(range(1, steps * 7 // 10), len(HOW))), HOW, strict=True):
         moment = max(drawn, at + 1)  # a process that has not begun to train yet hears no signal
         at = stop_when(process, lambda moment=moment: last_step(broken) >= moment, how)  # type: ignore[misc]
         assert at >= moment
         assert at == last_step(broken) == checkpoint.read(broken / "state.safetensors", COUNTED).facts["at"]["step"]
         process = start("--resume", broken)
     assert f"going on at step {at}," in finished(process)
-    compare(whole, broken)
-
-
-def test_a_run_goes_on_with_the_threads_it_began_with(book: Path, tmp_path: Path):
-    """Sums of several threads have other last bits."""
-    words = ["--tokens", "word", "--hidden", "160", "--batch", "16", "--steps", "16", "--set", "min_count=1"]
-    words += ["--model", "gru", "--epochs", "2", "--set", "log_every=1"]
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    finished(start(book, "--out", whole, *words, threads=1))
-    stop_when(start(book, "--out", broken, *words, threads=1), lambda: last_step(broken) >= 2, signal.SIGINT)
-    at = stop_when(start("--resume", broken, threads=2), lambda: last_step(broken) >= 6, signal.SIGINT)
-    facts = checkpoint.read(broken / "state.safetensors", COUNTED).facts
-    assert (facts["threads"], facts["at"]["step"]) == (1, at)
-    assert "last digits may differ" not in finished(start("--resume", broken, threads=2))
-    compare(whole, broken)
+    assert_same_end(whole, broken)

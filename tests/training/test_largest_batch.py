@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import thereafter
+from refusals import refused
 from thereafter import config
 from thereafter.errors import DeviceMemoryError, OptionError
 from thereafter.tasks.fitting import longest_examples
@@ -121,9 +122,9 @@ def test_on_a_cpu_it_is_the_default(text: Path, labelled: Path) -> None:
 
 
 def test_other_words_are_refused() -> None:
-    with pytest.raises(OptionError, match="batch is 'most'; expected a whole number, or 'auto'; try 32"):
+    with refused(OptionError, "batch", "most", "auto", 32):
         TrainingSettings(batch="most")
-    with pytest.raises(OptionError, match="batch is 0; expected 1 or more"):
+    with refused(OptionError, "batch", 0, 1):
         TrainingSettings(batch=0)
 
 

@@ -15,6 +15,7 @@ import torch
 
 import thereafter
 from log_readers import check_board, places_of, rows_of, scalars_of
+from refusals import refused
 from stops import stopping_at
 from tasks.toys import tagged
 from thereafter.errors import FormatError, MissingPackageError, OptionError, StorageError
@@ -75,12 +76,11 @@ def test_pandas_reads_the_log_of_a_task_while_it_grows(tmp_path: Path):
 
 def test_a_stopped_training_goes_on_with_its_logs(book: Path, tmp_path: Path):
     thereafter.train(book, out=tmp_path / "whole", log="csv", **SMALL)
-    with stopping_at(3, 20, 33):
+    with stopping_at(3, 33):
         with pytest.raises(KeyboardInterrupt):
             thereafter.train(book, out=tmp_path / "run", log="csv,tensorboard", **SMALL)
-        for _ in range(2):
-            with pytest.raises(KeyboardInterrupt):
-                thereafter.resume(tmp_path / "run")
+        with pytest.raises(KeyboardInterrupt):
+            thereafter.resume(tmp_path / "run")
         thereafter.resume(tmp_path / "run")
     assert rows_of(tmp_path / "run" / "log.csv") == rows_of(tmp_path / "whole" / "log.csv")
     check_board(tmp_path / "run" / "tensorboard", rows_of(tmp_path / "run" / "log.csv"))
@@ -106,6 +106,7 @@ def test_a_training_that_goes_back_has_no_step_twice(book: Path, tmp_path: Path)
     check_board(tmp_path / "run" / "tensorboard", rows)
 
 
+@pytest.mark.wide
 def test_a_killed_training_goes_on_with_its_logs(book: Path, tmp_path: Path):
     """SIGKILL between two checkpoints, and half a row at the end of the file."""
     run, whole = tmp_path / "run", tmp_path / "whole"
@@ -152,36 +153,36 @@ def test_a_file_that_is_no_log_is_left_alone(tmp_path: Path, book: Path):
     table.write_text("day,sold\n1,2\n")
     with (
         thereafter.logging_to(csv=table),
-        pytest.raises(FormatError, match=r"sales.csv begins with 'day,sold\\n'; expected the log of a training"),
+        refused(FormatError, "sales.csv", "day,sold"),
     ):
         thereafter.train(text=TEXT, **SMALL)
     assert table.read_text() == "day,sold\n1,2\n"
-    with thereafter.logging_to(csv=tmp_path), pytest.raises(StorageError, match="is not a plain file"):
+    with thereafter.logging_to(csv=tmp_path), refused(StorageError, tmp_path):
         thereafter.train(text=TEXT, **SMALL)
-    with thereafter.logging_to(csv=table / "losses.csv"), pytest.raises(StorageError, match="cannot write"):
+    with thereafter.logging_to(csv=table / "losses.csv"), refused(StorageError, table):
         thereafter.train(text=TEXT, **SMALL)
     with stopping_at(12), pytest.raises(KeyboardInterrupt):
         thereafter.train(book, out=tmp_path / "run", log="csv", **SMALL)
     (tmp_path / "run" / "log.csv").unlink()
     (tmp_path / "run" / "log.csv").symlink_to(table)
-    with pytest.raises(FormatError, match=r"log\.csv is a link"):
+    with refused(FormatError, "log.csv"):
         thereafter.resume(tmp_path / "run")
 
 
 def test_logs_that_cannot_be(book: Path, monkeypatch: pytest.MonkeyPatch):
-    with pytest.raises(OptionError, match=r"log is 'xlsx'; known are csv, tensorboard"):
+    with refused(OptionError, "xlsx", "csv", "tensorboard"):
         thereafter.train(book, out="unused", log="csv,xlsx", **SMALL)
-    with pytest.raises(OptionError, match=r"log is 'csv' and there is no run folder.*out=.*logging_to"):
+    with refused(OptionError, "csv", "out=", "logging_to"):
         thereafter.train(book, log="csv", **SMALL)
-    with pytest.raises(OptionError, match=r"log is 'tensorboard' and there is no run folder"):
+    with refused(OptionError, "tensorboard"):
         thereafter.train(book, tensorboard=True, **SMALL)
-    with pytest.raises(OptionError, match="expected csv= or tensorboard="), thereafter.logging_to():
+    with refused(OptionError, "csv=", "tensorboard="), thereafter.logging_to():
         pass
-    with pytest.raises(OptionError, match="every is 0"), thereafter.logging_to(csv="losses.csv", every=0):
+    with refused(OptionError, "every", 0), thereafter.logging_to(csv="losses.csv", every=0):
         pass
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     with (
-        pytest.raises(MissingPackageError, match=r"TensorBoard needs.*pip install 'thereafter\[tensorboard\]'$"),
+        refused(MissingPackageError, "TensorBoard", "thereafter[tensorboard]"),
         thereafter.logging_to(tensorboard="board"),
     ):
         pass

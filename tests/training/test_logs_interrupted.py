@@ -64,7 +64,7 @@ def raising(error: type[BaseException], when: Callable[[StepReport], bool]) -> C
     return look
 
 
-@pytest.mark.parametrize("stop", [2, 10])
+@pytest.mark.parametrize("stop", [pytest.param(2, marks=pytest.mark.wide), 10])
 def test_a_function_that_stops_a_training_costs_no_row(stop: int, book: Path, whole: Rows, tmp_path: Path):
     given: list[int] = []
     with (
@@ -118,8 +118,10 @@ def test_what_a_function_raises_at_a_checkpoint_does_not_stop_its_writing(book: 
     assert saved_step(tmp_path / "run") == 7
 
 
-@pytest.mark.parametrize("row", [1, 11])  # the first, a validation
-@pytest.mark.parametrize("share", [0.5, 1.0])
+@pytest.mark.parametrize(  # the first row, and that of a validation
+    ("row", "share"),
+    [(11, 0.5), *(pytest.param(*one, marks=pytest.mark.wide) for one in ((1, 0.5), (1, 1.0), (11, 1.0)))],
+)
 def test_ctrl_c_while_a_row_is_written(
     row: int, share: float, book: Path, whole: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -134,7 +136,7 @@ def test_ctrl_c_while_a_row_is_written(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(log_csv, "_write", write)
+        patch.setattr(log_csv, "write_row", write)
         with pytest.raises(KeyboardInterrupt):
             train(book, tmp_path / "run")
     thereafter.resume(tmp_path / "run")
@@ -142,7 +144,9 @@ def test_ctrl_c_while_a_row_is_written(
     check_board(tmp_path / "run" / "tensorboard", whole)
 
 
-@pytest.mark.parametrize("scalar", [2, 7, 9])  # of step 5, of the validation of step 10, of step 15
+@pytest.mark.parametrize(
+    "scalar", [pytest.param(2, marks=pytest.mark.wide), 7, pytest.param(9, marks=pytest.mark.wide)]
+)  # of step 5, of the validation of step 10, of step 15
 def test_ctrl_c_while_a_scalar_is_written(
     scalar: int, book: Path, whole: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -163,7 +167,7 @@ def test_ctrl_c_while_a_scalar_is_written(
     check_board(tmp_path / "run" / "tensorboard", whole)
 
 
-@pytest.mark.parametrize("every", [4, 50])
+@pytest.mark.parametrize("every", [pytest.param(4, marks=pytest.mark.wide), 50])
 def test_a_validation_is_not_shown_twice_where_few_steps_are(every: int, book: Path, whole: Rows, tmp_path: Path):
     """Killed after the validation of step 10, resumed from step 7: with `every` 50 no step is written before it."""
     with (
@@ -172,10 +176,11 @@ def test_a_validation_is_not_shown_twice_where_few_steps_are(every: int, book: P
     ):
         train(book, tmp_path / "run", log_every=every)
     thereafter.resume(tmp_path / "run")
+    assert rows_of(tmp_path / "run" / "log.csv") == whole
     check_board(tmp_path / "run" / "tensorboard", whole, every)
 
 
-@pytest.mark.parametrize("every", [5, 50])
+@pytest.mark.parametrize("every", [5, pytest.param(50, marks=pytest.mark.wide)])
 def test_a_validation_that_is_made_up_for_twice_is_shown_once(
     every: int, book: Path, whole: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -11,6 +11,7 @@ import torch
 from safetensors.numpy import load_file
 
 import thereafter
+from refusals import refused
 from stops import stopping_at
 from thereafter.errors import FormatError
 from thereafter.runs import checkpoint
@@ -31,7 +32,9 @@ MODELS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [name if name == "lstm" else pytest.param(name, marks=pytest.mark.wide) for name in MODELS]
+)
 def test_a_broken_off_training_goes_on_exactly(name: str, tmp_path: Path) -> None:
     book = tmp_path / "book.txt"
     book.write_text(TEXT)
@@ -85,5 +88,5 @@ def test_types_that_do_not_fit_are_refused(types: Any, tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="types of its tensors"):
         checkpoint.read(path, COUNTED)
     checkpoint.write(path, Snapshot({"h": torch.zeros(2)}, FACTS | {"types": {"h": "bfloat16"}}))
-    with pytest.raises(FormatError, match=r"float32 in the place of .*bfloat16"):
+    with refused(FormatError, "float32", "bfloat16"):
         checkpoint.read(path, COUNTED)

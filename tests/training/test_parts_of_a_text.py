@@ -16,7 +16,7 @@ from thereafter.training.recalling import training_text
 from thereafter.training.recipes import read_recipe
 
 WORDS = {"train": ("the cat sat", "a dog ran"), "valid": ("the dog sat", "a cat ran"), "test": ("zebra quagga okapi",)}
-SMALL: dict[str, Any] = {"model": "lstm", "tokens": "word", "hidden": 8, "epochs": 1, "batch": 2, "steps": 8}
+SMALL: dict[str, Any] = {"model": "lstm", "tokens": "word", "hidden": 8, "epochs": 1, "batch": 8, "steps": 8}
 
 
 @pytest.fixture

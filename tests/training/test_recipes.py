@@ -26,6 +26,14 @@ LANGUAGE_MODELS = [path for path in RECIPES if read_recipe(path).task is None]
 TASKS = [path for path in RECIPES if read_recipe(path).task is not None]
 CRUMB = 3_000  # characters
 EXAMPLES = 40
+QUICK = {
+    "act": "catch", "caption": "flickr8k-small", "classify": "sst2-classifier", "classify-pictures": "mnist-rows-lstm",
+    "draw": "mnist-draw", "forecast": "ett-24-gru", "glimpse": "cluttered-glimpses", "tag": "ewt-tagger",
+    "next-frames": "moving-digits-small", "translate": "multi30k-attention", "video": "moving-digit-small",
+    "ngram": "ptb-ngram", "awd-lstm": "ptb-awd-lstm", "lstm": "ptb-lstm-small", "rnn": "ptb-rnn",
+    "window": "ptb-window", "transformer": "tinyshakespeare-transformer",
+}  # fmt: skip
+"""For every task and kind of model the recipe that takes real steps in each run of the tests; the others are wide."""
 HEAVY: dict[str | None, dict[str, Any]] = {
     "tinyshakespeare-transformer": {"transformer.hidden": 48, "transformer.layers": 2, "transformer.context": 32},
     "tinyshakespeare-lstm": {"lstm.sizes": [64, 64]},
@@ -57,8 +65,13 @@ def corpora_on_disk(request: pytest.FixtureRequest) -> Path:
     return request.getfixturevalue("stand_ins")[0]
 
 
-def test_there_are_recipes():
-    assert len(RECIPES) >= 9
+def quick_first(paths: list[Path]) -> list[Any]:
+    return [path if path.stem in QUICK.values() else pytest.param(path, marks=pytest.mark.wide) for path in paths]
+
+
+def test_every_task_and_kind_of_the_recipes_takes_real_steps():
+    assert {recipe.task or recipe.model for recipe in map(read_recipe, RECIPES)} == set(QUICK)
+    assert set(QUICK.values()) <= {path.stem for path in RECIPES}
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
@@ -70,8 +83,19 @@ def test_its_header_says_command_time_and_score(path: Path):
     assert re.search(r"\d", said["score"])
 
 
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_its_options_are_those_of_its_network_and_training(path: Path):
+    recipe = read_recipe(path)
+    if recipe.task is not None:
+        _, settings, training = settled(recipe.task, recipe.options)
+        assert toml.build(type(settings), vars(settings), recipe.task) == settings
+        assert training.rate is None or training.rate > 0
+    elif recipe.model != "ngram":
+        network_of(str(recipe.model), recipe.options)
+
+
 @pytest.mark.filterwarnings("ignore:the validation text")  # learning by heart is what is asked for here
-@pytest.mark.parametrize("path", LANGUAGE_MODELS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", quick_first(LANGUAGE_MODELS), ids=lambda path: path.stem)
 def test_it_takes_real_steps(path: Path, corpora_folder: Path, tmp_path: Path):
     recipe = read_recipe(path)
     assert isinstance(recipe.source, str)
@@ -117,7 +141,7 @@ def crumb_of(corpus: str, folder: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("path", TASKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", quick_first(TASKS), ids=lambda path: path.stem)
 def test_a_task_takes_real_steps(path: Path, corpora_folder: Path):
     recipe = read_recipe(path)
     for name in ("training.epochs", "training.minutes"):

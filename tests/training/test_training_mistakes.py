@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import resource
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import thereafter
+from refusals import refused
 from stops import stopping_at
 from thereafter.cli import main
 from thereafter.errors import (
@@ -27,6 +27,7 @@ from thereafter.errors import (
     UnknownNameError,
 )
 from thereafter.text.sources import Source, Texts
+from thereafter.training.watching import Training, watching
 
 TEXT = "the cat sat on the mat .\nthe dog sat on the log .\n" * 30
 SMALL: dict[str, Any] = {"hidden": 8, "layers": 1, "batch": 4, "steps": 8, "epochs": 1, "checkpoint_every": 5}
@@ -49,42 +50,42 @@ def unfinished(book: Path) -> Path:
 
 
 def test_an_unknown_model():
-    with pytest.raises(UnknownNameError, match="no model is called 'ltsm'; did you mean 'lstm'"):
+    with refused(UnknownNameError, "ltsm", "lstm"):
         thereafter.train(text=TEXT, model="ltsm")
 
 
 @pytest.mark.parametrize(
-    ("model", "option", "said"),
+    ("model", "option", "facts"),
     [
-        ("ngram", {"hidden": 64}, r"'ngram' has no option 'hidden'; .*lstm.* have it"),
-        ("ngram", {"epochs": 3}, r"'ngram' has no option 'epochs'; .*lstm.* have it"),
-        ("lstm", {"order": 3}, r"'lstm' has no option 'order'; ngram has it"),
-        ("gru", {"peephole": True}, r"'gru' has no option 'peephole'; awd-lstm, lstm have it"),
-        ("lstm", {"hiden": 3}, r"'lstm' has no option 'hiden'; did you mean 'hidden'"),
-        ("lstm", {"gru.hidden": 3}, r"'gru.hidden'.*the model trained here is 'lstm'"),
-        ("lstm", {"trainng.clip": 3}, r"did you mean 'training'"),
-        ("lstm", {"hidden": "large"}, r"hidden of lstm is 'large', a str; expected int"),
-        ("lstm", {"optimizer": "adamm"}, r"did you mean"),
-        ("lstm", {"dropout": 2.0}, r"dropout is 2.0; expected a share"),
-        ("lstm", {"device": "cuda"}, r"torch sees no GPU"),
-        ("lstm", {"batching": "lines", "context": "stream"}, r"batching is 'lines' and context is 'stream'"),
-        ("lstm", {"split": "80/10"}, r"split is '80/10'; expected shares above 0 that add up to 100; try 90/10"),
-        ("lstm", {"split": "100/0/0"}, r"split is '100/0/0'; expected shares above 0 that add up to 100; try 90/10"),
-        ("lstm", {"split": "80-20"}, r"split is '80-20'"),
-        ("lstm", {"split": "90/10", "valid": __file__}, r"both valid=.*and split='90/10'"),
+        ("ngram", {"hidden": 64}, ("ngram", "hidden", "lstm")),
+        ("ngram", {"epochs": 3}, ("ngram", "epochs", "lstm")),
+        ("lstm", {"order": 3}, ("lstm", "order", "ngram")),
+        ("gru", {"peephole": True}, ("gru", "peephole", "awd-lstm", "lstm")),
+        ("lstm", {"hiden": 3}, ("lstm", "hiden", "hidden")),
+        ("lstm", {"gru.hidden": 3}, ("gru.hidden", "lstm")),
+        ("lstm", {"trainng.clip": 3}, ("trainng", "training")),
+        ("lstm", {"hidden": "large"}, ("hidden", "lstm", "large", "str", "int")),
+        ("lstm", {"optimizer": "adamm"}, ("adamm", "adam")),
+        ("lstm", {"dropout": 2.0}, ("dropout", 2.0)),
+        ("lstm", {"device": "cuda"}, ("GPU",)),
+        ("lstm", {"batching": "lines", "context": "stream"}, ("batching", "lines", "context", "stream")),
+        ("lstm", {"split": "80/10"}, ("split", "80/10", 100, "90/10")),
+        ("lstm", {"split": "100/0/0"}, ("split", "100/0/0", 100, "90/10")),
+        ("lstm", {"split": "80-20"}, ("split", "80-20")),
+        ("lstm", {"split": "90/10", "valid": __file__}, ("valid=", "split='90/10'")),
     ],
 )
-def test_an_option_that_does_not_apply(model: str, option: dict[str, Any], said: str):
-    with pytest.raises(OptionError, match=said):
+def test_an_option_that_does_not_apply(model: str, option: dict[str, Any], facts: tuple[object, ...]):
+    with refused(OptionError, *facts):
         thereafter.train(text=TEXT, model=model, **option)
 
 
 @pytest.mark.parametrize("name", ["rate", "epochs", "minutes"])
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), -1.0, 0.0])
 def test_a_number_that_is_none_to_train_by(name: str, value: float):
-    with pytest.raises(OptionError, match=rf"{name} is {value!r}; expected a finite number above 0; try \d"):
+    with refused(OptionError, name, value, 0):
         thereafter.train(text=TEXT, model="rnn", **{name: value})
-    with pytest.raises(OptionError, match="clip is inf; expected a finite number, 0 or more"):
+    with refused(OptionError, "clip", "inf", 0):
         thereafter.train(text=TEXT, model="rnn", clip=float("inf"))
 
 
@@ -101,9 +102,9 @@ def test_a_text_too_short(text: str):
 
 def test_no_validation_text(tmp_path: Path, book: Path):
     (tmp_path / "empty.txt").touch()
-    with pytest.raises(EmptyCorpusError, match=r"holds no tokens; try another \(valid=, --valid\)"):
+    with refused(EmptyCorpusError, "valid=", "--valid"):
         thereafter.train(book, model="lstm", valid=tmp_path / "empty.txt", **SMALL)
-    with pytest.raises(SourceError, match="did you mean"):
+    with refused(SourceError, "boook.txt", "book.txt"):
         thereafter.train(book, model="lstm", valid=str(tmp_path / "boook.txt"), **SMALL)
     parts = {name: Source.of_text(TEXT) for name in ("train", "valid")}
     with pytest.raises(OptionError, match="valid part of its own"):
@@ -112,10 +113,10 @@ def test_no_validation_text(tmp_path: Path, book: Path):
 
 def test_resume_with_another_text(unfinished: Path, book: Path):
     book.write_text(TEXT.replace("cat", "cow"))
-    with pytest.raises(SourceError, match=r"has changed since the run .* began.*try putting that back"):
+    with refused(SourceError, book):
         thereafter.resume(unfinished)
     book.unlink()
-    with pytest.raises(SourceError, match="is not there any more"):
+    with refused(SourceError, book):
         thereafter.resume(unfinished)
     book.write_text(TEXT)
     assert thereafter.resume(unfinished).log[-1]["event"] == "trained"
@@ -127,7 +128,7 @@ def test_resume_with_another_validation_text(book: Path, tmp_path: Path):
     with stopping_at(12), pytest.raises(KeyboardInterrupt):
         thereafter.train(book, out=tmp_path / "run", model="lstm", valid=other, **SMALL)
     other.write_text("the dog saw the cow .\n" * 5)
-    with pytest.raises(SourceError, match=r"other\.txt has changed"):
+    with refused(SourceError, "other.txt"):
         thereafter.resume(tmp_path / "run")
     other.write_text("the dog saw the cat .\n" * 5)
     assert thereafter.resume(tmp_path / "run").config["source"]["valid_source"] == str(other)
@@ -153,16 +154,16 @@ def test_resume_of_text_that_was_given_as_it_is(tmp_path: Path):
 
 
 def test_resume_of_what_is_no_training(tmp_path: Path, book: Path):
-    with pytest.raises(FormatError, match="expected a run folder"):
+    with refused(FormatError, tmp_path):
         thereafter.resume(tmp_path)
-    with pytest.raises(FormatError, match="there is no run"):
+    with refused(FormatError, tmp_path / "nowhere"):
         thereafter.resume(tmp_path / "nowhere")
     counted = thereafter.train(book, out=tmp_path / "counted")
     assert thereafter.resume(tmp_path / "counted").score(text=TEXT) == counted.score(text=TEXT)
 
 
 def test_load_before_the_first_weights(unfinished: Path):
-    with pytest.raises(FormatError, match=rf"before its first weights.*thereafter train --resume {unfinished}"):
+    with refused(FormatError, f"thereafter train --resume {unfinished}"):
         thereafter.load(unfinished)
 
 
@@ -219,34 +220,26 @@ def test_weights_that_are_damaged(book: Path, tmp_path: Path):
             thereafter.load(folder)
 
 
-FULL = """
-import resource, sys, thereafter
-from thereafter.training.watching import watching
-def limit(training):
-    if training.at.step == 19:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), resource.RLIM_INFINITY))
-try:
-    with watching(before_step=limit):
-        thereafter.train(sys.argv[1], out=sys.argv[2], model="lstm", tokens="char", hidden=16, layers=1, batch=4,
-                         steps=8, epochs=4, checkpoint_every=10, checkpoint_seconds=0.0, log_every=1)
-except thereafter.ThereafterError as error:
-    print(type(error).__name__, error)
-"""
-
-
 @pytest.mark.parametrize("limit", [20_000, 0])
 def test_a_full_disk_loses_nothing_that_was_saved(book: Path, tmp_path: Path, limit: int):
     """From step 20 on no file may grow beyond the limit: the log of one case, the checkpoint of the other."""
-    run = tmp_path / "run"
-    done = subprocess.run(
-        [sys.executable, "-c", FULL, str(book), str(run), str(limit)], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.startswith("StorageError cannot write"), done.stdout + done.stderr
-    assert "freeing space" in done.stdout
-    assert not list(run.glob(".*.tmp"))
-    whole = tmp_path / "whole"
-    options: dict[str, Any] = {"tokens": "char", "hidden": 16, "layers": 1, "batch": 4, "steps": 8, "epochs": 4}
+    run, whole = tmp_path / "run", tmp_path / "whole"
+    options: dict[str, Any] = {"tokens": "char", "hidden": 16, "layers": 1, "batch": 4, "steps": 8, "epochs": 1}
     options |= {"checkpoint_every": 10, "log_every": 1, "checkpoint_seconds": 0.0}
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill(training: Training) -> None:
+        if training.at.step == 19:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+
+    try:
+        with watching(before_step=fill), pytest.raises(StorageError) as caught:
+            thereafter.train(book, out=run, model="lstm", **options)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "cannot write" in str(caught.value)
+    assert "freeing space" in str(caught.value)
+    assert not list(run.glob(".*.tmp"))
     thereafter.train(book, out=whole, model="lstm", **options)
     resumed = thereafter.resume(run)
     assert min(line["step"] for line in resumed.log if line["event"] == "resumed") >= 10
@@ -269,7 +262,7 @@ def test_a_folder_that_cannot_be_written(book: Path, tmp_path: Path):
 def test_tensorboard_that_is_not_installed(book: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     for option in ({"tensorboard": True}, {"log": "csv,tensorboard"}):
-        with pytest.raises(MissingPackageError, match=r"pip install 'thereafter\[tensorboard\]'$"):
+        with refused(MissingPackageError, "thereafter[tensorboard]"):
             thereafter.train(book, out=tmp_path / "run", model="lstm", **option, **SMALL)
     assert not (tmp_path / "run" / "config.toml").exists()
 
@@ -334,7 +327,7 @@ def test_a_seed_that_is_none(seed: int, tmp_path: Path):
         lambda: thereafter.train(text=TEXT, seed=seed),
         lambda: thereafter.train(tmp_path / "never-read.tsv", task="tag", seed=seed),
     ):
-        with pytest.raises(OptionError, match=f"seed is {seed}; expected 0"):
+        with refused(OptionError, "seed", seed, "0"):
             train()
 
 

@@ -71,7 +71,18 @@ def test_lines_do_not_go_on_from_a_state_that_has_read_nothing_however_long_they
 
 
 @pytest.mark.parametrize(
-    ("name", "tokens"), [*((name, "prose") for name in NEURAL), *(("lstm", form) for form in ("word", "char", "bpe"))]
+    ("name", "tokens"),
+    [
+        ("lstm", "prose"),
+        ("transformer", "prose"),
+        ("window", "word"),
+        *(
+            pytest.param(name, "prose", marks=pytest.mark.wide)
+            for name in NEURAL
+            if name not in ("lstm", "transformer")
+        ),
+        *(pytest.param("lstm", form, marks=pytest.mark.wide) for form in ("word", "char", "bpe")),
+    ],
 )
 def test_it_equals_the_score_of_the_weights_that_are_kept(name: str, tokens: str, tmp_path: Path) -> None:
     train, valid = TEXT[: len(TEXT) // 2], TEXT[len(TEXT) // 2 :]

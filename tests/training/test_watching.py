@@ -22,7 +22,7 @@ from thereafter.training.watching import StepReport, Training, ValidationReport
 
 TEXT = "the cat sat on the mat .\nthe dog sat on the log .\n" * 30
 SMALL: dict[str, Any] = {
-    "model": "lstm", "tokens": "char", "hidden": 8, "layers": 1, "batch": 4, "steps": 8, "tokens_budget": 1600,
+    "model": "lstm", "tokens": "char", "hidden": 8, "layers": 1, "batch": 4, "steps": 8, "tokens_budget": 1400,
     "log_every": 5, "validate_every": 20, "checkpoint_every": 10, "checkpoint_seconds": 0,
 }  # fmt: skip
 Reports = list[StepReport | ValidationReport]
@@ -44,7 +44,7 @@ def lines(log: list[Table], event: str) -> list[Table]:
     return [line for line in log if line["event"] == event]
 
 
-def check_against_log(reports: Reports, log: list[Table]) -> None:
+def assert_reports_are_the_log(reports: Reports, log: list[Table]) -> None:
     """The log has the sum over every five steps, summed up by the loop itself, and every validation."""
     steps = [report for report in reports if isinstance(report, StepReport)]
     validations = [report for report in reports if isinstance(report, ValidationReport)]
@@ -67,7 +67,7 @@ def test_a_language_model_reports_every_step_and_validation():
     with collecting() as reports:
         lm = thereafter.train(text=TEXT, **SMALL)
     assert len(lines(lm.log, "validation")) > 2
-    check_against_log(reports, lm.log)
+    assert_reports_are_the_log(reports, lm.log)
     assert all(report.figures["perplexity"] == pytest.approx(math.exp(report.loss)) for report in reports)
     epochs = [report.epoch for report in reports if isinstance(report, StepReport)]
     assert epochs[0] == 0
@@ -79,7 +79,7 @@ def test_a_task_reports_every_step_and_validation(tmp_path: Path):
         trained = thereafter.train(
             tagged(tmp_path / "tags.tsv", 40), task="tag", hidden=8, batch=4, epochs=3, log_every=5, validate_every=7
         )
-    check_against_log(reports, trained.log)
+    assert_reports_are_the_log(reports, trained.log)
 
 
 class Played:
@@ -105,7 +105,7 @@ def test_steps_that_are_played_and_read_seldom_are_reported_too(monkeypatch: pyt
     with collecting() as seldom:
         thereafter.train(text=TEXT, **SMALL, clip=0.5)
     assert seldom == plain
-    monkeypatch.setattr(loop.Loop, "_new_graphs", lambda self: Played(self._learn))
+    monkeypatch.setattr(loop.Loop, "new_graphs", lambda self: Played(self._learn))
     late: list[int] = []
 
     def look(training: Training, report: StepReport) -> None:
@@ -114,16 +114,27 @@ def test_steps_that_are_played_and_read_seldom_are_reported_too(monkeypatch: pyt
     with collecting() as played, thereafter.watching(after_step=look):
         lm = thereafter.train(text=TEXT, **SMALL, clip=0.5)
     assert max(late) == 4  # a line of the log every five steps reads them
-    check_against_log(played, lm.log)
+    assert_reports_are_the_log(played, lm.log)
     assert [one.loss for one in played] == pytest.approx([one.loss for one in plain], rel=1e-4)
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Table], Reports]:
+    """A training that is never stopped: its folder, its log and what was reported of it."""
+    folder = tmp_path_factory.mktemp("whole")
+    (folder / "book.txt").write_text(TEXT)
+    with collecting() as reports:
+        lm = thereafter.train(folder / "book.txt", out=folder / "run", **SMALL)
+    return folder / "run", lm.log, reports
+
+
 @pytest.mark.parametrize("event", ["after_step", "at_validation", "at_checkpoint"])
-def test_a_function_may_stop_a_training_and_nothing_is_lost(event: str, tmp_path: Path):
+def test_a_function_may_stop_a_training_and_nothing_is_lost(
+    event: str, tmp_path: Path, whole: tuple[Path, list[Table], Reports]
+):
     """Stopped at a step with a line of the log, a validation and a checkpoint: the end is that of a whole run."""
     (tmp_path / "book.txt").write_text(TEXT)
-    with collecting() as whole_reports:
-        whole = thereafter.train(tmp_path / "book.txt", out=tmp_path / "whole", **SMALL)
+    run, whole_log, whole_reports = whole
     stops = [20, 40]
 
     def stop(training: Training, report: object = None) -> None:
@@ -138,13 +149,11 @@ def test_a_function_may_stop_a_training_and_nothing_is_lost(event: str, tmp_path
             thereafter.resume(tmp_path / "run")
         again = thereafter.resume(tmp_path / "run")
     assert not stops
-    assert (tmp_path / "run" / "weights.safetensors").read_bytes() == (
-        tmp_path / "whole" / "weights.safetensors"
-    ).read_bytes()
+    assert (tmp_path / "run" / "weights.safetensors").read_bytes() == (run / "weights.safetensors").read_bytes()
     clock = {"seconds", "seconds_training", "seconds_tokenizing", "tokens_per_second"}
     plain = [
         [{name: value for name, value in line.items() if name not in clock} for line in log]
-        for log in (whole.log, [line for line in again.log if line["event"] != "resumed"])
+        for log in (whole_log, [line for line in again.log if line["event"] != "resumed"])
     ]
     assert plain[0] == plain[1]
     assert reports == whole_reports  # nothing twice, nothing left out

@@ -71,7 +71,7 @@ class CsvLog:
             if place <= self._last:
                 self._go_back(file, place, columns)
             self._last = _END  # where the write is broken off, the file is looked at again
-            _write(file, [row.get(name, "") for name in columns])
+            write_row(file, [row.get(name, "") for name in columns])
         except OSError as error:
             raise self._storage_error(error) from error
         self._last = place
@@ -126,7 +126,7 @@ def _line(values: Sequence[str]) -> bytes:
     return text.getvalue().encode("utf-8")
 
 
-def _write(file: io.FileIO, values: Sequence[str]) -> None:
+def write_row(file: io.FileIO, values: Sequence[str]) -> None:
     raw = _line(values)
     written = file.write(raw) or 0
     if written < len(raw):  # a disk that is just full takes a part

@@ -90,7 +90,7 @@ class Loop(Generic[B]):
         self._schedule, self.guard = Schedule(settings), Guard()
         self._clip = float(settings.clip or 0.0)
         self.loss_scale = _LOSS_SCALE if settings.precision == "bfloat16" and self._device.type == "cuda" else 1.0
-        self._graphs = self._new_graphs()
+        self._graphs = self.new_graphs()
         self._state: NeuralState | None = None
         self._epoch, self._laid_out = epochs.epoch(0), 0
         self._pending = PendingSteps()
@@ -154,7 +154,7 @@ class Loop(Generic[B]):
         self._stop.hold()
         epoch, at = self._current_epoch(), self.at
         if self._layering.open(at.epoch):
-            self._graphs = self._new_graphs()  # which weights learn is part of what was recorded
+            self._graphs = self.new_graphs()  # which weights learn is part of what was recorded
         batch = epoch.batch(at.block)
         state = self.learner.fresh(batch.rows) if self._state is None else self._state
         at.rate = self._rate(len(epoch), batch)
@@ -256,16 +256,16 @@ class Loop(Generic[B]):
     def _lower_scale(self, step: int) -> None:
         """A gradient went beyond the largest number of float16: go back, and multiply the loss by less."""
         self.loss_scale = max(1.0, self.loss_scale / _LOWER)
-        self._graphs = self._new_graphs()  # the scale is part of what was recorded
+        self._graphs = self.new_graphs()  # the scale is part of what was recorded
         what = f"a gradient is beyond the largest number of float16; the loss scale is {self.loss_scale:g} from here on"
         self.journal.write({"event": "guard", "step": step, "what": what, **self.guard.state()})
         progress.note(f"step {step}: {what}")
         self._back(step, None)
 
-    def _new_graphs(self) -> Graphs[B] | None:
-        recorded = self.settings.graphs and self._device.type == "cuda"
-        undoing = partial(undone, self.model, self._optimizer, self._device)
-        return Graphs(self._learn, undoing, self._device) if recorded else None
+    def new_graphs(self) -> Graphs[B] | None:
+        """Recorded steps, on a device that records them."""
+        undo = partial(undone, self.model, self._optimizer, self._device)
+        return Graphs(self._learn, undo, self._device) if self.settings.graphs and self._device.type == "cuda" else None
 
     def forget_graphs(self) -> None:
         """Give the memory of recorded steps back: they and the loop refer to each other, and would keep it for long."""
