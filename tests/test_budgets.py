@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,9 +20,10 @@ import pytest
 from typer.testing import CliRunner
 
 from thereafter.cli import app
-from thereafter.comparing import tables, timing
+from thereafter.comparing import tables
 from thereafter.comparing.compare import compare
 from thereafter.comparing.comparison import Comparison
+from thereafter.comparing.trial import Trial
 from thereafter.evaluation.verdicts import Tally, Verdicts
 from thereafter.ready import models as ready
 from thereafter.studio import worker
@@ -61,38 +62,47 @@ def untimed(compared: Comparison) -> list[Any]:
     return [scores, probes, [row.first.seen for row in compared.rows]]
 
 
-def test_the_demo_shows_the_same_table_beside_a_busy_loop(
-    demo: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(timing, "next_token_latency", lambda *given: 0.0)  # a clock's figure, of hundreds of steps
-    texts = demo.sentences(tmp_path / "sentences", {"train": 200, "valid": 20, "test": 40})
-    options = demo.AGREEMENT | {"tokens_budget": 600, "validate_every": 2}
-    models = ["ngram-3", *demo.GENERATIONS]
-    quiet = compare(texts, models=models, out=tmp_path / "quiet", **options)
-    with busy():
-        loaded = compare(texts, models=models, out=tmp_path / "busy", **options)
-    assert untimed(quiet) == untimed(loaded)
-    neural = [row.first for row in quiet.rows if row.first.model != "ngram"]
-    assert len(neural) == 4
-    assert {trial.seen for trial in neural} == {neural[0].seen}
-    assert neural[0].seen >= 600
-
-
 def test_the_budgets_of_the_demo_are_tokens(demo: ModuleType):
     for options in (demo.AGREEMENT, demo.DOCS):
         budgets = {name for name in options if name.rpartition(".")[2] in ("minutes", "epochs", "tokens_budget")}
         assert budgets == {"tokens_budget"}
 
 
+def compare_few(demo: ModuleType, folder: Path, models: Sequence[str] = ("ngram-3", "rnn", "lstm")) -> Comparison:
+    """A comparison as the demo makes it, of a few sentences and a few steps."""
+    texts = demo.sentences(folder / demo.RUNS / "sentences", {"train": 200, "valid": 20, "test": 40})
+    options = demo.AGREEMENT | {"tokens_budget": 600, "validate_every": 2}
+    others = {name.partition(".")[0] for name in options if "." in name} - {"text", *models}
+    options = {name: value for name, value in options.items() if name.partition(".")[0] not in others}
+    return compare(texts, models=models, out=folder / demo.RUNS / "agreement", **options)
+
+
+def assert_all_read_the_same(trials: Sequence[Trial]) -> None:
+    assert {trial.seen for trial in trials} == {trials[0].seen}
+    assert trials[0].seen >= 600
+
+
 @pytest.fixture(scope="module")
 def small(demo: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Comparison]:
     """A comparison as the demo makes it, of a few sentences and a few steps, and the folder it stands in."""
     folder = tmp_path_factory.mktemp("demo")
-    texts = demo.sentences(folder / demo.RUNS / "sentences", {"train": 200, "valid": 20, "test": 40})
-    options = demo.AGREEMENT | {"tokens_budget": 600, "validate_every": 2}
-    models = ["ngram-3", "rnn", "lstm"]
-    options = {name: value for name, value in options.items() if not name.startswith("transformer.")}
-    return folder, compare(texts, models=models, out=folder / demo.RUNS / "agreement", **options)
+    return folder, compare_few(demo, folder)
+
+
+def test_the_demo_shows_the_same_table_beside_a_busy_loop(
+    demo: ModuleType, small: tuple[Path, Comparison], tmp_path: Path
+):
+    with busy():
+        loaded = compare_few(demo, tmp_path)
+    assert untimed(small[1]) == untimed(loaded)
+    assert_all_read_the_same([row.first for row in loaded.rows if row.first.model != "ngram"])
+
+
+@pytest.mark.wide
+def test_every_generation_of_the_demo_reads_the_same(demo: ModuleType, tmp_path: Path):
+    compared = compare_few(demo, tmp_path, demo.GENERATIONS)
+    assert len(compared.rows) == 4
+    assert_all_read_the_same([row.first for row in compared.rows])
 
 
 def changed(compared: Comparison, **figures: dict[str, Any]) -> Comparison:

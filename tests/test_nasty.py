@@ -15,7 +15,8 @@ import thereafter
 from thereafter.ngram.smoothing import SMOOTHINGS
 from thereafter.text.tokenizers import TOKENIZERS
 
-EXAMPLES = 2000
+EXAMPLES = 80
+"""For each tokenizer; three and a half times as many are breadth."""
 PIECES = ("bpe", "wordpiece", "unigram")
 
 nasty_texts = st.one_of(
@@ -37,12 +38,13 @@ recipes = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.parametrize("examples", [EXAMPLES, pytest.param(280, marks=pytest.mark.wide)])
 @pytest.mark.parametrize("tokens", list(TOKENIZERS))
-def test_any_input_through_every_verb(tokens: str, tmp_path: Path):
+def test_any_input_through_every_verb(tokens: str, examples: int, tmp_path: Path):
     reached = 0
     refusals: list[str] = []
 
-    @settings(max_examples=EXAMPLES // len(list(TOKENIZERS)))
+    @settings(max_examples=examples)
     @given(source=nasty_sources, other=nasty_texts, recipe=recipes, seed=st.integers(0, 2**32))
     def through_every_verb(source: str | bytes, other: str, recipe: dict, seed: int) -> None:
         nonlocal reached
@@ -55,17 +57,17 @@ def test_any_input_through_every_verb(tokens: str, tmp_path: Path):
                 lm = thereafter.train(path, tokens=tokens, **recipe)
             else:
                 lm = thereafter.train(text=source, tokens=tokens, **recipe)
-            check_verbs(lm, other, seed, Path(tempfile.mkdtemp(dir=tmp_path)) / "run")
+            assert_verbs_agree(lm, other, seed, Path(tempfile.mkdtemp(dir=tmp_path)) / "run")
             reached += 1
         except thereafter.ThereafterError as error:
             refusals.append(str(error))
 
     through_every_verb()
     assert all(len(refusal) > 20 for refusal in refusals)
-    assert reached > 100  # most inputs are trained on, not refused
+    assert reached > examples // 3  # a third of the inputs and more are trained on, not refused
 
 
-def check_verbs(lm: thereafter.LanguageModel, other: str, seed: int, folder: Path) -> None:
+def assert_verbs_agree(lm: thereafter.LanguageModel, other: str, seed: int, folder: Path) -> None:
     again = thereafter.load(lm.save(folder))
     prompt = "" if "\ud800" in other else other
     for context in ("", prompt):

@@ -46,6 +46,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.Comple
     return subprocess.run(command, env=env, capture_output=True, text=True), folder
 
 
+@pytest.mark.wide
 def test_the_table_has_every_row_with_what_is_required(printed: tuple[subprocess.CompletedProcess[str], Path]):
     done, folder = printed
     whole = json.loads((folder / "rows.json").read_text(encoding="utf-8"))
@@ -67,6 +68,7 @@ def test_the_table_has_every_row_with_what_is_required(printed: tuple[subprocess
     assert "*** NOT MEASURED: ngram: " in done.stdout
 
 
+@pytest.mark.wide
 def test_a_run_is_kept_for_its_kind_of_machine(printed: tuple[subprocess.CompletedProcess[str], Path]):
     _, folder = printed
     whole = json.loads((folder / "rows.json").read_text(encoding="utf-8"))
@@ -116,7 +118,9 @@ def test_a_part_measured_again_takes_the_place_of_its_own_rows():
     assert theirs == page.split("<!-- figures: arm, 2 cores -->")[1]
 
 
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "end", [*(pytest.param(one, marks=pytest.mark.wide) for one in (signal.SIGINT, signal.SIGTERM)), signal.SIGKILL]
+)
 def test_no_endless_loop_outlives_the_benchmark(end: signal.Signals):
     command = [sys.executable, "-c", LOOP]
     with subprocess.Popen(

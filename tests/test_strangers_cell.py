@@ -11,13 +11,12 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import thereafter
-from thereafter.kinds import KINDS, Kind, Kinds
+from thereafter.kinds import Kinds
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS / "strangers" / "my_mogrifier"
@@ -45,9 +44,25 @@ def run(folder: Path, *command: str, cwd: Path | None = None) -> str:
     return done.stdout
 
 
-def test_its_rule_is_the_papers(installed: Path):
-    """One step written out with numpy, from x and h that gate each other five times to the LSTM's own equations."""
-    script = """
+SCRIPTS = {
+    "threads": """
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from thereafter.kinds import KINDS
+all_here = Barrier(8)
+def ask(_):
+    all_here.wait()
+    return "my-mogrifier" in KINDS, len(KINDS)
+with ThreadPoolExecutor(8) as threads:
+    print(set(threads.map(ask, range(8))))
+""",
+    "light": """
+import sys
+import thereafter.cli
+from thereafter.kinds import KINDS
+print("my-mogrifier" in KINDS, "torch" in sys.modules)
+""",
+    "rule": """
 import json, torch
 from my_mogrifier.model import Mogrifier
 from thereafter.kernels.scan import unroll
@@ -59,8 +74,84 @@ state = type(state)(torch.randn_like(state.h), torch.randn_like(state.c))
 done = unroll(cell, x, state, weights)
 weights = {name: weight.tolist() for name, weight in weights.items()}
 print(json.dumps([weights, x.tolist(), [part.tolist() for part in state], done.y_BTO.tolist()]))
+""",
+    "instruments": """
+import numpy as np, torch
+from thereafter.inspection import gradients, jacobians, streaming, surface, truncation, units
+from thereafter.inspection.applies import with_units
+from thereafter.inspection.properties import of_regex
+from thereafter.models.build import build, settings_of
+from thereafter.text.tokenizers import TOKENIZERS
+torch.manual_seed(0)
+text = "the cat sat on the mat and the dog sat on the cat " * 120
+tokenizer = TOKENIZERS.load("char").fit(lambda: iter([text]))
+settings = settings_of("my-mogrifier")(hidden=6, layers=2)
+model = build("my-mogrifier", settings, vocabulary_size=len(tokenizer.vocabulary))
+ids = tokenizer.encode(text)
+flow = gradients.gradient_flow(model, ids, distance=5)
+print(flow["layer"].tolist(), flow["field"].tolist(), bool((flow["norm"][1:, :, 1:] > 0).all()))
+last = gradients.last_loss(model, ids[:9])
+print(bool(np.isfinite(last["gates"][1:]).all()), last["share"][-1])
+print(jacobians.jacobians(model, ids, steps=4).about["memory"])
+print(truncation.truncation_effect(model, ids, lengths=(2,), steps=8)["share"][:, -1].tolist())
+print(sorted(next(streaming.stream_states(model, ids[:50], rows=1)).fields))
+print(units.search(model, tokenizer, text, [of_regex("cat")], top=2)["unit"].shape)
+print(list(with_units(model).cells))
+try:
+    surface.gate_surface(model, tokenizer, "the cat")
+except Exception as error:
+    print(error)
+""",
+    "studio": """
+import sys, tempfile
+from pathlib import Path
+from fastapi.testclient import TestClient
+from thereafter.studio.app import make_app
+from thereafter.studio.studio import Studio
+folder = Path(tempfile.mkdtemp())
+app = make_app(Studio(folder / "runs", folder / "ready"))
+client = TestClient(app, base_url="http://127.0.0.1")
+print(client.get("/kinds.js").text, app.openapi()["components"]["schemas"])
+""",
+    "built-in": """
+from my_mogrifier.model import Mogrifier
+from thereafter.cells import CELLS
+from thereafter.errors import OptionError
+from thereafter.kinds import KINDS, Kind
+from thereafter.layers.convert import to_torch
+from thereafter.layers.recurrent import Recurrent
+from thereafter.studio.verbs.equations import equations
+print(equations(Mogrifier(3, 4)))
+try:
+    to_torch(Recurrent("my-mogrifier", 3, 4))
+except OptionError as error:
+    print(error)
+KINDS.add(Kind("elman", "mine", "#000000", cell="my_mogrifier.model:Mogrifier"))
+print(CELLS.load("elman").__name__)
+""",
+}
+"""What is asked of the cell, one after the other in a process that has it installed; the last adds a row of its own."""
+EACH = """
+import contextlib, io, json, sys
+printed = {}
+for name, script in json.loads(sys.argv[1]).items():
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        exec(script, {})
+    printed[name] = out.getvalue()
+print(json.dumps(printed))
 """
-    stored, x, (h, c), outputs = json.loads(run(installed, "-c", script))
+
+
+@pytest.fixture(scope="module")
+def printed(installed: Path) -> dict[str, str]:
+    """What each of the scripts prints."""
+    answers: dict[str, str] = json.loads(run(installed, "-c", EACH, json.dumps(SCRIPTS)))
+    return answers
+
+
+def test_its_rule_is_the_papers(printed: dict[str, str]):
+    """One step written out with numpy, from x and h that gate each other five times to the LSTM's own equations."""
+    stored, x, (h, c), outputs = json.loads(printed["rule"])
     w = {name: np.array(weight) for name, weight in stored.items()}
     h, c = np.array(h)[0], np.array(c)[0]
 
@@ -79,6 +170,7 @@ print(json.dumps([weights, x.tolist(), [part.tolist() for part in state], done.y
         np.testing.assert_allclose(output, h, rtol=1e-10)
 
 
+@pytest.mark.wide
 def test_it_passes_the_suites_of_this_house(installed: Path):
     without = ("cacheprovider", "schemathesis", "anyio")  # what these suites do not use takes seconds to import
     # it has no kernel of its own: finite differences of "auto" would be those of "reference" again
@@ -165,117 +257,52 @@ for wrong in (Nothing, Taken, Unnamed, Broken, Unset, LSTM, torch.nn.LSTM):
                 "a model 'lstm' already", "expected a class that inherits from")  # fmt: skip
     for part, sentence in zip(expected, sentences, strict=True):
         assert part in sentence
-    elsewhere = [sys.executable, "-m", "thereafter", "next", "runs/mogrifier", "the"]
-    refused = subprocess.run(elsewhere, cwd=tmp_path, capture_output=True, text=True)
-    assert refused.returncode == 2
-    assert "register its class in this process first: thereafter.register(MyCell)" in refused.stderr
+    with pytest.raises(thereafter.ThereafterError) as elsewhere:  # in this process nobody has registered it
+        thereafter.load(tmp_path / "runs" / "mogrifier")
+    assert "thereafter.register(MyCell)" in elsewhere.value.in_shell
 
 
-def test_every_instrument_for_recurrent_models_takes_it(installed: Path):
-    script = """
-import numpy as np, torch
-from thereafter.inspection import gradients, jacobians, streaming, surface, truncation, units
-from thereafter.inspection.applies import with_units
-from thereafter.inspection.properties import of_regex
-from thereafter.models.build import build, settings_of
-from thereafter.text.tokenizers import TOKENIZERS
-torch.manual_seed(0)
-text = "the cat sat on the mat and the dog sat on the cat " * 120
-tokenizer = TOKENIZERS.load("char").fit(lambda: iter([text]))
-settings = settings_of("my-mogrifier")(hidden=6, layers=2)
-model = build("my-mogrifier", settings, vocabulary_size=len(tokenizer.vocabulary))
-ids = tokenizer.encode(text)
-flow = gradients.gradient_flow(model, ids, distance=5)
-print(flow["layer"].tolist(), flow["field"].tolist(), bool((flow["norm"][1:, :, 1:] > 0).all()))
-last = gradients.last_loss(model, ids[:9])
-print(bool(np.isfinite(last["gates"][1:]).all()), last["share"][-1])
-print(jacobians.jacobians(model, ids, steps=4).about["memory"])
-print(truncation.truncation_effect(model, ids, lengths=(2,), steps=8)["share"][:, -1].tolist())
-print(sorted(next(streaming.stream_states(model, ids[:50], rows=1)).fields))
-print(units.search(model, tokenizer, text, [of_regex("cat")], top=2)["unit"].shape)
-print(list(with_units(model).cells))
-try:
-    surface.gate_surface(model, tokenizer, "the cat")
-except Exception as error:
-    print(error)
-"""
-    flow, last, memory, share, fields, best, layers, sentence = run(installed, "-c", script).splitlines()
+def test_every_instrument_for_recurrent_models_takes_it(printed: dict[str, str]):
+    flow, last, memory, share, fields, best, layers, sentence = printed["instruments"].splitlines()
     assert flow == "['words', 'l0', 'l1'] ['x', 'h', 'c'] True"
     assert (last, memory, share) == ("True 1.0", "['c', 'c']", "[1.0, 1.0, 1.0]")
     assert (fields, best, layers) == ("['l0.c', 'l0.h', 'l1.c', 'l1.h']", "(1, 2)", "['l0', 'l1']")
     assert "has no gate 'forget' that is a sigmoid of two sums" in sentence  # x and h gate each other first
 
 
-def test_what_knows_only_the_built_in_cells_does_not_take_it_for_one(installed: Path):
-    script = """
-import sys
-import thereafter.cli
-print("torch" in sys.modules)
-from my_mogrifier.model import Mogrifier
-from thereafter.cells import CELLS
-from thereafter.errors import OptionError
-from thereafter.kinds import KINDS, Kind
-from thereafter.layers.convert import to_torch
-from thereafter.layers.recurrent import Recurrent
-from thereafter.studio.verbs.equations import equations
-print(equations(Mogrifier(3, 4)))
-try:
-    to_torch(Recurrent("my-mogrifier", 3, 4))
-except OptionError as error:
-    print(error)
-KINDS.add(Kind("elman", "mine", "#000000", cell="my_mogrifier.model:Mogrifier"))
-print(CELLS.load("elman").__name__)
-"""
-    heavy, rows, sentence, cell = run(installed, "-c", script).splitlines()
-    assert (heavy, rows, cell) == ("False", "[]", "Elman")
+def test_what_knows_only_the_built_in_cells_does_not_take_it_for_one(printed: dict[str, str]):
+    rows, sentence, cell = printed["built-in"].splitlines()
+    assert (rows, cell) == ("[]", "Elman")
+    assert printed["light"] == "True False\n"
     assert "does not know the cell 'my-mogrifier'" in sentence
 
 
-def test_the_studio_offers_it(installed: Path):
-    script = """
-import sys, tempfile
-from pathlib import Path
-from fastapi.testclient import TestClient
-from thereafter.studio.app import make_app
-from thereafter.studio.studio import Studio
-folder = Path(tempfile.mkdtemp())
-app = make_app(Studio(folder / "runs", folder / "ready"))
-client = TestClient(app, base_url="http://127.0.0.1")
-print(client.get("/kinds.js").text, app.openapi()["components"]["schemas"])
-"""
-    shown = run(installed, "-c", script)
+def test_the_studio_offers_it(printed: dict[str, str]):
+    shown = printed["studio"]
     assert "Mogrifier LSTM" in shown
     assert shown.count("my-mogrifier") > 1  # in the menu, and among what a training may ask for
 
 
-def test_it_is_there_for_threads_that_ask_at_the_same_time(installed: Path):
-    script = """
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
-from thereafter.kinds import KINDS
-all_here = Barrier(8)
-def ask(_):
-    all_here.wait()
-    return "my-mogrifier" in KINDS, len(KINDS)
-with ThreadPoolExecutor(8) as threads:
-    print(set(threads.map(ask, range(8))))
-"""
-    assert run(installed, "-c", script).strip() == "{(True, 11)}"
+def test_it_is_there_for_threads_that_ask_at_the_same_time(printed: dict[str, str]):
+    assert printed["threads"].strip() == "{(True, 11)}"
 
 
-def test_kinds_that_two_threads_add_at_the_same_time_are_both_there(monkeypatch: pytest.MonkeyPatch):
-    class Slow(dict[str, Kind]):
-        """Rows that take a while to be joined with another one."""
+def test_kinds_that_two_threads_add_at_the_same_time_are_both_there():
+    class Slow:
+        """A row whose name takes a while, so that a second thread comes in between."""
 
-        def __or__(self, other: Any) -> Any:
-            time.sleep(0.1)
-            return {**self, **other}
+        def __init__(self, name: str) -> None:
+            self.called = name
 
-    kinds, (first, second) = Kinds(()), list(KINDS.values())[:2]
-    monkeypatch.setattr(kinds, "_rows", Slow())
+        @property
+        def name(self) -> str:
+            time.sleep(0.05)
+            return self.called
+
+    kinds, several = Kinds(()), (Slow("first"), Slow("second"))
     with ThreadPoolExecutor(2) as threads:
-        list(threads.map(kinds.add, (first, second)))
-    assert {first.name, second.name} <= set(kinds)
+        list(threads.map(kinds.add, several))  # type: ignore[arg-type]
+    assert {"first", "second"} <= set(kinds)
 
 
 def test_one_that_cannot_be_loaded_is_named_and_left_out(tmp_path: Path):

@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Self, TypedDict
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 import thereafter
+from refusals import refused
 from thereafter.data.scaler import Scaler
 from thereafter.layers.gaussian import Gaussian
 from thereafter.models.task_net import TaskNet
@@ -121,9 +122,10 @@ NOISE = 0.1
 
 
 @pytest.fixture(autouse=True)
-def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TASKS, "_paths", dict(TASKS._paths))
+def registered() -> Iterator[None]:
     TASKS.add(*ROW)
+    yield
+    del TASKS.paths[ROW[0]]
 
 
 def waves(path: Path, count: int = 120) -> Path:
@@ -156,6 +158,7 @@ def test_it_is_trained_saved_loaded_and_scored_in_nats(tmp_path: Path):
     assert again.predict("5.0 5.1 5.0") == model.predict("5.0 5.1 5.0")
 
 
+@pytest.mark.wide
 def test_a_killed_training_goes_on_to_the_same_bits(tmp_path: Path):
     source = waves(tmp_path / "waves.txt")
     whole, killed = tmp_path / "whole", tmp_path / "killed"
@@ -198,12 +201,12 @@ def test_it_is_compared_over_seeds(tmp_path: Path):
 
 def test_what_does_not_apply_is_refused_by_name(tmp_path: Path):
     source = waves(tmp_path / "waves.txt", 20)
-    with pytest.raises(thereafter.ThereafterError, match=r"no option 'hiden'.*hidden"):
+    with refused(thereafter.ThereafterError, "hiden", "hidden"):
         thereafter.train(source, task="next-number", hiden=3)
-    with pytest.raises(thereafter.ThereafterError, match=r"split= with task='next-number'"):
+    with refused(thereafter.ThereafterError, "split=", "next-number"):
         thereafter.train(source, task="next-number", split="90/10")
-    with pytest.raises(thereafter.ThereafterError, match=r"jitter is True, which does nothing"):
+    with refused(thereafter.ThereafterError, "jitter", True):
         thereafter.train(source, task="next-number", jitter=True)
     model = thereafter.train(source, task="next-number", epochs=1)
-    with pytest.raises(thereafter.ThereafterError, match="explains nothing"):
+    with refused(thereafter.ThereafterError, "next-number"):
         model.explain("1 2 3")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
-from claimed.counting import change_beyond, moved_mass, sparsity, window_by_distance
+from claimed.counting import Mass, change_beyond, moved_mass, sparsity, window_by_distance
 
 
 def test_sparsity_grows_with_n() -> None:
@@ -22,9 +24,14 @@ def test_sparsity_grows_with_n() -> None:
     assert (np.diff(larger.unseen) > 0.05).all()
 
 
+@cache
+def mass_of(smoothing: str) -> Mass:
+    return moved_mass(smoothing, 400, contexts=60)
+
+
 @pytest.mark.parametrize("smoothing", ["add-alpha", "katz", "witten-bell", "absolute", "modified-kneser-ney"])
 def test_smoothing_moves_mass_to_what_was_never_seen(smoothing: str) -> None:
-    plain, smooth = moved_mass("mle", 400, contexts=60), moved_mass(smoothing, 400, contexts=60)
+    plain, smooth = mass_of("mle"), mass_of(smoothing)
     assert plain.unseen < 1e-6  # no smoothing: what was not seen cannot come
     assert smooth.unseen > 0.02
     assert smooth.seen < plain.seen - 0.02

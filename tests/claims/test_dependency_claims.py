@@ -13,6 +13,7 @@ SENTENCES: dict[str, Any] = {"lines": 6000, "longest": 5, "seed": 0, "asked": 80
 GATED: dict[str, Any] = {"hidden": 40, "rate": 0.02, "tokens_budget": 80_000, **LINES}
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("name", ["reflexives", "filler-gap"])
 def test_gates_keep_what_counts_and_windows_cannot_see(name: str) -> None:
     """Four or five words between: outside a 4-gram and a window of three, within reach of a GRU."""
@@ -27,6 +28,7 @@ def test_an_lstm_keeps_a_pronouns_noun() -> None:
     assert right_beyond("reflexives", "lstm", 4, **SENTENCES, **GATED) > 0.85
 
 
+@pytest.mark.wide
 def test_gates_keep_the_kind_of_an_open_bracket() -> None:
     """Four to ten words back, in sight neither of a 4-gram nor of a window of three."""
     brackets: dict[str, Any] = {"lines": 700, "longest": 10, "seed": 0}

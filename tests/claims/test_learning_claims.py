@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from statistics import mean
 
+import pytest
+
 from claimed.counting import sentence_text
 from claimed.learning import (
     after_cut,
@@ -16,6 +18,7 @@ from claimed.learning import (
 )
 
 
+@pytest.mark.wide
 def test_the_gain_of_attention_grows_with_the_source() -> None:
     """Turning sequences round: two words pass through one state as well, eight do not."""
     looking, blind = (translated(how, (2, 4, 8), pairs=900, epochs=9, seed=0) for how in ("additive", "none"))
@@ -26,6 +29,7 @@ def test_the_gain_of_attention_grows_with_the_source() -> None:
     assert gain[8] > gain[4] + 0.1 > gain[2] - 0.1
 
 
+@pytest.mark.wide
 def test_own_words_lead_astray_where_true_words_do_not() -> None:
     """Trained on true words, a model is as right on them at the end as before; on its own words errors pile up."""
     early, late = slice(1, 4), slice(10, 18)
@@ -51,6 +55,7 @@ def test_widths_of_equal_weights() -> None:
     assert sizes[4][0] < sizes[2][0] < sizes[1][0]
 
 
+@pytest.mark.wide
 def test_depth_does_not_beat_width_at_equal_parameters_here() -> None:
     """The books have it the other way round; on these sentences, with this little training, one wide layer is ahead."""
     text, valid = sentence_text(2000), sentence_text(150, "valid")
@@ -61,6 +66,7 @@ def test_depth_does_not_beat_width_at_equal_parameters_here() -> None:
     assert one < four - 0.1
 
 
+@pytest.mark.wide
 def test_a_cut_shorter_than_the_way_costs_the_memory() -> None:
     """n = 8 with the state carried on: cut after 4 words hardly anything is learned, after 20 most of it.
 
@@ -72,12 +78,14 @@ def test_a_cut_shorter_than_the_way_costs_the_memory() -> None:
     assert mean(short) < mean(long) - 0.15
 
 
+@pytest.mark.wide
 def test_a_larger_forget_bias_learns_to_remember_sooner() -> None:
     """Twelve words of noise, few lines: one that starts by keeping is far ahead of one that starts by forgetting."""
     none, three = (mean(forget_bias_learned(bias, seed=seed) for seed in (0, 1, 2)) for bias in (0.0, 3.0))
     assert three > none + 0.3
 
 
+@pytest.mark.wide
 def test_width_memorises() -> None:
     """Random words, which nothing but having learned them can foresee: the wider, the more are said by heart."""
     right = [

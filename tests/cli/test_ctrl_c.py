@@ -29,7 +29,12 @@ _AS_COMPILED = "raise ImportError('numpy failed to import') from KeyboardInterru
 
 @pytest.mark.parametrize(
     ("name", "press"),
-    [("typer", _KILL), ("numpy", _KILL), ("torch", _KILL), ("torch", _AS_COMPILED)],
+    [
+        ("typer", _KILL),
+        pytest.param("numpy", _KILL, marks=pytest.mark.wide),
+        pytest.param("torch", _KILL, marks=pytest.mark.wide),
+        ("torch", _AS_COMPILED),
+    ],
 )
 def test_ctrl_c_while_modules_are_imported_ends_without_a_word(tmp_path: Path, name: str, press: str) -> None:
     code = _PRESSED.format(name=name, press=press, words=["kernels"])

@@ -93,30 +93,34 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-def imported_by(*words: str) -> set[str]:
-    """The modules that a command has imported when it ends, in a process of its own."""
+def imported_by(*commands: tuple[str, ...]) -> dict[tuple[str, ...], set[str]]:
+    """The modules that are there when each of several commands ends, one after the other in a process of their own."""
     script = """
 import json, sys
 from thereafter.cli import main
-try:
-    main()
-except SystemExit as end:
-    assert not end.code, end.code
-print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+imported = []
+for words in json.loads(sys.argv[1]):
+    sys.argv = ["thereafter", *words]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code, (words, end.code)
+    imported.append(sorted(sys.modules))
+print(json.dumps(imported), file=sys.stderr)
 """
-    done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, check=False)
+    words = [sys.executable, "-c", script, json.dumps(commands)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return set(json.loads(done.stderr.splitlines()[-1]))
+    return dict(zip(commands, map(set, json.loads(done.stderr.splitlines()[-1])), strict=True))
 
 
-@pytest.mark.parametrize("words", [("--help",), ("train", "--help"), ("inspect", "--help")], ids=" ".join)
-def test_help_imports_nothing_heavy(words: tuple[str, ...]) -> None:
-    modules = imported_by(*words)
-    assert not modules & (HEAVY | {"numpy"})
-    assert not [name for name in modules if name.startswith(("thereafter.training", "thereafter.ngram"))]
+def test_help_imports_nothing_heavy() -> None:
+    for words, modules in imported_by(("--help",), ("train", "--help"), ("inspect", "--help")).items():
+        assert not modules & (HEAVY | {"numpy"}), words
+        assert not [name for name in modules if name.startswith(("thereafter.training", "thereafter.ngram"))], words
 
 
-@pytest.mark.parametrize("words", [("next", "the cat"), ("rank", "the cat", "the dog"), ("score", "--text", "the cat")])
-def test_an_n_gram_answers_without_torch_numba_or_a_tokenizer_it_has_not(run: Path, words: tuple[str, ...]) -> None:
-    command, *asked = words
-    assert not imported_by(command, str(run), *asked) & HEAVY
+def test_an_n_gram_answers_without_torch_numba_or_a_tokenizer_it_has_not(run: Path) -> None:
+    asked = (("next", "the cat"), ("rank", "the cat", "the dog"), ("score", "--text", "the cat"))
+    for words, modules in imported_by(*((command, str(run), *rest) for command, *rest in asked)).items():
+        assert not modules & HEAVY, words

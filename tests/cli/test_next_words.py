@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import thereafter
+from refusals import refused
 from thereafter.cli import app
 from thereafter.errors import OptionError
 
@@ -76,8 +77,8 @@ def test_both_lists_are_one_table(runs: Path, tmp_path: Path):
 
 
 def test_what_cannot_be_completed_is_one_sentence(runs: Path):
-    for prompt, reason in (("zebr", "no word of the model begins with 'zebr'"), ("the month.", "no word is begun")):
-        with pytest.raises(OptionError, match=reason):
+    for prompt, fact in (("zebr", "'zebr'"), ("the month.", "'.'")):
+        with refused(OptionError, fact):
             CliRunner().invoke(app, ["next", str(runs / "prose"), prompt, "--complete"], catch_exceptions=False)
 
 

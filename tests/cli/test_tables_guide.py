@@ -16,6 +16,7 @@ from thereafter.cli.app import app
 GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "tables.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.wide
 def test_the_blocks_and_the_commands_of_the_guide_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import thereafter
+from refusals import refused
 from thereafter.cli import main
 from thereafter.comparing import pair_verdicts
 from thereafter.comparing.compare import compare
@@ -20,7 +21,7 @@ from thereafter.evaluation.intervals import wilson
 from thereafter.inspection.pairs import score_pair_files
 from thereafter.inspection.sentence_reader import SentenceReader
 
-TEXT = "".join(f"the {'cat' if k % 3 else 'dog'} sat on the {'mat' if k % 2 else 'log'} .\n" for k in range(600))
+TEXT = "".join(f"the {'cat' if k % 3 else 'dog'} sat on the {'mat' if k % 2 else 'log'} .\n" for k in range(200))
 SMALL: dict[str, Any] = {"hidden": 4, "batch": 4, "steps": 8, "layers": 1, "tokens_budget": 200}
 PAIRS = [
     ("order", "the cat sat on the mat .", "the cat on sat the mat ."),
@@ -89,7 +90,7 @@ def test_pairs_can_be_asked_for_later_and_are_kept(files: tuple[Path, Path], mon
 
 
 def test_pairs_that_are_not_there_are_said_before_anything_is_trained(files: tuple[Path, Path]):
-    with pytest.raises(SourceError, match=r"no\.jsonl"):
+    with refused(SourceError, "no.jsonl"):
         compare(files[0], models="unigram", pairs="no.jsonl", out=files[0].parent / "out")
     assert not (files[0].parent / "out").exists()
 
@@ -121,5 +122,5 @@ def test_the_command(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_a_task_has_no_pairs(files: tuple[Path, Path]):
-    with pytest.raises(OptionError, match="pairs"):
+    with refused(OptionError, "pairs"):
         thereafter.compare(files[0], task="tag", pairs=files[1])

@@ -11,6 +11,7 @@ from scipy import stats
 from typer.testing import CliRunner, Result
 
 import thereafter
+from refusals import refused
 from thereafter import LanguageModel
 from thereafter.cli import app
 from thereafter.comparing.differences import ComparedRuns
@@ -98,18 +99,18 @@ def test_from_the_shell(folder: Path) -> None:
 
 def test_what_makes_no_comparison_is_refused(folder: Path) -> None:
     runs = [folder / "words", folder / "prose"]
-    for words, message in (
-        (runs, r"without --on.*try: thereafter compare RUN RUN --on TEXT"),
-        (runs[:1], "without --on"),
-        ([*runs[:1], "--on", folder / "other.txt"], "got 1 run"),
-        ([*runs, "--on", folder / "other.txt", "--epochs", 3], "got --epochs with --on"),
-        ([folder / "other.txt", "--items"], "without --on"),
+    for words, facts in (
+        (runs, ("--on", "thereafter compare RUN RUN --on TEXT")),
+        (runs[:1], ("--on",)),
+        ([*runs[:1], "--on", folder / "other.txt"], (1,)),
+        ([*runs, "--on", folder / "other.txt", "--epochs", 3], ("--epochs", "--on")),
+        ([folder / "other.txt", "--items"], ("--on",)),
     ):
-        with pytest.raises(OptionError, match=message):
+        with refused(OptionError, *facts):
             ask(*words)
-    with pytest.raises(OptionError, match="no text to compare them on"):
+    with refused(OptionError, "on="):
         thereafter.compare([load(folder / "words")])
-    with pytest.raises(OptionError, match="try a list"):
+    with refused(OptionError, "on="):
         thereafter.compare("words", on="other.txt")
 
 

@@ -10,6 +10,7 @@ import pytest
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "comparing.md"
 
 
+@pytest.mark.wide
 def test_the_guide_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     (block,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import thereafter
+from refusals import refused
 from thereafter.comparing import planned_trial
 from thereafter.comparing.compare import compare
 from thereafter.comparing.comparison import Comparison
@@ -79,7 +80,7 @@ def test_sums_are_kept_to_the_bit_and_damage_is_named(tmp_path: Path):
     assert np.array_equal(again.bits_L, sums.bits_L)
     assert np.array_equal(again.bytes_L, sums.bytes_L)
     (tmp_path / "sums.npz").write_bytes(b"PK something else")
-    with pytest.raises(FormatError, match=r"sums\.npz cannot be read.*it is made again"):
+    with refused(FormatError, "sums.npz"):
         LineSums.load(tmp_path / "sums.npz")
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import thereafter
+from refusals import refused
 from thereafter.cli import main
 from thereafter.errors import OptionError
 
@@ -81,19 +82,19 @@ def test_a_folder_of_other_trainings_is_not_gone_on_with(tagged: Path):
 
     first = again()
     assert again().trials == first.trials
-    with pytest.raises(OptionError, match="hidden"):
+    with refused(OptionError, "hidden"):
         again(hidden=5)
-    with pytest.raises(OptionError, match="epochs"):
+    with refused(OptionError, "epochs"):
         again(epochs=2)
     other = tagged.with_name("other.tsv")
     other.write_text(tagged.read_text(encoding="utf-8") * 2, encoding="utf-8")
-    with pytest.raises(OptionError, match=r"other\.tsv"):
+    with refused(OptionError, "other.tsv"):
         thereafter.compare(str(other), task="tag", seeds=1, out="kept", **SMALL)
 
 
 def test_all_runs_are_checked_before_one_is_trained(tagged: Path):
     thereafter.compare(str(tagged), task="tag", models={"b": {"layers": 1}}, out="kept", **SMALL)
-    with pytest.raises(OptionError, match="layers"):
+    with refused(OptionError, "layers"):
         thereafter.compare(
             str(tagged), task="tag", models={"a": {"layers": 1}, "b": {"layers": 2}}, out="kept", **SMALL
         )
@@ -108,14 +109,14 @@ def test_numbers_of_numpy_are_numbers(tagged: Path):
 
 @pytest.mark.parametrize("name", ["a/b", "../b", "", ".b"])
 def test_a_name_is_a_name_of_a_folder(tagged: Path, name: str):
-    with pytest.raises(OptionError, match="name of a network"):
+    with refused(OptionError, repr(name)):
         thereafter.compare(str(tagged), task="tag", models={name: {}}, **SMALL)
 
 
 def test_standard_input_is_refused_and_an_empty_choice_is_no_choice():
-    with pytest.raises(OptionError, match="write - "):
+    with refused(OptionError, "-"):
         thereafter.compare("-", task="tag", **SMALL)
-    with pytest.raises(OptionError, match="no models to compare"):
+    with refused(OptionError):
         thereafter.compare(text="the cat sat .\n" * 9, models=[])
 
 

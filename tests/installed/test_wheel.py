@@ -37,6 +37,12 @@ class Built:
 
 
 @pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel alone, built straight from the checkout."""
+    return build(tmp_path_factory.mktemp("wheel"), targets=("wheel",))[0]
+
+
+@pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     folder = tmp_path_factory.mktemp("built")
     sdist, wheel = build(folder / "dist")
@@ -54,8 +60,8 @@ def source_files() -> set[str]:
     return {path.relative_to(folder).as_posix() for path in paths if path.is_file() and "__pycache__" not in path.parts}
 
 
-def test_the_wheel_has_the_files_of_the_package_and_no_others(built: Built):
-    with zipfile.ZipFile(built.wheel) as archive:
+def test_the_wheel_has_the_files_of_the_package_and_no_others(wheel: Path):
+    with zipfile.ZipFile(wheel) as archive:
         assert archive.testzip() is None
         names = set(archive.namelist())
         own = {name for name in names if name.startswith("thereafter/")}
@@ -75,8 +81,8 @@ def test_the_wheel_has_the_files_of_the_package_and_no_others(built: Built):
         assert f"thereafter/{needed}" in names
 
 
-def test_the_metadata(built: Built):
-    about = metadata_of(built.wheel)
+def test_the_metadata(wheel: Path):
+    about = metadata_of(wheel)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert (about["Name"], about["Version"]) == ("thereafter", __version__)
     assert (about["License-Expression"], about["License-File"]) == ("MIT", "LICENSE")
@@ -88,6 +94,7 @@ def test_the_metadata(built: Built):
     assert sorted(plain) == sorted(project["dependencies"])
 
 
+@pytest.mark.wide
 def test_the_source_archive_builds_the_same_wheel(built: Built, tmp_path: Path):
     with tarfile.open(built.sdist) as archive:
         archive.extractall(tmp_path, filter="data")
@@ -98,6 +105,7 @@ def test_the_source_archive_builds_the_same_wheel(built: Built, tmp_path: Path):
     assert again.read_bytes() == built.wheel.read_bytes()
 
 
+@pytest.mark.wide
 def test_nothing_is_missing_and_nothing_else_is_there(built: Built):
     assert "No broken requirements" in pip(built.bin, "check")
     names = ("fastapi", "plotly", "onnx", "pandas", "PIL", "pytest", "tensorboard")
@@ -105,6 +113,7 @@ def test_nothing_is_missing_and_nothing_else_is_there(built: Built):
     assert built.run("python", "-c", code).stdout == "[]\n"
 
 
+@pytest.mark.wide
 def test_the_first_block_of_the_readme(built: Built):
     (built.folder / "first.txt").write_text(first_block(metadata_of(built.wheel).get_payload()), encoding="utf-8")
     done = built.run("python", "-m", "doctest", "first.txt")
@@ -139,6 +148,7 @@ print(json.dumps(answers))
 """
 
 
+@pytest.mark.wide
 def test_a_bare_install_trains_and_names_the_extras_it_lacks(built: Built):
     (built.folder / "book.txt").write_text(BOOK)
     done = built.run("python", "-c", SCRIPT, *EXTRAS)

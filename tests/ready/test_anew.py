@@ -39,6 +39,7 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("kind", ["gru", pytest.param("lstm", marks=pytest.mark.slow)])
@@ -67,6 +68,7 @@ def test_a_gated_network_keeps_the_number_in_one_unit(kind: str, seed: int, part
     assert units["control"].max() < 0.6
 
 
+@pytest.mark.wide
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_character_model_has_a_unit_for_what_is_no_code(seed: int):

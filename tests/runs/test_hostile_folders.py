@@ -21,6 +21,7 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 import thereafter
+from refusals import refused
 from thereafter.cli import main
 from thereafter.errors import FormatError, ThereafterError
 from thereafter.models.captioner import CaptionerSettings
@@ -239,14 +240,22 @@ NGRAM: dict[str, Harm] = {
     )
     for name, dtype in (("word", "uint8"), ("logp", "float16"), ("suffix", "int16"), ("level_starts", "uint8"))
 }
-CASES = [
-    *((kind, what, harm) for kind in KINDS for what, harm in GENERAL.items()),
-    *((kind, what, harm) for kind in KINDS[:3] for what, harm in LANGUAGE.items()),
-    *((kind, what, harm) for kind in ("lstm", "transformer") for what, harm in NEURAL.items()),
+PLAIN = [
+    *(("lstm", what, harm) for what, harm in (GENERAL | LANGUAGE | NEURAL | RECURRENT).items()),
     *(("ngram", what, harm) for what, harm in NGRAM.items()),
-    *(("lstm", what, harm) for what, harm in RECURRENT.items()),
     *(("transformer", what, harm) for what, harm in TRANSFORMER.items()),
     *(("tag", what, harm) for what, harm in TAGGER.items()),
+]
+"""Every harm, done to a run of one kind."""
+WIDE = [
+    *((kind, what, harm) for kind in ("ngram", "transformer") for what, harm in (GENERAL | LANGUAGE).items()),
+    *(("transformer", what, harm) for what, harm in NEURAL.items()),
+    *(("tag", what, harm) for what, harm in GENERAL.items()),
+]
+"""The same harms, done to runs of the other kinds."""
+CASES = [
+    *(pytest.param(*case, id=f"{case[0]}: {case[1]}") for case in PLAIN),
+    *(pytest.param(*case, id=f"{case[0]}: {case[1]}", marks=pytest.mark.wide) for case in WIDE),
 ]
 
 
@@ -255,7 +264,7 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-@pytest.mark.parametrize(("kind", "what", "harm"), CASES, ids=[f"{kind}: {what}" for kind, what, _ in CASES])
+@pytest.mark.parametrize(("kind", "what", "harm"), CASES)
 def test_a_hostile_folder_is_one_sentence(
     kind: str,
     what: str,
@@ -302,7 +311,7 @@ def test_finite_weights_that_overflow_do_not_predict(tmp_path: Path) -> None:
     arrays(lambda some: some.update({name: np.full_like(array, 1e38) for name, array in some.items()}))(run)
     lm = thereafter.load(run)
     for ask in (lm.next, lm.generate, lambda prompt: lm.generate(prompt, num_beams=2)):
-        with pytest.raises(FormatError, match="train"):
+        with refused(FormatError, "nan"):
             ask("the")
 
 
@@ -314,12 +323,12 @@ def test_solved_weights_that_are_nan_are_refused_as_trained_ones_are() -> None:
 
     assert torch.equal(restored(solved, {"solved": np.ones(3, np.float32)}).solved, torch.ones(3))
     for damaged in (np.nan, np.inf):
-        with pytest.raises(FormatError, match="'solved' holds nan or inf"):
+        with refused(FormatError, "'solved'", "nan", "inf"):
             restored(solved, {"solved": np.array([1, damaged, 1], np.float32)})
 
 
 def test_a_captioner_of_a_billion_blocks_is_refused_before_it_is_built() -> None:
-    with pytest.raises(FormatError, match="blocks = 1,000,000,000, and there are 40 arrays"):
+    with refused(FormatError, "blocks", 10**9, 40):
         check_counts(CaptionerSettings(blocks=10**9), 40)
     check_counts(CaptionerSettings(blocks=30), 40)
 
@@ -337,7 +346,7 @@ def test_a_model_that_is_built_with_numbers_takes_no_memory_for_what_was_not_sto
     weight = np.ones((2, 3), np.float32)
     model = restored(lambda: LooksWhileItIsBuilt(2), {"layer.weight": weight})
     assert model.layer.weight.tolist() == weight.tolist()
-    with pytest.raises(FormatError, match="far more than the 6 numbers that are stored"):
+    with refused(FormatError, 6):
         restored(lambda: LooksWhileItIsBuilt(10**10), {"layer.weight": weight})
-    with pytest.raises(FormatError, match=r"the weight 'layer.weight' is \(2, 3\)"):
+    with refused(FormatError, "layer.weight", (2, 3)):
         restored(lambda: LooksWhileItIsBuilt(4), {"layer.weight": weight})

@@ -18,6 +18,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import thereafter
+from refusals import refused
 from thereafter.errors import FormatError, StorageError, ThereafterError
 from thereafter.ngram.estimate import estimate
 from thereafter.ngram.tables import Tables
@@ -105,11 +106,11 @@ def test_other_folders_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "dear.txt").write_text("dear")
     (tmp_path / "file").write_text("x")
-    with pytest.raises(StorageError, match="holds other files and no run; nothing was written; try a new folder"):
+    with refused(StorageError, tmp_path / "letters"):
         trained().save(tmp_path / "letters")
-    with pytest.raises(StorageError, match="is a file; expected a folder"):
+    with refused(StorageError, tmp_path / "file"):
         trained().save(tmp_path / "file")
-    with pytest.raises(StorageError, match="cannot write"):
+    with refused(StorageError, tmp_path / "file"):
         trained().save(tmp_path / "file" / "run")
     assert sorted(listing(tmp_path / "letters")) == ["dear.txt"]
 
@@ -142,7 +143,7 @@ def test_a_disk_that_fills_up_keeps_the_old_run(run: Path, victim: str) -> None:
         if victim == "tokenizer.json":
             patch.setattr("thereafter.text.tokenizers.stored.write_stored", no_space_for_the_tokenizer)
         for folder in (run, fresh):
-            with pytest.raises(StorageError, match="No space left"):
+            with refused(StorageError, "No space left on device"):
                 trained("char").save(folder)
     assert listing(run) == before
     assert thereafter.load(run).tokenizer.name == "word"
@@ -157,7 +158,7 @@ def test_a_really_full_disk_keeps_the_old_run(run: Path) -> None:
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limit[1]))  # the system lets no file grow beyond this
     try:
-        with pytest.raises(StorageError, match="nothing was changed; try freeing space"):
+        with refused(StorageError, run):
             larger.save(run)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
@@ -166,18 +167,18 @@ def test_a_really_full_disk_keeps_the_old_run(run: Path) -> None:
 
 def test_what_a_crash_left_half_moved_can_be_written_again(run: Path) -> None:
     (run / "config.toml").unlink()
-    with pytest.raises(FormatError, match="holds no config"):
+    with refused(FormatError, "config.toml"):
         thereafter.load(run)
     trained().save(run)
     thereafter.load(run)
 
 
 def test_what_is_no_run(tmp_path: Path, run: Path) -> None:
-    with pytest.raises(FormatError, match=r"holds no config\.toml: expected a run folder; try: thereafter train"):
+    with refused(FormatError, "config.toml"):
         thereafter.load(tmp_path)
-    with pytest.raises(FormatError, match=r"there is no run .*did you mean '.*run'"):
+    with refused(FormatError, tmp_path / "rum", run):
         thereafter.load(tmp_path / "rum")
-    with pytest.raises(FormatError, match=r"there is no run .*try: thereafter train"):
+    with refused(FormatError, tmp_path / "far" / "away", "thereafter train"):
         thereafter.load(tmp_path / "far" / "away")
 
 
@@ -222,20 +223,20 @@ def test_files_cut_short_changed_or_gone(run: Path, name: str) -> None:
 def test_the_parts_of_two_runs_do_not_mix(run: Path, tmp_path: Path) -> None:
     other = trained("char").save(tmp_path / "other")
     shutil.copy(other / "tokenizer.json", run / "tokenizer.json")
-    with pytest.raises(FormatError, match=r"mixes a model of .* words with a tokenizer of"):
+    with refused(FormatError, run):
         thereafter.load(run)
 
 
 def test_another_format_or_model_is_refused(run: Path) -> None:
     config = (run / "config.toml").read_text()
-    for old, new, said in [
-        ("format = 1", "format = 2", "is of format 2; expected 1"),
-        ('model = "ngram"', 'model = "nogram"', "no model is called 'nogram'; did you mean 'ngram'"),
-        ("[text]", "[texts]", "expected"),
+    for old, new, facts in [
+        ("format = 1", "format = 2", (2, 1)),
+        ('model = "ngram"', 'model = "nogram"', ("nogram", "ngram")),
+        ("[text]", "[texts]", ("text",)),
     ]:
         assert old in config
         (run / "config.toml").write_text(config.replace(old, new))
-        with pytest.raises(FormatError, match=said):
+        with refused(FormatError, *facts):
             thereafter.load(run)
 
 
@@ -291,7 +292,7 @@ def test_hostile_tables_are_refused(run: Path, what: str) -> None:
     arrays = dict(load_file(run / "weights.safetensors"))
     HOSTILE[what](arrays)
     save_file(arrays, run / "weights.safetensors", metadata=facts_of(run))
-    with pytest.raises(FormatError, match=r"n-gram tables.*try training again"):
+    with refused(FormatError, "n-gram"):
         thereafter.load(run)
 
 
@@ -314,7 +315,7 @@ def test_hostile_facts_are_refused(run: Path, facts: dict[str, Any]) -> None:
     save_file(
         load_file(run / "weights.safetensors"), run / "weights.safetensors", metadata={"ngram": json.dumps(known)}
     )
-    with pytest.raises(FormatError, match=r"n-gram tables.*try training again"):
+    with refused(FormatError, "n-gram"):
         thereafter.load(run)
 
 

@@ -13,6 +13,7 @@ from thereafter.export.html.target import InBrowser, browser_path, read_page
 BOOK = "the old man and the sea\nthe old man fished alone\nthe young boy loved the old man\nthe sea was calm\n" * 60
 
 
+@pytest.mark.wide
 def test_a_teacher_makes_a_page_from_a_book(tmp_path: Path) -> None:
     (tmp_path / "book.txt").write_text(BOOK, encoding="utf-8")
     walked = walk(DOCS / "export-html.md", 0, tmp_path)

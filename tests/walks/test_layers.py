@@ -32,6 +32,7 @@ print("walked")
 """
 
 
+@pytest.mark.wide
 def test_a_layer_takes_the_place_of_torchs(tmp_path: Path) -> None:
     if not (installed("onnxscript") and installed("onnxruntime")):
         pytest.skip("SKIPPED LOUDLY: no thereafter[export], so the layer was not exported")

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from walking import DOCS, walk
 
 from thereafter.export.html.target import browser_path
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "forecasting.md"
 HORIZON = 14  # that of the guide
 
 
@@ -30,17 +27,12 @@ def sales() -> pd.DataFrame:
     return pd.concat(shops)
 
 
+@pytest.mark.wide
 def test_a_data_scientist_forecasts_the_sales_of_two_shops(tmp_path: Path) -> None:
     pytest.importorskip("plotly")
-    shell = shutil.which("bash")
-    if shell is None:
-        pytest.skip("SKIPPED LOUDLY: no bash, so the commands of the guide were not walked")
     table = sales()
     table.to_csv(tmp_path / "sales.csv", index=False)
-    commands = re.findall(r"```sh\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)[0]
-    script = f'set -ex\nthereafter() {{ "{sys.executable}" -m thereafter "$@"; }}\n{commands}'
-    walked = subprocess.run([shell, "-c", script], cwd=tmp_path, capture_output=True, text=True, env=os.environ)
-    assert walked.returncode == 0, walked.stderr
+    walked = walk(DOCS / "forecasting.md", 0, tmp_path)
     assert "the last tenth of each series" in walked.stderr
 
     wide = table.pivot(index="date", columns="shop", values="sold").to_numpy()

@@ -46,6 +46,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.wide
 def test_a_linguist_goes_from_stimuli_to_tables(folder: Path) -> None:
     walked = walk(DOCS / "surprisal.md", 1, folder)
     words = pandas.read_csv(folder / "words.csv")

@@ -31,7 +31,8 @@ LEAD = (
 )
 PNG_SCALE = 1.0
 """Small files: the page has the same plots at any size."""
-_WRITE_EVERY = 5.0  # seconds, where many pictures come without a training
+WRITE_EVERY = 5.0
+"""Seconds between two states of the page, where many pictures come without a training."""
 
 
 @dataclass
@@ -91,7 +92,7 @@ def build(
                 gallery.sources[picture.name] = picture.source
             gallery.seconds[picture.name] = time.monotonic() - began
             advance(1)
-            if time.monotonic() - last >= _WRITE_EVERY:
+            if time.monotonic() - last >= WRITE_EVERY:
                 keep_new()
     keep_new()
     return gallery

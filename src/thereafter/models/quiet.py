@@ -9,7 +9,6 @@ whole float32, so that they equal the CPU's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from threading import Lock
 from types import TracebackType
 
@@ -49,9 +48,6 @@ class Askers:
 
     def __reduce__(self) -> tuple[type[Askers], tuple[()]]:
         return Askers, ()
-
-
-_gpu_in_use: Callable[[], bool] = torch.cuda.is_initialized
 
 
 class _Products:
@@ -97,7 +93,7 @@ class _WholeFloats:
 
     def enter(self) -> bool:
         """Whether there is a switch to put back: not before anything has asked for a GPU."""
-        if not _gpu_in_use():
+        if not torch.cuda.is_initialized():
             return False
         with self._lock:
             if not self._count:
