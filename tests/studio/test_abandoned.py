@@ -15,10 +15,10 @@ from typing import Any
 
 import httpx
 import pytest
+from serving_studio import Served
 from test_start import Started, started
 from websockets.sync.client import connect
 
-from conftest import Served
 from thereafter.studio.verbs.generation import GrowingText
 from waiting import wait_for
 
@@ -147,6 +147,7 @@ def computed(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+@pytest.mark.wide
 def test_after_many_abandoned_texts_the_process_rests_and_ctrl_c_ends_it_amid_many_more(process: Started):
     """Another model answers as before, too. One process for both: to start it takes longer than all the rest."""
     before = statistics.median(next_words(process.address, "ready:lstm") for _ in range(7))

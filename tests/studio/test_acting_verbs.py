@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from serving_studio import Served
 
-from conftest import Served
 from thereafter.images.catch_game import ACTIONS, Episode, Moment, play, screen
 from thereafter.images.made_pictures import catch_rules
 from thereafter.ready import tasks as ready_tasks

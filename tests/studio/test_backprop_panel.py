@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import thereafter
-from conftest import visiting
 from thereafter.inspection.decay import fit_decay
 from thereafter.inspection.gradients import last_loss
 from thereafter.inspection.sentence_reader import SentenceReader
@@ -60,6 +59,7 @@ def test_the_numbers_under_the_states_are_those_of_the_library(page: Any, server
     assert "“old” behind “are”: L = " in page.locator("#loss").inner_text()
 
 
+@pytest.mark.wide
 def test_forward_fills_from_the_left_and_backward_from_the_right(page: Any) -> None:
     opened(page)
     filled(page, STEPS, STEPS)
@@ -74,6 +74,7 @@ def test_forward_fills_from_the_left_and_backward_from_the_right(page: Any) -> N
     filled(page, STEPS, STEPS)
 
 
+@pytest.mark.wide
 def test_it_pauses_and_steps_by_the_keyboard_alone(page: Any) -> None:
     opened(page)
     page.get_by_role("button", name="Play").focus()
@@ -120,6 +121,7 @@ def test_truncation_cuts_the_early_states_off_and_says_what_is_kept(page: Any, s
     np.testing.assert_allclose(sent, found["norm"][1, :, 1], rtol=1e-9)
 
 
+@pytest.mark.wide
 def test_models_stand_beside_each_other_with_their_verdicts(page: Any, server: Any) -> None:
     opened(page)
     names = {"gru h", "gru h, gates alone", "rnn h", "lstm c", "lstm c, gates alone", "lstm h"}
@@ -142,6 +144,7 @@ def test_models_stand_beside_each_other_with_their_verdicts(page: Any, server: A
     assert page.locator("#verdicts tbody tr").count() == 3
 
 
+@pytest.mark.wide
 def test_it_opens_at_a_verb_with_c_beside_h(page: Any, server: Any) -> None:
     """The chart has means over sentences of one distance; both gradients stand under the states of the LSTM."""
     page.goto("/#backprop")
@@ -165,6 +168,7 @@ def test_it_opens_at_a_verb_with_c_beside_h(page: Any, server: Any) -> None:
     page.wait_for_function("() => document.querySelector('#distances').numbers[0].y.length === 4")
 
 
+@pytest.mark.wide
 def test_the_loss_stays_in_sight_beside_a_long_sentence(page: Any) -> None:
     text = "+".join(["the", "old", "farmers", "near", "our", "author"] * 5 + ["are"])
     opened(page, f"/#backprop?over=text&text={text}")
@@ -179,11 +183,13 @@ def test_the_loss_stays_in_sight_beside_a_long_sentence(page: Any) -> None:
     assert 0 <= top < 900
 
 
+@pytest.mark.wide
 def test_a_model_of_letters_is_measured_on_the_text(page: Any) -> None:
     opened(page, "/#backprop?model=ready:letters&text=def+f(x):&beside=none")
     assert "Measured on this text: the model does not read whole words" in page.locator("#words").inner_text()
 
 
+@pytest.mark.wide
 def test_another_state_and_another_text(page: Any, server: Any) -> None:
     opened(page, LINK.replace("gru", "lstm"))
     page.locator("label:has-text('State') select").select_option(label="cell state c")
@@ -199,27 +205,3 @@ def test_another_state_and_another_text(page: Any, server: Any) -> None:
     page.wait_for_function("() => document.querySelectorAll('[data-step]').length === 15")
     assert page.locator("[data-step] title").all_text_contents() == ["<s>", "the", *["<unk>"] * 13]
     assert page.locator("main img").count() == 0
-
-
-def test_a_link_shows_the_same_again(page: Any) -> None:
-    opened(page)
-    page.get_by_role("slider", name="Truncation").fill("4")
-    for _ in range(3):
-        page.get_by_role("button", name="Step back").click()
-    filled(page, STEPS, STEPS - 3)
-    before, link = shown(page), page.url
-    page.goto("about:blank")
-    opened(page, link)
-    filled(page, STEPS, STEPS - 3)
-    assert shown(page) == before
-    assert page.get_by_role("slider", name="Truncation").input_value() == "4"
-    assert page.locator("label:has-text('Model') select").input_value() == "ready:gru"
-
-
-def test_nothing_moves_for_whoever_asked_for_no_motion(browser: Any, server: Any) -> None:
-    with visiting(browser, server.address, reduced_motion="reduce") as page:
-        opened(page)
-        page.get_by_role("button", name="Forward").click()
-        assert page.evaluate(FILLED) == f"{STEPS},0"
-        page.get_by_role("button", name="Backward").click()
-        assert page.evaluate(FILLED) == f"{STEPS},{STEPS}"

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from serving_studio import Served
+from visits import visiting
 
-from conftest import Served, visiting
 from thereafter.ready import tasks as ready_tasks
 from thereafter.ready.tasks import TASKS
 from thereafter.studio.verbs import tasks as verbs
@@ -39,6 +40,7 @@ def test_the_curves_are_the_quality_the_library_measures(page: Any, ready_folder
     assert float(cell.text_content().removesuffix(" %")) == pytest.approx(shares["no-attention"][0], rel=0.01)
 
 
+@pytest.mark.wide
 def test_attention_is_switched_off_and_on(page: Any):
     page.goto("/#bottleneck")
     assert set(curves(page)) == {"attention off", "attention on"}
@@ -70,13 +72,9 @@ def test_a_sentence_of_the_length_asked_for_and_what_both_make_of_it(page: Any, 
     page.wait_for_function("before => document.querySelector('#source').textContent !== before", arg=source)
     other = page.locator("#source").text_content()
     assert len(other.split()) == 7
-    link = page.url
-    page.goto("about:blank")
-    page.goto(link)
-    page.wait_for_selector("#source")
-    assert page.locator("#source").text_content() == other
 
 
+@pytest.mark.wide
 def test_the_translators_are_trained_from_the_page_and_the_panel_comes_alive(browser: Any, untrained: Served):
     with visiting(browser, untrained.address) as page:
         page.goto("/#bottleneck")

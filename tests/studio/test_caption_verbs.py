@@ -14,8 +14,8 @@ import httpx
 import numpy as np
 import pytest
 from PIL import Image
+from serving_studio import Served
 
-from conftest import Served
 from thereafter.images.shape_captions import captions_of
 from thereafter.images.shapes import draw_scene, scene_of
 from thereafter.ready import tasks as ready_tasks

@@ -82,6 +82,7 @@ def test_the_picture_is_brightest_where_the_network_looked_most(page: Any, capti
     page.wait_for_function("step => location.hash.includes(`step=${step}`)", arg=at)
 
 
+@pytest.mark.wide
 def test_a_beam_is_searched_and_a_shelf_picture_taken(page: Any, captioner: TaskModel):
     page.goto("/#captions?number=17")
     page.get_by_role("combobox", name="Caption by").select_option("5")
@@ -101,6 +102,7 @@ def png(pixels: np.ndarray[Any, Any]) -> bytes:
     return content.getvalue()
 
 
+@pytest.mark.wide
 def test_a_file_is_captioned_a_dropped_one_too_and_others_are_refused(page: Any, captioner: TaskModel):
     page.goto("/#captions?source=own")
     chooser = page.get_by_label("A PNG or JPEG")

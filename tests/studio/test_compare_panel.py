@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from serving_studio import Served
 
 import thereafter
-from conftest import Served, visiting
 from thereafter.ready import models as ready
 
 TEXT = "the cat sat on the mat\nthe dog saw the cat\na bird heard the old dog\n" * 40
@@ -68,7 +68,7 @@ def test_the_table_and_the_charts_show_what_the_library_measures(page: Any, serv
     assert page.locator("#advice li").first.text_content().startswith("For the best predictions of the test sentences")
 
 
-def test_headings_sort_and_a_link_shows_the_same_again(page: Any):
+def test_headings_sort_and_curves_have_other_axes(page: Any):
     page.goto(f"/#compare?{THREE}")
     wait_until_measured(page)
     heading = page.locator('th[data-key="perplexity"]')
@@ -84,20 +84,12 @@ def test_headings_sort_and_a_link_shows_the_same_again(page: Any):
     page.get_by_label("Along").select_option("seconds")
     page.get_by_label("Shown").select_option("bits")
     page.wait_for_function(
-        "() => document.querySelector('#learning').getAttribute('aria-label').startsWith('validation bits')"
-    )
-    link = page.url
-    page.goto("about:blank")
-    page.goto(link)
-    wait_until_measured(page)
-    assert rows(page) == up[::-1]
-    assert (
-        page.locator("#learning")
-        .get_attribute("aria-label")
-        .startswith("validation bits per byte by seconds of training")
+        "() => document.querySelector('#learning').getAttribute('aria-label')"
+        ".startsWith('validation bits per byte by seconds of training')"
     )
 
 
+@pytest.mark.wide
 def test_models_are_ticked_and_other_tokens_stand_apart(page: Any):
     page.goto(f"/#compare?{THREE}")
     wait_until_measured(page)
@@ -112,6 +104,7 @@ def test_models_are_ticked_and_other_tokens_stand_apart(page: Any):
     page.wait_for_function("() => document.querySelector('#measuring').textContent === 'Choose at least one model.'")
 
 
+@pytest.mark.wide
 def test_curves_of_any_models(page: Any, ready_folder: Path):
     page.goto("/#compare")
     wait_until_measured(page)
@@ -125,6 +118,7 @@ def test_curves_of_any_models(page: Any, ready_folder: Path):
     assert curves["letters"]["y"] == pytest.approx([line["perplexity"] for line in log])
 
 
+@pytest.mark.wide
 def test_a_comparison_that_was_made_before(page: Any, small: thereafter.Comparison):
     page.goto("/#compare")
     page.wait_for_selector('option[value="kept:small-comparison"]', state="attached")
@@ -134,17 +128,6 @@ def test_a_comparison_that_was_made_before(page: Any, small: thereafter.Comparis
     shown = dict(zip(rows(page), column(page, "perplexity"), strict=True))
     assert shown == {row.name: f"{row.perplexity.mean:.2f}" for row in small.rows}
     assert not page.get_by_role("group", name="Models").is_visible()
-    link = page.url
-    page.goto("about:blank")
-    page.goto(link)
-    page.wait_for_selector('tr[data-row="ngram-3"]')
     page.goto("/#compare?of=kept:nobody")
     page.wait_for_selector("p.error:not(:empty)")
     assert "there is no comparison 'nobody'" in page.locator("p.error").text_content()
-
-
-def test_nothing_is_cut_on_a_phone(browser: Any, server: Served):
-    with visiting(browser, server.address, viewport={"width": 390, "height": 800}) as page:
-        page.goto(f"/#compare?{THREE}")
-        wait_until_measured(page)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390

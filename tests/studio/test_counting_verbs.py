@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import thereafter
+from refusals import refused
 from thereafter.errors import EmptyCorpusError
 from thereafter.studio.verbs.counting import FOUR, LONGEST, MOST_WORDS, count_pairs
 
@@ -148,7 +149,7 @@ def test_blank_lines_are_no_sentences_and_no_text_is_an_error():
         "<unk>",
         "</s>",
     ]
-    with pytest.raises(EmptyCorpusError, match="no words; expected at least one"):
+    with refused(EmptyCorpusError):
         count_pairs(" \n\t\n", 3, "mle").model_dump()
 
 

@@ -98,6 +98,7 @@ def test_a_digit_is_drawn_again_with_its_nats_and_windows(page: Any, drawer: Tas
     assert label.startswith("The canvas. Before the first of 8 strokes")
 
 
+@pytest.mark.wide
 def test_the_visitors_digit_is_drawn_again(page: Any, drawer: TaskModel) -> None:
     page.goto("/#drawing")
     drawn(page, 8, "new picture 0")

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import thereafter
-from conftest import visiting
 from thereafter.inspection.stability import repeated_multiplication
 from thereafter.studio.verbs.eigenvalue import scale_trained
 
@@ -53,6 +52,7 @@ def test_the_slider_at_0_9_vanishes_and_at_1_1_explodes(page: Any) -> None:
         assert numbers(page, "#gradients")["stays 1"] == [1, 1]
 
 
+@pytest.mark.wide
 def test_an_lstm_is_multiplied_by_its_forget_gate(page: Any) -> None:
     opened(page, "/#eigenvalue?radius=0.9&steps=50&through=lstm")
     reads(page, "Kept", "LSTM, along c", "0.97⁵⁰ = 0.218", "0.9⁵⁰ = 0.00515")
@@ -66,6 +66,7 @@ def test_an_lstm_is_multiplied_by_its_forget_gate(page: Any) -> None:
     np.testing.assert_allclose(numbers(page, "#gradients")["its forget gates alone"], 0.8 ** np.arange(51.0))
 
 
+@pytest.mark.wide
 def test_keys_move_the_slider_and_the_steps(page: Any) -> None:
     opened(page, "/#eigenvalue?radius=0.95&steps=20")
     reads(page, "0.95²⁰")
@@ -81,6 +82,7 @@ def test_keys_move_the_slider_and_the_steps(page: Any) -> None:
     drawn(page, 1.1**100)
 
 
+@pytest.mark.wide
 def test_the_arrows_of_the_network_carry_the_gradient(page: Any) -> None:
     opened(page, "/#eigenvalue?radius=0.9&steps=50")
     drawn(page, 0.9**50)
@@ -118,6 +120,7 @@ def test_a_trained_rnn_scaled_by_the_slider(page: Any, server: Any) -> None:
     assert f"spectral radius {found['own']:.3g}" in page.locator("#more").inner_text()
 
 
+@pytest.mark.wide
 def test_the_sweep_moves_by_itself_until_it_is_stopped(page: Any) -> None:
     opened(page, "/#eigenvalue")
     page.get_by_role("button", name="Sweep").click()
@@ -126,31 +129,3 @@ def test_the_sweep_moves_by_itself_until_it_is_stopped(page: Any) -> None:
     radius = float(page.get_by_role("slider", name="Spectral radius").input_value())
     drawn(page, radius**50)
     assert page.get_by_role("button", name="Sweep").is_visible()
-
-
-def test_a_link_shows_the_same_again(page: Any) -> None:
-    opened(page, "/#eigenvalue")
-    page.get_by_role("slider", name="Spectral radius").fill("1.07")
-    page.get_by_role("slider", name="Steps").fill("30")
-    page.locator("label:text('Units') select").select_option("16")
-    page.get_by_role("button", name="Another random matrix").click()
-    page.locator("label:has-text('Gradient through') select").select_option("tanh")
-    reads(page, "tanh RNN", "1.07³⁰")
-    page.wait_for_function("() => location.hash.includes('seed=1') && location.hash.includes('tanh')")
-    drawn(page, 1.07**30)
-    page.wait_for_function("() => document.querySelector('#gradients').numbers[1].y.length === 31")
-    tanh = repeated_multiplication((1.07,), steps=31, hidden=16, seed=1)["tanh"][0]
-    link = page.url
-    page.goto("about:blank")
-    opened(page, link)
-    reads(page, "tanh RNN", "1.07³⁰")
-    drawn(page, 1.07**30)
-    np.testing.assert_allclose(numbers(page, "#gradients")["tanh RNN"], tanh, rtol=1e-9)
-
-
-@pytest.mark.parametrize("panel", ["backprop", "eigenvalue"])
-def test_nothing_is_wider_than_a_telephone(browser: Any, server: Any, panel: str) -> None:
-    with visiting(browser, server.address, viewport={"width": 390, "height": 844}) as page:
-        page.goto(f"/#{panel}")
-        page.wait_for_selector(".chart .main-svg")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -14,9 +14,11 @@ from typing import Any
 
 import httpx
 import pytest
+from serving_studio import SCALE, Served, served
 from test_jobs import ORDERED, book, job_of, pid_of, wait_for_state, wait_for_steps
+from visits import visiting
 
-from conftest import SCALE, Served, served, visiting
+from refusals import refused
 from thereafter.errors import BusyError
 from thereafter.studio.jobs import TEXTS, Jobs
 from thereafter.studio.studio import Studio
@@ -73,6 +75,7 @@ def unfinished(folder: Path, ready: Path, name: str) -> Path:
     return run
 
 
+@pytest.mark.wide
 def test_of_two_studios_one_trains_and_the_other_says_who(jobs: Jobs):
     """From the moment it is asked for, while it is trained, and until it is paused."""
     other = Jobs(jobs.folder)
@@ -84,7 +87,7 @@ def test_of_two_studios_one_trains_and_the_other_says_who(jobs: Jobs):
         assert (seen.name, seen.state, seen.resumable) == (name, "elsewhere", False)
         assert f"process {os.getpid()} (thereafter studio), since " in seen.owner
         for ask in (other.resume, other.pause, other.stop):
-            with pytest.raises(BusyError, match=f"'mine' is running elsewhere, by process {os.getpid()}"):
+            with refused(BusyError, "mine", os.getpid()):
                 ask(name)
     assert job_of(jobs, name)["state"] == "running"
     assert other.curve(name).step
@@ -95,7 +98,7 @@ def test_of_two_studios_one_trains_and_the_other_says_who(jobs: Jobs):
     assert job_of(other, name)["resumable"]
     other.resume(name)
     assert job_of(jobs, name)["state"] == "elsewhere"
-    with pytest.raises(BusyError, match="running elsewhere"):
+    with refused(BusyError, name):
         jobs.resume(name)
     assert pid_of(other, name) != pid
     other.close()
@@ -103,6 +106,7 @@ def test_of_two_studios_one_trains_and_the_other_says_who(jobs: Jobs):
     assert not [path for path in (jobs.folder / TEXTS).iterdir() if path.suffix == ".lock"]
 
 
+@pytest.mark.wide
 def test_a_training_in_a_terminal_is_running_elsewhere_until_it_ends(jobs: Jobs, tmp_path: Path):
     (tmp_path / "book.txt").write_text(book(), encoding="utf-8")
     run = jobs.folder / "typed"
@@ -111,7 +115,7 @@ def test_a_training_in_a_terminal_is_running_elsewhere_until_it_ends(jobs: Jobs,
         seen = job_of(jobs, "typed")
         assert (seen["state"], seen["model"], seen["resumable"]) == ("elsewhere", "rnn", False)
         assert f"process {terminal.pid} (" in seen["owner"]
-        with pytest.raises(BusyError, match=f"running elsewhere, by process {terminal.pid}"):
+        with refused(BusyError, "typed", terminal.pid):
             jobs.resume("typed")
         terminal.kill()
         terminal.wait()

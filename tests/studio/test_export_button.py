@@ -10,9 +10,9 @@ from typing import Any
 
 import httpx
 import pytest
+from serving_studio import Served
 
 import thereafter
-from conftest import Served
 from thereafter.export.html.target import read_page
 from waiting import wait_for
 
@@ -78,7 +78,16 @@ def test_the_button_saves_a_page_and_says_why_one_cannot_be_written(page: Any, s
         shutil.rmtree(server.runs / "pieces")
 
 
-@pytest.mark.parametrize("panel", ["keyboard", "recurrence", "gates", "generator", "surprisal", "backprop"])
+@pytest.mark.parametrize(
+    "panel",
+    [
+        "keyboard",
+        *(
+            pytest.param(name, marks=pytest.mark.wide)
+            for name in ("recurrence", "gates", "generator", "surprisal", "backprop")
+        ),
+    ],
+)
 def test_texts_headline_and_hints_follow_the_model(page: Any, novel: str, panel: str):
     page.goto(f"/#{panel}")
     box = page.locator(".place textarea").first

@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 import pytest
+from serving_studio import Served
 
-from conftest import Served
 from thereafter.studio.verbs import prediction
 from waiting import wait_for
 

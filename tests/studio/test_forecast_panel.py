@@ -53,6 +53,7 @@ def test_the_forecast_is_the_librarys_and_follows_the_horizon(page: Any):
     assert sorted(errors) == ["last value", "least squares"]
 
 
+@pytest.mark.wide
 def test_k_steps_ahead_and_the_error_by_k(page: Any):
     opened(page, "/#forecast?series=noisy-sine&models=ar,ready:sine-lstm&shown=ahead&k=1")
     page.wait_for_selector("#forecast-curve .main-svg")
@@ -81,6 +82,7 @@ def test_a_pasted_table_is_forecast_and_a_bad_one_refused(page: Any):
     page.wait_for_function("() => document.querySelector('.error').textContent.includes('expected')")
 
 
+@pytest.mark.wide
 def test_gates_stand_beside_the_forecast_of_a_network(page: Any):
     opened(page, "/#forecast?series=seasonal&models=ready:season-lstm&horizon=24&back=48")
     page.wait_for_selector("#window-gates .main-svg")

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from serving_studio import Served
 
 import thereafter
-from conftest import Served
 from thereafter.errors import ThereafterError
 from thereafter.ready import tasks as ready_tasks
 from thereafter.studio.verbs import forecasting as verbs

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from serving_studio import unit_of
 
 import thereafter
-from conftest import unit_of
 from thereafter.inspection.trace import Trace
 from thereafter.ready.models import WORD_UNITS
 
@@ -78,7 +78,11 @@ def mingru(server: Any) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "gates"), [("lstm", ["forget", "input", "output", "cell"]), ("gru", ["reset", "update", "new"])]
+    ("kind", "gates"),
+    [
+        ("lstm", ["forget", "input", "output", "cell"]),
+        pytest.param("gru", ["reset", "update", "new"], marks=pytest.mark.wide),
+    ],
 )
 def test_the_gates_shown_are_those_of_the_trace_file(
     page: Any, server: Any, tmp_path: Path, kind: str, gates: list[str]
@@ -124,6 +128,7 @@ def test_a_single_unit_can_be_followed(page: Any, server: Any):
     assert "unit=40" in page.url
 
 
+@pytest.mark.wide
 def test_a_vanilla_rnn_stands_beside_it_without_gates(page: Any, server: Any):
     page.goto(f"{MEAN}&step=4")
     at_step(page, 4)
@@ -139,6 +144,7 @@ def test_a_vanilla_rnn_stands_beside_it_without_gates(page: Any, server: Any):
         assert f"moved it by {moved:.3f}" in page.locator('[data-model="ready:rnn"]').inner_text()
 
 
+@pytest.mark.wide
 def test_words_the_model_does_not_know_are_marked(page: Any, server: Any):
     page.goto(AT)
     at_step(page, 5)
@@ -153,6 +159,7 @@ def test_words_the_model_does_not_know_are_marked(page: Any, server: Any):
     assert marked == [f"{word} ?" for word in unknown]
 
 
+@pytest.mark.wide
 def test_it_opens_on_the_unit_that_carries_the_number_with_the_picture_on_the_first_screen(page: Any, server: Any):
     page.set_viewport_size({"width": 1280, "height": 800})
     page.goto("/#gates")
@@ -171,6 +178,7 @@ def test_it_opens_on_the_unit_that_carries_the_number_with_the_picture_on_the_fi
     )  # its own unit
 
 
+@pytest.mark.wide
 def test_the_twin_sentence_and_the_equations_have_the_numbers_of_the_trace(page: Any, server: Any):
     page.goto(f"{AT}&step=5")
     at_step(page, 5)
@@ -195,6 +203,7 @@ def test_the_twin_sentence_and_the_equations_have_the_numbers_of_the_trace(page:
     )
 
 
+@pytest.mark.wide
 def test_without_a_twin_or_a_known_unit_the_mean_is_shown(page: Any, mingru: str):
     page.goto(f"/#gates?model={mingru}&text=of+course&step=1")
     at_step(page, 1, mingru)
@@ -210,6 +219,7 @@ def levels_of(file: Trace, layer: int) -> dict[str, Any]:
     return {name: pytest.approx(file[name][2].mean(dtype=float), abs=6e-4) for name in names}
 
 
+@pytest.mark.wide
 def test_every_kind_of_cell_and_every_layer(page: Any, server: Any, mingru: str, tmp_path: Path):
     page.goto(f"{MEAN}&model={mingru}&beside=ready:gru&step=3")
     at_step(page, 3, mingru)
@@ -223,6 +233,7 @@ def test_every_kind_of_cell_and_every_layer(page: Any, server: Any, mingru: str,
     assert memory(page, mingru) == ("l1.h", pytest.approx(np.abs(file["l1.h"][2]).mean(dtype=float), abs=6e-4))
 
 
+@pytest.mark.wide
 def test_play_goes_on_and_a_word_of_the_table_leads_to_its_step(page: Any):
     page.goto(f"{AT}&step=1")
     at_step(page, 1)
@@ -236,24 +247,9 @@ def test_play_goes_on_and_a_word_of_the_table_leads_to_its_step(page: Any):
     at_step(page, 5)
 
 
+@pytest.mark.wide
 def test_models_of_other_tokens_are_not_laid_side_by_side(page: Any):
     page.goto(f"{AT}&beside=ready:letters")
     page.wait_for_selector("text=so their steps are not the same")
     assert page.locator(".levels tr[data-of]").count() == 5
     assert page.locator(".levels tr[data-twin]").count() == 1
-
-
-def test_a_link_shows_the_same_again_and_nothing_is_wider_than_a_phone(page: Any):
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.goto(f"{AT}&model=ready:gru&step=2")
-    at_step(page, 2)
-    page.get_by_role("button", name="Next word").click()
-    choose_unit(page, 3)
-    page.wait_for_function("() => document.querySelector('.memory h4').textContent.includes('unit 3')")
-    link, shown = page.url, tanks(page, "ready:gru")
-    page.goto("about:blank")
-    page.goto(link)
-    at_step(page, 3)
-    assert tanks(page, "ready:gru") == shown
-    assert page.get_by_role("slider", name="Unit").input_value() == "3"
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -67,6 +67,7 @@ def test_pausing_stops_the_text_and_resuming_goes_on(page: Any, letters: Any):
     assert letters.generate("def ", len(stopped) - 4, temperature=0.8, seed=3) == stopped
 
 
+@pytest.mark.wide
 def test_at_least_thirty_characters_a_second_with_the_display_on(page: Any):
     visit(page)
     press(page, "Generate")
@@ -85,6 +86,7 @@ def test_at_least_thirty_characters_a_second_with_the_display_on(page: Any):
     page.wait_for_function("() => parseInt(document.getElementById('rate').innerText) >= 30")
 
 
+@pytest.mark.wide
 def test_the_temperature_works_while_it_writes(page: Any, letters: Any):
     visit(page, "/#generator?seed=3&temperature=1.5")
     press(page, "Generate")
@@ -101,6 +103,7 @@ def test_the_temperature_works_while_it_writes(page: Any, letters: Any):
     assert letters.generate(whole[:parted], len(whole) - parted, temperature=0) == whole
 
 
+@pytest.mark.wide
 def test_top_k_works_while_it_writes(page: Any, letters: Any):
     visit(page, "/#generator?seed=4&temperature=2")
     press(page, "Generate")
@@ -116,6 +119,7 @@ def test_top_k_works_while_it_writes(page: Any, letters: Any):
     assert "Top-k: all" in page.locator("label", has_text="Top-k").inner_text()
 
 
+@pytest.mark.wide
 def test_any_seed_text_is_text(page: Any, letters: Any):
     visit(page)
     prompt = "🙂 <img src=x onerror=alert(1)> "
@@ -128,6 +132,7 @@ def test_any_seed_text_is_text(page: Any, letters: Any):
     assert page.locator("#text img").count() == 0
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("name", ["ngram", "transformer"])
 def test_models_without_a_state_write_too_and_say_why_there_is_no_strip(page: Any, server: Any, name: str):
     visit(page, f"/#generator?model=ready:{name}&text=the+nurse&seed=2&temperature=1")
@@ -140,44 +145,7 @@ def test_models_without_a_state_write_too_and_say_why_there_is_no_strip(page: An
     assert "there is no strip" in page.locator("#strips").inner_text()
 
 
-def test_a_link_shows_the_same_again(page: Any):
-    visit(page)
-    page.get_by_label("Seed text").fill("class ")
-    page.get_by_role("slider", name="Temperature").press("ArrowRight")
-    page.get_by_role("slider", name="Top-k").press("Home")
-    page.get_by_label("Model").select_option("ready:gru")
-    page.get_by_label("Seed number").fill("7")
-    press(page, "Generate")
-    wait_for_text(page, 20)
-    press(page, "Pause")
-    link, written = page.url, text(page)
-    page.goto("about:blank")
-    visit(page, link)
-    assert page.get_by_label("Seed text").input_value() == "class "
-    assert page.get_by_role("slider", name="Temperature").input_value() == "0.85"
-    assert page.get_by_role("slider", name="Top-k").input_value() == "1"
-    assert page.get_by_label("Model").input_value() == "ready:gru"
-    press(page, "Generate")
-    wait_for_text(page, 20)
-    press(page, "Pause")
-    shared = min(len(written), len(text(page)))
-    assert shared > 20
-    assert text(page)[:shared] == written[:shared]
-
-
-def test_it_can_be_used_with_the_keyboard_alone(page: Any):
-    visit(page)
-    page.get_by_role("button", name="Generate", exact=True).focus()
-    page.keyboard.press("Enter")
-    wait_for_text(page, 5)
-    page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Pause"
-    page.keyboard.press("Space")
-    page.wait_for_function("() => document.activeElement.textContent === 'Resume'")
-    page.keyboard.press("Space")
-    wait_for_text(page, 5)
-
-
+@pytest.mark.wide
 def test_a_megabyte_is_refused_with_a_sentence_and_nothing_breaks(page: Any):
     visit(page)
     page.get_by_label("Seed text").evaluate("(node, text) => { node.value = text }", "a b " * 250_000)
@@ -189,6 +157,7 @@ def test_a_megabyte_is_refused_with_a_sentence_and_nothing_breaks(page: Any):
     assert page.locator(".error").inner_text() == ""
 
 
+@pytest.mark.wide
 def test_only_the_end_of_a_long_text_is_kept_on_the_page(page: Any, letters: Any):
     visit(page)
     prompt = "".join(f"x{line:03} = 1{' ' * 90}\n" for line in range(200))[:19_990] + "\n"
@@ -205,6 +174,7 @@ def test_only_the_end_of_a_long_text_is_kept_on_the_page(page: Any, letters: Any
     assert letters.generate(prompt, 500, temperature=0.8, seed=3).find(found) > 0
 
 
+@pytest.mark.wide
 def test_two_tabs_write_at_once(page: Any, letters: Any):
     visit(page)
     other = page.context.new_page()
@@ -220,6 +190,7 @@ def test_two_tabs_write_at_once(page: Any, letters: Any):
         assert letters.generate("def ", len(written), temperature=0.8, seed=seed).startswith(written)
 
 
+@pytest.mark.wide
 def test_a_line_that_breaks_is_said_and_another_can_be_begun(page: Any):
     lines: list[Any] = []
 
@@ -236,11 +207,3 @@ def test_a_line_that_breaks_is_said_and_another_can_be_begun(page: Any):
     press(page, "Generate")
     wait_for_text(page, 30)
     assert page.locator(".error").inner_text() == ""
-
-
-def test_it_fits_a_telephone(page: Any):
-    page.set_viewport_size({"width": 390, "height": 844})
-    visit(page)
-    press(page, "Generate")
-    wait_for_text(page, 30)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390

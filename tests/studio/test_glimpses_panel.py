@@ -66,6 +66,7 @@ def test_beliefs_and_squares_follow_the_glimpses_and_are_the_librarys(page: Any,
     page.wait_for_function("() => !/number=4(&|$)/.test(location.hash)")
 
 
+@pytest.mark.wide
 def test_a_digit_is_drawn_and_put_somewhere_else_by_the_dice(page: Any, looker: TaskModel) -> None:
     page.goto("/#glimpses?source=drawn&number=1")
     pad = page.get_by_role("img", name="Your digit")

@@ -51,6 +51,7 @@ def test_typing_a_word_shows_its_completions_and_choosing_one_replaces_it(page: 
     assert bars(page, "ready:lstm") == [word for word, _ in lm.next("the farmers near the teacher", 8)]
 
 
+@pytest.mark.wide
 def test_a_model_of_letters_offers_whole_words_below_the_letters(page: Any, server: Any):
     page.goto("/#keyboard?models=ready:letters&text=def+sel")
     page.wait_for_selector('[data-model="ready:letters"] .others button')

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from visits import visiting
 
 import thereafter
-from conftest import visiting
 from thereafter.text.agreement.numbers import verb_number
 
 
@@ -37,23 +37,6 @@ def test_clicking_a_word_writes_it_and_changes_the_bars(page: Any, server: Any):
     assert expected != before
 
 
-def test_several_models_stand_side_by_side_and_a_link_shows_the_same(page: Any, server: Any):
-    page.goto("/#keyboard?text=the+nurse&models=ready:ngram,ready:gru")
-    page.wait_for_selector('[data-model="ready:gru"] .bar')
-    assert page.locator("[data-model]").count() == 2
-    page.locator("textarea").fill("the nurses near the")
-    page.wait_for_function("() => location.hash.includes('near')")
-    link = page.url
-    lm = thereafter.load(server.studio.shelf.place("ready:gru"))
-    wait_for_words(page, "ready:gru", [text for text, _ in lm.next("the nurses near the", 8)])
-    shown = words(page, "ready:gru")
-    page.goto("about:blank")
-    page.goto(link)
-    page.wait_for_selector('[data-model="ready:gru"] .bar')
-    assert page.locator("textarea").input_value() == "the nurses near the"
-    assert words(page, "ready:gru") == shown
-
-
 def test_the_numbers_are_the_models_own_and_all_bars_have_one_scale(page: Any, server: Any):
     models = ["ready:ngram", "ready:rnn", "ready:lstm", "ready:transformer"]  # those shown at first
     page.goto("/#keyboard?text=the+nurse")
@@ -69,6 +52,7 @@ def test_the_numbers_are_the_models_own_and_all_bars_have_one_scale(page: Any, s
         assert widths == pytest.approx([100 * p / most for _, p in found], rel=0.01)
 
 
+@pytest.mark.wide
 def test_by_keys_alone_word_after_word_is_added_in_one_column(page: Any, server: Any):
     page.goto("/#keyboard?text=the+nurse&models=ready:ngram,ready:lstm")
     page.wait_for_selector('[data-model="ready:lstm"] .bar')
@@ -86,6 +70,7 @@ def test_by_keys_alone_word_after_word_is_added_in_one_column(page: Any, server:
         assert page.evaluate("document.activeElement.matches('[data-model=\"ready:lstm\"] li:first-child .bar')")
 
 
+@pytest.mark.wide
 def test_taking_back_and_starting_again(page: Any, server: Any):
     page.goto("/#keyboard?text=the+nurse+near&models=ready:lstm")
     page.wait_for_selector('[data-model="ready:lstm"] .bar')
@@ -99,6 +84,7 @@ def test_taking_back_and_starting_again(page: Any, server: Any):
     assert page.locator("textarea").input_value() == ""
 
 
+@pytest.mark.wide
 def test_it_opens_on_a_subject_with_a_nearer_noun_of_the_other_number_and_verbs_are_tinted(
     page: Any, browser: Any, server: Any
 ):
@@ -138,6 +124,7 @@ def test_it_opens_on_a_subject_with_a_nearer_noun_of_the_other_number_and_verbs_
     assert column.inner_text().strip() == f"verbs: sg {100 - share} %, pl {share} %"
 
 
+@pytest.mark.wide
 def test_models_of_other_texts_are_not_tinted(page: Any):
     page.goto("/#keyboard?models=ready:letters&text=def+")
     page.wait_for_selector('[data-model="ready:letters"] .bar')

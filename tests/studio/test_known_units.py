@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx
 import pytest
+from serving_studio import unit_of
 
-from conftest import unit_of
 from thereafter.ready.units import FOLLOWED, UNITS
 from thereafter.serving.shelf import MOST_UNITS, Shelf, known_units
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from serving_studio import Served
 
-from conftest import Served
 from thereafter.images.clip_codec import ClipCodec
 from thereafter.images.moving_rule import MovingRule
 from thereafter.ready import tasks as ready_tasks
@@ -102,6 +102,7 @@ def test_a_digit_is_drawn_with_the_mouse_and_sent_off(page: Any, watcher: TaskMo
     believed(page, 10)
 
 
+@pytest.mark.wide
 def test_the_next_frames_of_a_run_stand_beside_what_came(page: Any, next_run: TaskModel):
     page.goto("/#moving?number=2&next=runs:next")
     page.wait_for_selector("#foreseen-errors .main-svg")

@@ -1,15 +1,13 @@
-"""What models of the generated sentences expect of number, and the equations beside a cell, against the library."""
+"""What models of the generated sentences expect of number, against the library."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import thereafter
-from thereafter.studio.verbs.equations import equations
 from thereafter.studio.verbs.number import twin_of, verb_forms
 from thereafter.studio.verbs.prediction import predict
 from thereafter.studio.verbs.stepping import step
@@ -83,30 +81,6 @@ def test_a_step_has_the_twin_of_its_text(ready_folder: Path):
     lm = thereafter.load(ready_folder / "rnn")
     assert step(lm, "", f"{PROMPT} are old .", limit=3).model_dump()["twin"] == "the teacher near the farmers is old ."
     assert step(lm, "", "of course , perhaps").model_dump()["twin"] == ""
-
-
-@pytest.mark.parametrize("kind", ["lstm", "gru", "rnn", "mingru", "minlstm"])
-def test_the_equation_of_the_memory_holds_in_a_trace(kind: str, tmp_path: Path):
-    """What an equation says is kept of the old value, and what is new, make the value of the trace."""
-    text = "the nurse near the farmers is old ."
-    lm = thereafter.train(
-        text=f"{text}\n" * 20, model=kind, tokens="word", out=tmp_path / "run", hidden=5, tokens_budget=200, seed=0
-    )
-    trace = lm.trace(text)
-    rows = step(lm, "", text, limit=20).equations
-    assert rows == equations(lm.model.layers.lanes[0].cell)
-    for row in rows:
-        assert not row.field or f"l0.{row.field}" in trace.arrays
-    if kind == "rnn":
-        assert [row.text for row in rows] == ["h_t = tanh(W x_t + U h_{t−1} + b)"]
-        return
-    (row,) = [row for row in rows if row.keeps]
-    memory = trace[f"l0.{row.field}"].astype(float)
-    gate = trace[f"l0.{row.keeps.removeprefix('1 - ')}"].astype(float)
-    kept = 1 - gate if row.keeps.startswith("1 - ") else gate
-    new = trace["l0.cell" if kind == "lstm" else "l0.new"].astype(float)
-    write = trace["l0.input"].astype(float) if kind == "lstm" else 1 - kept
-    np.testing.assert_allclose(memory[1:], kept[1:] * memory[:-1] + write[1:] * new[1:], atol=1e-5)
 
 
 def test_the_sentences_of_the_ready_models_can_be_turned_round(ready_folder: Path):

@@ -22,8 +22,8 @@ import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
+from serving_studio import SCALE, Served, served
 
-from conftest import SCALE, Served, served
 from thereafter.ready import models as ready
 from thereafter.ready import tasks as ready_tasks
 from thereafter.studio import queue
@@ -37,8 +37,8 @@ NOWHERE = Path("/nonexistent")
 MODELS = [f"ready:{one.name}" for one in ready.READY]
 TASK_MODELS = [f"ready:{one.name}" for one in ready_tasks.READY_TASKS]
 NAME = re.compile(r"(ready|runs):[^/\\\x00]{1,200}")
-FEW, MANY = 6, 40
-"""Requests made of the description of a verb: in every run of the tests, and in `make test-slow`."""
+FEW, SOME, MANY = 2, 6, 40
+"""Requests made of the description of a verb: in `make test`, `make test-all` and `make test-slow`."""
 ANSWERED = ["2xx", "400", "404", "409"]
 """To a well-formed request."""
 CONFIG = {"checks": {"positive_data_acceptance": {"expected-statuses": ANSWERED}}, "cache": {"enabled": False}}
@@ -93,6 +93,7 @@ for path, methods in schema.raw_schema["paths"].items():
         words = re.findall(r"[a-z]+", path.removeprefix("/api"))
         name = f"{method}_{'_'.join(words)}"
         globals()[f"test_the_description_of_{name}_is_kept"] = promise(path, method, FEW)
+        globals()[f"test_some_requests_to_{name}"] = pytest.mark.wide(promise(path, method, SOME))
         globals()[f"test_many_requests_to_{name}"] = pytest.mark.slow(promise(path, method, MANY))
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 import pytest
+from serving_studio import LEAST, Served, served
 
-from conftest import LEAST, Served, served
 from thereafter.ready import models, tasks
 from thereafter.ready.anew import APART, NAMES
 from thereafter.studio.studio import Studio

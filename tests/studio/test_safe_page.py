@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import pytest
+from serving_studio import Served
+from visits import visiting
 
-from conftest import PANELS, Served, opened, refuse, settle, visiting
 from waiting import wait_for
 
 NAMES = ("text", "model", "models", "beside", "unit", "property", "of", "name", "corpus", "state", "part", "seed")
@@ -87,51 +86,3 @@ def test_a_chart_shows_markup_in_a_name_as_text(browser: Any, server: Served, re
     finally:
         shutil.rmtree(run)
         wait_for(lambda: all(name not in model for model in server.studio.snapshot().models))
-
-
-@pytest.fixture(scope="module")
-def stranger(browser: Any, server: Served) -> Iterator[tuple[Any, list[str], list[str]]]:
-    """A tab that goes from panel to panel, what it said in dialogs, and the errors that its page logs."""
-    dialogs: list[str] = []
-    with opened(browser, server.address) as (tab, faults):
-        tab.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
-        yield tab, dialogs, faults
-
-
-@pytest.mark.parametrize("panel", PANELS)
-def test_no_panel_runs_markup(stranger: tuple[Any, list[str], list[str]], panel: str):
-    """In every text one can write, and in every value an address can give."""
-    tab, dialogs, faults = stranger
-    dialogs.clear()
-    faults.clear()
-    hostile = quote(MARKUP)
-    tab.goto(f"/#{panel}?" + "&".join(f"{name}={hostile}" for name in NAMES))
-    settle(tab)
-    assert tab.locator("main :is(img, script, iframe)").count() == 0, "of the address"
-    assert "run" not in tab.title().split()
-    tab.goto(f"/#{panel}")  # the same page with its own texts
-    settle(tab)
-    boxes = tab.locator("main :is(textarea, input[type=text]):visible:enabled").all()
-    for box in boxes:
-        box.fill(MARKUP)
-    if boxes:
-        settle(tab)
-    assert tab.locator("main :is(img, script, iframe)").count() == 0, "of what is written"
-    assert "run" not in tab.title().split()
-    assert not dialogs
-    refuse(faults)
-
-
-def test_nothing_is_fetched_from_elsewhere(browser: Any, server: Served):
-    asked: list[str] = []
-    with opened(browser, server.address) as (tab, faults):  # nothing was fetched before
-        tab.context.on("request", lambda request: asked.append(request.url))
-        tab.on("websocket", lambda line: asked.append(line.url))
-        tab.goto("/")
-        for panel in tab.locator("#tabs a").evaluate_all("tabs => tabs.map(tab => tab.hash)"):
-            tab.goto(f"/{panel}")
-            tab.wait_for_load_state("networkidle")
-    refuse(faults)
-    own = server.address.partition("://")[2]
-    assert len(asked) > 5
-    assert {url.split("/")[2] for url in asked if not url.startswith(("data:", "blob:"))} == {own}

@@ -11,9 +11,10 @@ from typing import Any
 
 import httpx
 import pytest
+from serving_studio import Served
 
 import thereafter
-from conftest import Served
+from refusals import refused
 from thereafter.serving.errors import NotThereError
 from thereafter.serving.shelf import Shelf
 from thereafter.studio.jobs import Jobs, UnfinishedRuns
@@ -62,7 +63,7 @@ def test_names_lead_nowhere_but_to_the_listing(ready_folder: Path, tmp_path: Pat
     assert [card.name for card in shelf.cards() if card.name.startswith("runs:")] == ["runs:good"]
     for name in names:
         for prefix in ("runs:", "ready:", "", "other:", "../"):
-            with pytest.raises(NotThereError, match="pick one of the list"):
+            with refused(NotThereError, repr(prefix + name)):
                 shelf.place(prefix + name)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from serving_studio import Served
 
-from conftest import Served
 from thereafter.ready.tasks import TASKS
 from thereafter.task_model import TaskModel, load_task
 
@@ -44,10 +44,6 @@ def test_the_evidence_of_every_word_is_the_models_own(page: Any, model: TaskMode
     check(page, model, TEXT)
     page.get_by_label("The review").fill("The music was GREAT, but the plot was dull")
     check(page, model, "The music was GREAT, but the plot was dull")
-    link = page.url
-    page.goto("about:blank")
-    page.goto(link)
-    check(page, model, "The music was GREAT, but the plot was dull")
 
 
 def test_a_word_is_left_out_by_clicking_it(page: Any, model: TaskModel):
@@ -60,6 +56,7 @@ def test_a_word_is_left_out_by_clicking_it(page: Any, model: TaskModel):
     check(page, model, TEXT)
 
 
+@pytest.mark.wide
 def test_a_run_of_the_users_can_be_picked(page: Any, server: Served, model: TaskModel):
     shutil.copytree(server.studio.tasks.place("ready:sentiment"), server.runs / "my-reviews")
     try:

@@ -12,16 +12,21 @@ import numpy as np
 import pytest
 
 import thereafter
+from refusals import refused
 from thereafter.errors import OptionError
 from thereafter.inspection.dynamics import GATES as BETWEEN_0_AND_1
 from thereafter.ready.models import WORD_UNITS
 from thereafter.studio.verbs import stepping
+from thereafter.studio.verbs.equations import equations
 from thereafter.studio.verbs.stepping import step
 
 TEXT = "the nurse near the farmers is old ."
 
 
-@pytest.fixture(scope="module", params=["mingru", "minlstm", "lstm", "gru", "rnn"])
+@pytest.fixture(
+    scope="module",
+    params=["mingru", "lstm", "rnn", *(pytest.param(kind, marks=pytest.mark.wide) for kind in ("minlstm", "gru"))],
+)
 def small(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Two layers of every kind of cell, hardly trained: what is shown must be right whatever was learned."""
     folder = tmp_path_factory.mktemp(request.param)
@@ -70,8 +75,27 @@ def test_one_layer_without_gates(small: Any):
     assert set(found["steps"][0]["state"]) <= {"l1.h", "l1.c"}
     assert found["steps"][0]["gates"] == {}
     assert found["left"] == 1
-    with pytest.raises(OptionError, match=r"layer is 2 and the model has 2; expected 0 to 1"):
+    with refused(OptionError, "layer", 2, 0, 1):
         step(small, "", "the", layer=2).model_dump()
+
+
+def test_the_equation_of_the_memory_holds_in_a_trace(small: Any):
+    """What an equation says is kept of the old value, and what is new, make the value of the trace."""
+    kind, trace = small.config["model"], small.trace(TEXT)
+    rows = step(small, "", TEXT, limit=20).equations
+    assert rows == equations(small.model.layers.lanes[0].cell)
+    for row in rows:
+        assert not row.field or f"l0.{row.field}" in trace.arrays
+    if kind == "rnn":
+        assert [row.text for row in rows] == ["h_t = tanh(W x_t + U h_{t−1} + b)"]
+        return
+    (row,) = [row for row in rows if row.keeps]
+    memory = trace[f"l0.{row.field}"].astype(float)
+    gate = trace[f"l0.{row.keeps.removeprefix('1 - ')}"].astype(float)
+    kept = 1 - gate if row.keeps.startswith("1 - ") else gate
+    new = trace["l0.cell" if kind == "lstm" else "l0.new"].astype(float)
+    write = trace["l0.input"].astype(float) if kind == "lstm" else 1 - kept
+    np.testing.assert_allclose(memory[1:], kept[1:] * memory[:-1] + write[1:] * new[1:], atol=1e-5)
 
 
 def test_every_gate_is_explained():
@@ -82,8 +106,10 @@ def test_every_gate_is_explained():
     ("kind", "option", "meaning"),
     [
         ("gru", {}, "how much of the old state is kept"),
-        ("gru", {"update": "new"}, "how much of the state is made new"),
-        ("mingru", {}, "how much of the state is made new"),
+        *(
+            pytest.param(kind, option, "how much of the state is made new", marks=pytest.mark.wide)
+            for kind, option in (("gru", {"update": "new"}), ("mingru", {}))
+        ),
     ],
 )
 def test_the_update_gate_means_what_the_cell_does_with_it(kind: str, option: dict[str, str], meaning: str):
@@ -132,7 +158,7 @@ def test_of_a_large_model_fewer_steps_are_shown(ready_folder: Path, monkeypatch:
 
 def test_an_empty_text_is_refused_with_a_sentence(ready_folder: Path):
     lm = thereafter.load(ready_folder / "lstm")
-    with pytest.raises(OptionError, match="the text to read is empty; expected at least one token; try a word"):
+    with refused(OptionError, "empty"):
         step(lm, "the", "  ").model_dump()
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from serving_studio import Served
 
 import thereafter
-from conftest import Served, visiting
 from thereafter.studio.verbs.surprisal import read, surprisal
 
 TEXT = "the teachers near the farmer are old ."
@@ -67,9 +67,6 @@ def test_every_word_has_its_bits_for_both_models(page: Any, lstm: Any, ngram: An
     page.get_by_role("textbox", name="The text").fill("the teacher near the farmers\nis zinkly .")
     check(page, "ready:lstm", lstm, "the teacher near the farmers\nis zinkly .")
     assert page.locator('[data-model="ready:lstm"] .new').all_text_contents() == ["zinkly"]
-    link = page.url
-    page.goto("about:blank")
-    page.goto(link)
     check(page, "ready:ngram", ngram, "the teacher near the farmers\nis zinkly .")
 
 
@@ -88,6 +85,7 @@ def test_a_word_shows_what_was_expected_there(page: Any, lstm: Any):
     page.wait_for_function("() => document.getElementById('surprise-readout').textContent.includes('“old”')")
 
 
+@pytest.mark.wide
 def test_all_words_as_a_table(page: Any, lstm: Any):
     page.goto("/#surprisal?beside=none&table=1")
     check(page, "ready:lstm", lstm, TEXT)
@@ -97,10 +95,3 @@ def test_all_words_as_a_table(page: Any, lstm: Any):
     page.get_by_role("button", name="bits").click()
     sorted_cells = [float(cell) for cell in page.locator('td[data-key="bits0"]').all_text_contents()]
     assert sorted_cells == sorted(sorted_cells, reverse=True)
-
-
-def test_it_fits_a_narrow_screen(browser: Any, server: Served):
-    with visiting(browser, server.address, viewport={"width": 360, "height": 800}) as tab:
-        tab.goto("/#surprisal")
-        tab.wait_for_selector("#surprises span[data-at]")
-        assert tab.evaluate("() => document.documentElement.scrollWidth") <= 360

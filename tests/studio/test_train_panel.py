@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from serving_studio import SCALE, Served, served
+from visits import visiting
 
-from conftest import SCALE, Served, served, visiting
 from thereafter.studio.answers.training import JobAnswer
 from thereafter.studio.studio import Studio
 from waiting import wait_for
@@ -76,6 +77,7 @@ def card(page: Any, name: str, state: str = "") -> Any:
     return found
 
 
+@pytest.mark.wide
 def test_before_the_first_training_one_made_earlier_shows_what_it_looks_like(
     browser: Any, ready_folder: Path, tmp_path: Path
 ):
@@ -85,7 +87,24 @@ def test_before_the_first_training_one_made_earlier_shows_what_it_looks_like(
             tab.wait_for_selector("#example .main-svg")
 
 
-def test_a_pasted_text_is_trained_paused_reloaded_resumed_and_tried(page: Any, server: Served):
+def test_a_pasted_text_is_trained_and_tried_and_goes_with_its_folder(page: Any, server: Served):
+    """A counted model: its training takes no time."""
+    page.goto("/#train?way=paste&kind=ngram&name=counted")
+    page.get_by_role("textbox", name="The text").fill(book())
+    page.get_by_role("button", name="Start training").click()
+    finished = card(page, "counted", "finished")
+    assert finished.locator("progress").evaluate("bar => bar.value") == 1
+    for button in ("Pause", "Resume"):
+        assert finished.get_by_role("button", name=button).is_hidden()
+    finished.get_by_role("button", name="Try it in the keyboard").click()
+    page.wait_for_selector('[data-model="runs:counted"] .bar')
+    shutil.rmtree(server.runs / "counted")
+    page.goto("/#train")
+    page.wait_for_function("() => !document.querySelector('[data-job=counted]')")
+
+
+@pytest.mark.wide
+def test_a_pasted_text_is_trained_paused_reloaded_and_resumed(page: Any, server: Served):
     page.goto("/#train")
     page.get_by_label("Paste a text").check()
     page.get_by_role("textbox", name="The text").fill(book())
@@ -120,14 +139,9 @@ def test_a_pasted_text_is_trained_paused_reloaded_resumed_and_tried(page: Any, s
     finished = card(page, "from-the-page", "finished")
     assert finished.locator("progress").evaluate("bar => bar.value") == 1
     assert finished.get_by_role("button", name="Resume").is_hidden()
-    finished.get_by_role("button", name="Try it in the keyboard").click()
-    page.wait_for_selector('[data-model="runs:from-the-page"] .bar')
-
-    shutil.rmtree(server.runs / "from-the-page")
-    page.goto("/#train")
-    page.wait_for_function("() => !document.querySelector('[data-job=from-the-page]')")
 
 
+@pytest.mark.wide
 def test_a_failure_is_shown_as_a_sentence(page: Any, server: Served):
     page.goto("/#train?way=paste")
     start = page.get_by_role("button", name="Start training")
@@ -175,6 +189,7 @@ def test_what_the_form_says_is_what_is_asked_and_a_link_says_it_again(page: Any,
     assert third["options"] == {"epochs": 2.5}  # no minutes: how fast the machine is changes no model
 
 
+@pytest.mark.wide
 def test_files_are_read_in_the_page(page: Any, asked: list[dict[str, Any]]):
     page.goto("/#train?way=file")
     start = page.get_by_role("button", name="Start training")
@@ -199,6 +214,7 @@ def test_files_are_read_in_the_page(page: Any, asked: list[dict[str, Any]]):
         assert found["name"] == f"{name.removesuffix('.txt')}-lstm"
 
 
+@pytest.mark.wide
 def test_a_megabyte_is_pasted(browser: Any, server: Served, asked: list[dict[str, Any]]):
     with visiting(browser, server.address, permissions=["clipboard-read", "clipboard-write"]) as page:
         page.goto("/#train?way=paste&text=before+after")
@@ -217,6 +233,7 @@ def test_a_megabyte_is_pasted(browser: Any, server: Served, asked: list[dict[str
         assert page.locator("form .error").text_content() == sentence
 
 
+@pytest.mark.wide
 def test_a_run_left_unfinished_is_listed_in_every_tab(browser: Any, server: Served, left: Path):
     with visiting(browser, server.address) as one, visiting(browser, server.address) as other:
         for tab in (one, other):
@@ -227,12 +244,3 @@ def test_a_run_left_unfinished_is_listed_in_every_tab(browser: Any, server: Serv
         shutil.rmtree(left)
         for tab in (one, other):
             tab.wait_for_function("() => !document.querySelector('[data-job=\"left.over\"]')")
-
-
-def test_nothing_is_cut_on_a_phone(browser: Any, server: Served, left: Path):
-    with visiting(browser, server.address, viewport={"width": 390, "height": 800}) as page:
-        page.goto("/#train")
-        found = card(page, "left.over")
-        open_curve(found)
-        found.locator(".main-svg").first.wait_for()
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -69,6 +69,7 @@ def test_clicking_a_word_slides_the_window_and_greys_what_fell_out(page: Any, lm
     assert page.get_by_label("The text so far").input_value() == text
 
 
+@pytest.mark.wide
 def test_shapes_come_with_hover_with_focus_and_with_a_tap(page: Any, lm: thereafter.LanguageModel):
     visit(page)
     words, (embed, hidden) = len(lm.tokenizer.vocabulary), (lm.config["window"]["embed"], lm.config["window"]["hidden"])
@@ -88,6 +89,7 @@ def test_shapes_come_with_hover_with_focus_and_with_a_tap(page: Any, lm: thereaf
     assert entry(page, "weights") == f"E [{words + 1}, {embed}]"
 
 
+@pytest.mark.wide
 def test_the_keyboard_alone_appends_words_and_keeps_its_place(page: Any):
     visit(page, "/#window?text=the")
     page.get_by_role("button", name="Softmax over all words").focus()
@@ -99,6 +101,7 @@ def test_the_keyboard_alone_appends_words_and_keeps_its_place(page: Any):
     assert page.evaluate("document.activeElement.classList.contains('bar')")
 
 
+@pytest.mark.wide
 def test_parameters_are_listed_by_component_and_add_up(page: Any, lm: thereafter.LanguageModel):
     visit(page)
     rows = {
@@ -109,30 +112,15 @@ def test_parameters_are_listed_by_component_and_add_up(page: Any, lm: thereafter
     assert rows["output"] == (lm.config["window"]["hidden"] + 1) * len(lm.tokenizer.vocabulary)
 
 
-def test_a_link_shows_model_text_and_part_again(page: Any):
+@pytest.mark.wide
+def test_an_empty_text_says_so(page: Any):
     visit(page)
-    page.get_by_label("The text so far").fill("the 🙂 🙃 was")
-    page.wait_for_function("() => document.querySelectorAll('.seen .token').length === 4")
-    page.get_by_role("button", name="Hidden layer").click()
-    page.wait_for_url("**part=hidden**")
-    link, shown, numbers = page.url, bars(page), strip(page, "hidden")
-    page.goto("about:blank")
-    visit(page, link)
-    assert page.get_by_label("The text so far").input_value() == "the 🙂 🙃 was"
-    assert (bars(page), strip(page, "hidden")) == (shown, numbers)
-    assert page.locator("#shapes").get_attribute("data-part") == "hidden"
-    assert page.locator(".places small", has_text="never met").count() == 2
-
-
-def test_an_empty_text_says_so_and_a_phone_shows_it_without_overflow(page: Any):
-    page.set_viewport_size({"width": 390, "height": 800})
-    visit(page)
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.get_by_role("button", name="Start again").click()
     page.wait_for_function("() => document.querySelector('.seen').textContent.includes('nothing is in the window yet')")
     assert page.locator(".token.empty").count() == 5
 
 
+@pytest.mark.wide
 def test_only_window_models_are_offered_and_another_gets_a_sentence(page: Any):
     visit(page)
     offered = page.get_by_label("Model").locator("option").evaluate_all("all => all.map(one => one.value)")

@@ -265,7 +265,7 @@ function mount(place, context) {
       back,
       k: shown.value === "ahead" ? steps.value : null,
       band: band.value === "0.8" ? null : band.value,
-      gates: gatesOf.value || null,
+      gates: gatesOf.value || context.get("gates"), // of a link, until the networks are listed
       text: mine ? text.value.slice(0, LINKED) : null,
       target: mine ? target.value : null,
     });

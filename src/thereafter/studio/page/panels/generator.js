@@ -259,14 +259,14 @@ function mount(place, context) {
       );
       return;
     }
-    if (strips.children.length !== last.state.length || !strips.firstChild.draw) {
+    const units = strips.querySelector("canvas")?.width; // of the model before
+    if (strips.children.length !== last.state.length || units !== last.state[0].length) {
       strips.replaceChildren(
         ...last.state.map((row, layer) => {
           const made = strip(`h of layer ${layer}`, { height: 1.5 });
           const legend = `layer ${layer}: ${row.length} units, blue below 0, orange above`;
           const part = el("figure", { style: "margin:0" }, made.node, el("figcaption", { class: "note" }, legend));
-          part.draw = made.draw;
-          return part;
+          return Object.assign(part, { draw: made.draw });
         }),
       );
     }
