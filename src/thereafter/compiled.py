@@ -10,12 +10,14 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from functools import cache, update_wrapper
+from contextlib import nullcontext, suppress
+from functools import cache, update_wrapper, wraps
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 from thereafter import progress
 from thereafter.folders import cache_folder
+from thereafter.locks import take
 from thereafter.packages import installed, require
 from thereafter.tiling import tiling
 
@@ -68,8 +70,7 @@ def kernel_folder() -> Path:
 
 @cache
 def _loops_digest() -> str:
-    """What tells one set of compiled loops from another: all files that have any, and the figures they are compiled
-    for."""
+    """What tells sets of compiled loops apart: all files that have any, and the figures they are compiled for."""
     digest = hashlib.sha256(tiling().key.encode())
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         source = path.read_bytes()
@@ -97,13 +98,10 @@ class Compiled(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self._fast is None:
-            self._fast = self._compile()
+            if not any(kernel_folder().glob(f"**/*.{self.function.__name__}-*.nbi")):
+                progress.note(f"compiling {self.function.__name__} for this machine (once)")
+            self._fast = jit()(self.function)
         return self._fast(*args, **kwargs)
-
-    def _compile(self) -> Callable[P, R]:
-        if not any(kernel_folder().glob(f"**/*.{self.function.__name__}-*.nbi")):
-            progress.note(f"compiling {self.function.__name__} for this machine (once)")
-        return jit()(self.function)
 
 
 def jit(**options: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -127,11 +125,14 @@ def intrinsic(function: Callable[..., Any]) -> Any:
 
 
 def c_function(signature: object, function: Callable[..., None]) -> CFunction:
-    """The function as C calls it, by its `address`; compiled here and now, its machine code kept as `jit`'s is."""
-    numba = require("numba", "a compiled loop")
-    if not any(kernel_folder().glob(f"**/*.{function.__name__}-*.nbi")):
-        progress.note(f"compiling {function.__name__} for this machine (once)")
-    made: CFunction = _with_cache(lambda cache: numba.cfunc(signature, cache=cache)(function))
+    """The function as C calls it, by its `address`; compiled here and now, by one process, and kept as `jit`'s is."""
+    numba, lock = require("numba", "a compiled loop"), None
+    with suppress(OSError):  # each compiles for itself where nothing can be kept
+        lock = take(kernel_folder() / f"{function.__name__}.lock", patience=120.0)
+    with lock or nullcontext():
+        if not any(kernel_folder().glob(f"**/*.{function.__name__}-*.nbi")):
+            progress.note(f"compiling {function.__name__} for this machine (once)")
+        made: CFunction = _with_cache(lambda cache: numba.cfunc(signature, cache=cache)(function))
     return made
 
 
@@ -157,11 +158,11 @@ def compiled_once(make: Callable[P, R]) -> Callable[P, R]:
     """
     cached = cache(make)
 
+    @wraps(make)
     def compiled_or_cached(*args: P.args, **kwargs: P.kwargs) -> R:
         with _compiling:
             return cached(*args, **kwargs)  # type: ignore[arg-type]
 
-    update_wrapper(compiled_or_cached, make)
     return compiled_or_cached
 
 

@@ -6,12 +6,21 @@ from dataclasses import fields
 from functools import cache
 from typing import Any
 
+import pytest
+
 import thereafter
 from thereafter.models.build import NEURAL, build, settings_of
+from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.training.kinds import Trained
 
 TEXT = "the cat sat on the mat\nthe dog sat on the cat\n\na cat ate the fish\nle café où est né 日本\n" * 4
 NAMES = ["ngram", *NEURAL]
+WITH_TOKENS = [
+    pytest.param(name, tokens, marks=() if tokens == "prose" or name in ("ngram", "rnn") else pytest.mark.wide)
+    for name in NAMES
+    for tokens in TOKENIZERS
+]
+"""Every model with every tokenizer: wide, but for each model with one, and a counted and a neural one with each."""
 SIZES: dict[str, Any] = {
     "hidden": 16,
     "embed": 16,

@@ -14,6 +14,7 @@ import pytest
 from small_models import made
 
 import thereafter
+from refusals import refused
 from thereafter.decoding.completion import complete, completer_of
 from thereafter.decoding.completion_search import PieceCompleter
 from thereafter.decoding.completion_typed import split_at_space, split_forms
@@ -372,7 +373,7 @@ def test_the_answer_is_a_table():
     assert len(result.to_rows()) == len(result) == 2
     assert result.to_rows()[0]["word"] == result[0].word
     assert "monster" in result._repr_html_() or "monk" in result._repr_html_()
-    with pytest.raises(OptionError, match="k is 0; expected at least 1"):
+    with refused(OptionError, "k", 0, 1):
         trained("word").complete("the mon", 0)
 
 

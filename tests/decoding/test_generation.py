@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_models import NAMES, counted, made
+from small_models import NAMES, WITH_TOKENS, counted, made
 
 import thereafter
 from thereafter.decoding.generation import GenerationOptions, GenerationSettings
@@ -19,8 +19,7 @@ from thereafter.text.tokenizers import TOKENIZERS
 PROMPTS = ["", "the", "the cat\n", "zebra 😀"]
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("tokens", list(TOKENIZERS))
+@pytest.mark.parametrize(("name", "tokens"), WITH_TOKENS)
 def test_every_model_says_the_same_again_and_streams_what_it_says(name: str, tokens: str):
     """Each model and each tokenizer with every prompt; a model with a tokenizer goes on from one of them."""
     lm = made(name, tokens)

@@ -26,6 +26,7 @@ from thereafter.kernels.gpu import drawing, one_row
 from thereafter.models.graph_step import GraphStep
 from thereafter.models.neural import NeuralModel
 
+OTHERS = ["awd-lstm", "gru", "rnn", "minlstm", "average"]
 EVERY_WARPING = pytest.mark.parametrize("warping", WARPINGS, ids=repr)
 
 
@@ -86,7 +87,9 @@ def drawn(sampler: Sampler[Any] | GraphSampler, steps: int, stopping: dict[int, 
     return every
 
 
-@pytest.mark.parametrize("name", ["lstm", "awd-lstm", "gru", "rnn", "mingru", "minlstm", "window", "average"])
+@pytest.mark.parametrize(
+    "name", ["lstm", "mingru", "window", *(pytest.param(name, marks=pytest.mark.wide) for name in OTHERS)]
+)
 @pytest.mark.parametrize("rows", [1, 5])
 def test_the_same_seed_gives_the_tokens_of_the_host(name: str, rows: int):
     lm = made(name)
@@ -113,13 +116,13 @@ def test_loops_are_kept_and_made_again_for_other_weights(monkeypatch: pytest.Mon
     assert isinstance(model, NeuralModel)
     model.eval()
     made_for: list[object] = []
-    construct = graph_generation._SharedStep.__init__
+    construct = graph_generation.SharedStep.__init__
 
     def counted(self: Any, *args: Any, **options: Any) -> None:
         made_for.append(args[1])
         construct(self, *args, **options)
 
-    monkeypatch.setattr(graph_generation._SharedStep, "__init__", counted)
+    monkeypatch.setattr(graph_generation.SharedStep, "__init__", counted)
 
     def tokens(steps: int) -> Sequence[int]:
         sampler = sampler_of(model, begin, 1, Warping(temperature=0.0), most=steps)[1]
@@ -140,7 +143,7 @@ def test_loops_are_kept_and_made_again_for_other_weights(monkeypatch: pytest.Mon
         model.forget()
         tokens(5)
         assert len(made_for) == 3
-        assert len(model.kept._things) == 1  # those of weights that are no more are gone
+        assert len(model.kept.things) == 1  # those of weights that are no more are gone
     finally:
         with torch.no_grad():
             weight.copy_(before)
@@ -152,8 +155,8 @@ def test_a_model_is_forgotten_with_its_loops_and_copied_without_them():
     sampler = sampler_of(model, begin, 1, Warping(), most=3)[1]
     while sampler.draw():
         pass
-    assert len(model.kept._things) == 1
-    assert deepcopy(model).kept._things == []
+    assert len(model.kept.things) == 1
+    assert deepcopy(model).kept.things == []
     gone = ref(model)
     del model, sampler
     gc.collect()
@@ -175,8 +178,8 @@ def test_whoever_leaves_a_stream_early_gives_its_loop_back(monkeypatch: pytest.M
     for _ in range(3):
         for _piece in lm.stream("the cat", 50, seed=1):
             break
-        assert len(model.kept._things) == 1
-        copies.append(model.kept._things[0])
+        assert len(model.kept.things) == 1
+        copies.append(model.kept.things[0])
     assert copies[0] is copies[1] is copies[2]
     model.kept.clear()
 
@@ -185,9 +188,9 @@ def test_a_loop_that_launches_otherwise_is_another_one(monkeypatch: pytest.Monke
     lm = made("lstm")
     begin = lm.begin("the")
     monkeypatch.setattr(drawing, "start", lambda *about: None)
-    shared = graph_generation._SharedStep(lm.model, 1)
+    shared = graph_generation.SharedStep(lm.model, 1)
     manners = [
-        graph_generation._Manner(Warping(top_k=k), (), recorded, programs)
+        graph_generation.Manner(Warping(top_k=k), (), recorded, programs)
         for k in (3, 4) for recorded in (False, True) for programs in (False, True)
     ]  # fmt: skip
     loops = [shared.loop(manner) for manner in manners]
@@ -203,21 +206,21 @@ def test_a_loop_that_launches_otherwise_is_another_one(monkeypatch: pytest.Monke
 def test_idle_copies_make_room_where_memory_is_short(monkeypatch: pytest.MonkeyPatch):
     model, begin = deepcopy(made("lstm").model).eval(), made("lstm").begin("the")
     sampler_of(model, begin, 1, Warping(), most=3)[1].stop(0)
-    assert len(model.kept._things) == 1
+    assert len(model.kept.things) == 1
     construct = graph_generation.GraphStep.__init__
 
     def full(self: Any, *args: Any, **options: Any) -> None:
-        if model.kept._things:
+        if model.kept.things:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory")
         construct(self, *args, **options)
 
     monkeypatch.setattr(graph_generation.GraphStep, "__init__", full)
     sampler_of(model, begin, 2, Warping(), most=3)
-    assert model.kept._things == []
+    assert model.kept.things == []
     model.kept.put("a copy", 1)
     with pytest.raises(DeviceMemoryError), model.quietly():
         raise torch.cuda.OutOfMemoryError("CUDA out of memory")
-    assert model.kept._things == []
+    assert model.kept.things == []
 
 
 def test_on_a_cpu_the_host_draws():
@@ -246,8 +249,8 @@ def test_the_program_gets_what_it_asks_for(warping: Warping, monkeypatch: pytest
         kinds[one.dtype] if isinstance(one, torch.Tensor) else "fp64" if isinstance(one, float) else "i32"
         for one in arguments
     ]
-    assert kinds_given == [kind for _, kind in (*drawing._POINTERS, *drawing._NUMBERS)]
-    assert [name for name, _ in (*drawing._POINTERS, *drawing._NUMBERS)] == parameters("drawing", "draw_row")[:14]
+    assert kinds_given == [kind for _, kind in (*drawing.POINTERS, *drawing.NUMBERS)]
+    assert [name for name, _ in (*drawing.POINTERS, *drawing.NUMBERS)] == parameters("drawing", "draw_row")[:14]
 
 
 def parameters(module: str, function: str) -> list[str]:

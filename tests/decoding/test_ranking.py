@@ -7,18 +7,16 @@ import random
 
 import numpy as np
 import pytest
-from small_models import NAMES, counted, made
+from small_models import WITH_TOKENS, counted, made
 
 import thereafter
 from thereafter.decoding import ranking
 from thereafter.errors import OptionError
-from thereafter.text.tokenizers import TOKENIZERS
 
 CANDIDATES = ["the cat sat on the mat", "the cat sad on the mat", "the cat", "the dog ate", "zebra sat", "cat the on"]
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("tokens", list(TOKENIZERS))
+@pytest.mark.parametrize(("name", "tokens"), WITH_TOKENS)
 def test_a_rank_is_a_score(name: str, tokens: str):
     """Without a context a candidate's log probability is the score of a text that is that line."""
     lm = made(name, tokens)

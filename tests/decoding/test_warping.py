@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from refusals import refused
 from thereafter.decoding.sampling import choose
 from thereafter.decoding.warping import Warping, largest, penalise
 from thereafter.errors import OptionError
@@ -158,19 +159,19 @@ def test_the_largest_are_the_head_of_a_stable_sort():
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    "options",
     [
-        ({"top_p": 0.0}, "top_p is 0.0; expected more than 0 and at most 1"),
-        ({"top_p": 1.5}, "top_p is 1.5"),
-        ({"top_p": math.nan}, "top_p is nan"),
-        ({"min_p": -0.1}, "min_p is -0.1; expected 0"),
-        ({"min_p": 1.1}, "min_p is 1.1"),
-        ({"repetition_penalty": 0.0}, "repetition_penalty is 0.0; expected more than 0"),
-        ({"repetition_penalty": math.inf}, "repetition_penalty is inf"),
+        {"top_p": 0.0},
+        {"top_p": 1.5},
+        {"top_p": math.nan},
+        {"min_p": -0.1},
+        {"min_p": 1.1},
+        {"repetition_penalty": 0.0},
+        {"repetition_penalty": math.inf},
     ],
 )
-def test_settings_that_mean_nothing(options: dict[str, float], said: str):
-    with pytest.raises(OptionError, match=said):
+def test_settings_that_mean_nothing(options: dict[str, float]):
+    with refused(OptionError, *options, *options.values()):
         Warping(**options)  # type: ignore[arg-type]
 
 

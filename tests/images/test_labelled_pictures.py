@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from made_files import drawn, idx, png, write
 
+from refusals import refused
 from thereafter.data.finding import find_files
 from thereafter.errors import FormatError, ThereafterError
 from thereafter.images.labelled_pictures import (
@@ -51,7 +52,7 @@ def test_a_table_of_labels_beside_pictures(tmp_path: Path):
     write(tmp_path / "labels.csv", "image,label\n" + rows)
     assert read(tmp_path) == EXPECTED
     write(tmp_path / "labels.csv", rows + "9.png,dog\n")
-    with pytest.raises(FormatError, match=r"line 5 of .*labels\.csv names '9\.png', and there is no such picture"):
+    with refused(FormatError, 5, "labels.csv", "9.png"):
         read(tmp_path)
 
 
@@ -71,7 +72,7 @@ def test_idx_pairs_by_the_beginning_of_their_names(tmp_path: Path, packed: bool)
     examples = read_labelled_pictures(find_files(tmp_path, LABELLED_FILES))
     assert [one.label for one in examples] == ["0", "1", "2", "3"]
     np.testing.assert_array_equal(np.stack([one.picture.read()[:, :, 0] for one in examples]), PIXELS_NHW)
-    with pytest.raises(FormatError, match="1 of images and 0 of labels; expected one of labels for each"):
+    with refused(FormatError, 1, 0):
         read_labelled_pictures(sorted(tmp_path.glob("train-images*")))
 
 
@@ -93,12 +94,12 @@ def test_arrays_whose_labels_do_not_fit(tmp_path: Path, labels: dict[str, np.nda
 def test_pictures_without_labels_and_labels_never_seen(tmp_path: Path):
     for number in range(2):
         write(tmp_path / f"{number}.png", png(PIXELS_NHW[number, :, :, None]))
-    with pytest.raises(FormatError, match=r"all 2 pictures are in one folder .*expected a folder for each label"):
+    with refused(FormatError, 2):
         read(tmp_path)
     np.savez(tmp_path / "a.npz", pixels=PIXELS_NHW, labels=np.array(LABELS))
     examples = read_labelled_pictures([tmp_path / "a.npz"])
     require_known_picture_labels(examples, set(LABELS), "here")
-    with pytest.raises(FormatError, match="'3' of here has the label 'eel', which the training data never has"):
+    with refused(FormatError, 3, "eel"):
         require_known_picture_labels(examples, {"cat", "dog"}, "here")
 
 
@@ -110,5 +111,5 @@ def test_a_table_without_labels_leaves_them_to_the_folders(tmp_path: Path, table
     assert read(tmp_path) == EXPECTED
     for file in sorted(tmp_path.glob("*/*.png")):
         file.rename(tmp_path / file.name)
-    with pytest.raises(FormatError, match=r"the columns of .*captions\.tsv do not say .*expected image and label"):
+    with refused(FormatError, "captions.tsv", "image and label"):
         read(tmp_path)

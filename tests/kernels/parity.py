@@ -247,7 +247,7 @@ def compare(
         for dtype in dtypes:
             job = make_job(cell, at, dtype, device, drawn.attempt)
             for label in kernels or KERNELS:
-                if label == "operator" and (at.layout is not None or dtype != torch.float64):
+                if label == "operator" and (at.layout is not None or dtype != dtypes[0]):
                     continue  # it hands on what the others are tested with
                 tally.add(compare_kernel(label, job, at, drawn))
     return tally

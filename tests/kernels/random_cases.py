@@ -16,6 +16,7 @@ import os
 import random
 import sys
 from collections import Counter
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ if __name__ == "__main__":
     os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")  # before torch: its products then do not depend on its threads
 
 import torch
+from conditions import WIDE
 from layouts import LAYOUTS
 from parity import TOLERANCES, plain
 from torch import Tensor
@@ -199,15 +201,19 @@ def check_case(case: Case) -> tuple[float, int, list[str]]:
     return error, len(others), wrong
 
 
-def run_cases(seed: int, first: int, count: int, only: str | None = None) -> tuple[str, list[str]]:
-    """Counts and largest differences by cell, in words, and what is wrong."""
+def run_cases(
+    seed: int, first: int, count: int, only: str | None = None, dtypes: Collection[torch.dtype] = WIDE
+) -> tuple[str, list[str]]:
+    """Counts and largest differences by cell, in words, and what is wrong; of so many cases those in `dtypes`."""
     counts: Counter[str] = Counter()
     worst: dict[str, dict[torch.dtype, float]] = {}
-    compared, wrong, before, worth = 0, [], torch.get_num_threads(), plan._WORTH_A_TEAM
+    compared, wrong, before, worth = 0, [], torch.get_num_threads(), plan.WORTH_A_TEAM
     try:
         for number in range(first, first + count):
             case = draw_case(seed, number, only)
-            plan._WORTH_A_TEAM = 0 if case.team else worth  # a team for small jobs too
+            if case.dtype not in dtypes:
+                continue
+            plan.WORTH_A_TEAM = 0 if case.team else worth  # a team for small jobs too
             error, threads, differing = check_case(case)
             counts[case.family] += 1
             compared += threads
@@ -218,7 +224,7 @@ def run_cases(seed: int, first: int, count: int, only: str | None = None) -> tup
                 tell(f"{number + 1 - first} cases, {len(wrong)} differences")
     finally:
         torch.set_num_threads(before)
-        plan._WORTH_A_TEAM = worth
+        plan.WORTH_A_TEAM = worth
     lines = [f"{'cell':<40} {'cases':>6} {'float64':>9} {'float32':>9}"]
     lines += [f"{name:<40} {n:>6} " + " ".join(f"{worst[name][kind]:>9.1e}" for kind in TOLERANCES)
               for name, n in sorted(counts.items())]  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from test_gpu_crf import TWIN
-from test_second_derivatives import CPU_CASES, STEPS, make
+from test_second_derivatives import CPU_CASES, STEPS, by_number, make
 from torch import Tensor
 
 from thereafter import nn
@@ -46,7 +46,7 @@ def assert_a_job_gives_them(label: str, name: str, options: dict[str, Any], leng
     assert_the_same_as_one_by_one((unrolled.y_BTO, *unrolled.state), leaves)
 
 
-@pytest.mark.parametrize("number", range(len(CPU_CASES)), ids=[f"{n}-{o}" for n, o in CPU_CASES])
+@by_number
 def test_the_compiled_kernel_gives_many_gradients_at_once(number: int) -> None:
     name, options = CPU_CASES[number]
     assert_a_job_gives_them("cpu", name, options, torch.tensor([1, STEPS]) if number % 2 else None)

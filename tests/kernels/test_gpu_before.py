@@ -51,7 +51,15 @@ def exact(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(preparing, "LOW", (torch.float32,))
 
 
-@pytest.mark.parametrize("options", [o for o in OPTIONS + BEFORE if "layer_norm" not in o], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(o, marks=() if o["bias"] == "two" else pytest.mark.wide)
+        for o in [*BEFORE, *(one for one in OPTIONS if one not in BEFORE)]
+        if "layer_norm" not in o
+    ],
+    ids=str,
+)
 def test_the_twin_equals_the_plain_loop_in_every_situation(options: dict[str, Any]):
     cell: Cell = CELLS.load("gru")(4, 5, **options)
     kernel, ran, refused = BeforeTwinKernel(), 0, set[str]()

@@ -22,10 +22,13 @@ needs_numba = pytest.mark.skipif(not compiled.available(), reason="numba is not 
 
 
 @needs_numba
-def test_random_jobs_equal_the_reference():
-    table, wrong = run_cases(seed=2, first=0, count=CASES)
+@pytest.mark.parametrize(
+    ("dtype", "many"), [(torch.float32, 31), pytest.param(torch.float64, 29, marks=pytest.mark.wide)], ids=str
+)
+def test_random_jobs_equal_the_reference(dtype: torch.dtype, many: int):
+    table, wrong = run_cases(seed=2, first=0, count=CASES, dtypes=[dtype])
     assert not wrong, "\n".join(wrong)
-    assert table.splitlines()[-1].startswith(f"{CASES} cases")
+    assert table.splitlines()[-1].startswith(f"{many} cases")
 
 
 def test_a_case_is_drawn_the_same_again():

@@ -46,7 +46,7 @@ def make(name: str, options: dict[str, Any], lengths: Tensor | None = None) -> t
     return Job(cell, x, cell.state_type(*state), weights, lengths), (x, *state, *weights.values())
 
 
-def differentiate_twice(label: str, name: str, options: dict[str, Any], lengths: Tensor | None) -> None:
+def assert_differentiable_twice(label: str, name: str, options: dict[str, Any], lengths: Tensor | None) -> None:
     job, leaves = make(name, options, lengths)
     kernel: Kernel = KERNELS.load(label)
 
@@ -61,12 +61,21 @@ def differentiate_twice(label: str, name: str, options: dict[str, Any], lengths:
 
 
 CPU_CASES = runs("cpu") if compiled.available() else []
+NAMES = [name for name, _ in CPU_CASES]
+by_number = pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(k, id=f"{name}-{options}", marks=() if NAMES.index(name) == k else pytest.mark.wide)
+        for k, (name, options) in enumerate(CPU_CASES)
+    ],
+)
+"""Each cell as it is; its options are wide."""
 
 
-@pytest.mark.parametrize("number", range(len(CPU_CASES)), ids=[f"{n}-{o}" for n, o in CPU_CASES])
+@by_number
 def test_the_compiled_kernel_has_second_derivatives(number: int):
     name, options = CPU_CASES[number]
-    differentiate_twice("cpu", name, options, torch.tensor([1, STEPS]) if number % 2 else None)
+    assert_differentiable_twice("cpu", name, options, torch.tensor([1, STEPS]) if number % 2 else None)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +84,7 @@ def test_the_compiled_kernel_has_second_derivatives(number: int):
      ("parallel", "minlstm"), ("parallel", "diagonal")],
 )  # fmt: skip
 def test_other_kernels_have_second_derivatives(label: str, name: str):
-    differentiate_twice(label, name, {}, torch.tensor([STEPS, 1]))
+    assert_differentiable_twice(label, name, {}, torch.tensor([STEPS, 1]))
 
 
 KINDS = ["LSTM", "GRU", "RNN", "MinLSTM"]

@@ -144,7 +144,7 @@ def no_more_threads(thread: threading.Thread) -> None:
     "ending",
     [
         "steps(layer.stream())",
-        "steps(layer.stream()); sys.exit(0)",
+        pytest.param("steps(layer.stream()); sys.exit(0)", marks=pytest.mark.wide),
         "threading.Thread(target=steps, args=(layer.stream(),)).start(); steps(layer.stream())",
     ],
 )

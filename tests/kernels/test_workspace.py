@@ -10,7 +10,7 @@ from thereafter.kernels.cpu import workspace
 
 @pytest.fixture(autouse=True)
 def empty_free_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workspace, "_free_arrays", workspace._FreeArrays())
+    monkeypatch.setattr(workspace, "free_arrays", workspace.FreeArrays())
 
 
 def test_what_was_given_up_is_taken_again() -> None:
@@ -20,13 +20,13 @@ def test_what_was_given_up_is_taken_again() -> None:
     again = workspace.take(like, 300, 400)
     assert again.data_ptr() == first.data_ptr()
     assert again.shape == (300, 400)
-    assert workspace._free_arrays.bytes == 0
+    assert workspace.free_arrays.bytes == 0
 
 
 def test_the_oldest_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workspace, "_MOST_BYTES", 3 << 20)
+    monkeypatch.setattr(workspace, "MOST_BYTES", 3 << 20)
     arrays = [torch.empty((1 << 18) + count) for count in range(4)]  # a little over 1 MB each
     workspace.give_all(*arrays)
-    kept = [key[1] - (1 << 18) for key in workspace._free_arrays.free]
+    kept = [key[1] - (1 << 18) for key in workspace.free_arrays.free]
     assert kept == [2, 3]
-    assert workspace._free_arrays.bytes == sum(array.nbytes for array in arrays[2:])
+    assert workspace.free_arrays.bytes == sum(array.nbytes for array in arrays[2:])

@@ -106,7 +106,7 @@ def test_densities_are_those_of_torch() -> None:
 def test_the_inverse_undoes_the_distribution_function(make: Callable[..., Distribution], dtype: torch.dtype) -> None:
     ours = make(50)
     if dtype == torch.float32:
-        ours = ours._each(Tensor.float)
+        ours = ours.each(Tensor.float)
     share = torch.linspace(0.01, 0.99, 50, dtype=dtype)
     tolerance = 1e-9 if dtype == torch.float64 else 2e-5
     y = ours.inverse(share)
@@ -205,7 +205,7 @@ def test_values_at_levels_make_a_distribution() -> None:
     torch.testing.assert_close(ours.quantiles(LEVELS), ours.values)
     assert (ours.values.diff(dim=-1) >= 0).all()
     grid = torch.linspace(-80, 80, 400_001, dtype=torch.double)
-    wide = ours._each(lambda values: values[:, None])
+    wide = ours.each(lambda values: values[:, None])
     density = wide.log_prob(grid.expand(6, -1)).exp()
     assert torch.trapezoid(density, grid).numpy() == pytest.approx(np.ones(6), abs=1e-3)
     assert torch.trapezoid(density * grid, grid).numpy() == pytest.approx(ours.mean().numpy(), abs=5e-3)
@@ -238,5 +238,5 @@ def test_the_incomplete_beta_function_is_that_of_scipy() -> None:
 
 @ALL
 def test_half_precision_is_worked_out_in_single(make: Callable[..., Distribution]) -> None:
-    ours = make(4)._each(Tensor.bfloat16)
+    ours = make(4).each(Tensor.bfloat16)
     assert ours.mean().dtype == ours.log_prob(torch.ones(4)).dtype == ours.cdf(torch.ones(4)).dtype == torch.float32

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from refusals import refused
 from thereafter.errors import OptionError
 from thereafter.layers.augmenting import Augmenting
 from thereafter.layers.picture_encoder import BatchNorm, PictureEncoder
@@ -50,7 +51,7 @@ def test_the_map_of_a_picture_is_that_of_its_blocks(norm: str) -> None:
 
 
 def test_an_unknown_norm_of_pictures_is_refused() -> None:
-    with pytest.raises(OptionError, match="norm is 'layer'; expected 'batch' or 'group'"):
+    with refused(OptionError, "norm", "layer", "batch", "group"):
         PictureEncoder(3, norm="layer")
 
 

@@ -11,7 +11,7 @@ from thereafter.models.base import SequenceModel
 TOLERANCE: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-5}
 
 
-def every_member(model: SequenceModel[Any], ids: np.ndarray) -> None:
+def assert_every_member_answers(model: SequenceModel[Any], ids: np.ndarray) -> None:
     """`facts`, `read`, `observe`, `predictions`, `last_features` and `input_embedding` over one row, against the older
     members.
 
@@ -72,7 +72,7 @@ def every_member(model: SequenceModel[Any], ids: np.ndarray) -> None:
         np.testing.assert_array_equal(again, kept)
 
 
-def stacked_rows(model: SequenceModel[Any], ids: np.ndarray) -> None:
+def assert_rows_stack(model: SequenceModel[Any], ids: np.ndarray) -> None:
     """Texts of any length share their steps: they come and go, and each gets the numbers it would get alone."""
     begins, ends = (0, 3, 1, 0, 2), (0, 12, 1, 7, 30)
     alone = [model.read(ids[None, begin:end], model.start(1)) for begin, end in zip(begins, ends, strict=True)]

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from wrapped import END, TOLERANCE, V, counted, every_way, lstm, made, rows
+from wrapped import END, TOLERANCE, V, assert_every_way, counted, lstm, made, rows
 
 import thereafter
+from refusals import refused
 from thereafter.errors import OptionError
 from thereafter.models import cache as module
 from thereafter.models import recall
@@ -59,7 +60,7 @@ def written_out(model: Any, settings: CacheSettings, ids: np.ndarray) -> tuple[n
 
 @every
 def test_it_keeps_the_contract(name: str) -> None:
-    every_way(cached(name), rows())
+    assert_every_way(cached(name), rows())
 
 
 @every
@@ -166,7 +167,7 @@ def test_a_score_with_a_cache_says_so() -> None:
     assert with_cache.switches == "with a cache of 500 tokens (decay 0.995, weight 0.4)"
     assert plain.switches == ""
     assert (with_cache.tokens, with_cache.bytes) == (plain.tokens, plain.bytes)
-    with pytest.raises(OptionError, match="no setting 'sise'; did you mean 'size'"):
+    with refused(OptionError, "sise", "size"):
         lm.score(text=other, cache={"sise": 3})
-    with pytest.raises(OptionError, match="expected True, False or settings"):
+    with refused(OptionError, "True", "False"):
         lm.score(text=other, cache=3)  # type: ignore[arg-type]

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from members import every_member, stacked_rows
+from members import assert_every_member_answers, assert_rows_stack
 from torch import Tensor
-from wrapped import END, V, counted, every_way, lstm, made, rows
+from wrapped import END, V, assert_every_way, counted, lstm, made, rows
 
+from refusals import refused
 from thereafter.errors import OptionError
 from thereafter.evaluation.dynamic import DynamicModel
 from thereafter.evaluation.dynamic_settings import DynamicSettings
@@ -77,29 +78,29 @@ class Uniform(SequenceModel[Rows]):
 
 @pytest.mark.parametrize("name", MADE)
 def test_every_member_answers(name: str) -> None:
-    every_member(MADE[name](), IDS)
+    assert_every_member_answers(MADE[name](), IDS)
 
 
 @pytest.mark.parametrize("name", [name for name in MADE if "stranger" not in name])
 def test_rows_of_a_model_made_of_others_are_stacked(name: str) -> None:
-    stacked_rows(MADE[name](), rows(1, 40)[0])
+    assert_rows_stack(MADE[name](), rows(1, 40)[0])
 
 
 def test_a_model_that_cannot_stack_says_so() -> None:
     model = Uniform()
     assert model.stack([model.start(2)]) == Rows(2)
-    with pytest.raises(OptionError, match=r"Uniform was given 2 states .* try defining stack"):
+    with refused(OptionError, "Uniform", 2, "stack"):
         CacheModel(model).stack([CacheModel(model).start(1)] * 2)
 
 
 @pytest.mark.parametrize("context", ["stream", "line"])
 def test_every_member_of_a_model_that_learns_answers(context: str) -> None:
     with DynamicModel(lstm(context), DynamicSettings(segment=4, rate=0.1)) as adapted:
-        every_member(adapted, IDS)
+        assert_every_member_answers(adapted, IDS)
         assert adapted.facts.features == 8
         assert adapted.facts.restart is None  # what it has learned outlives a line
         cached = CacheModel(adapted, CacheSettings(size=6, weight=0.3, theta=0.4))
-        every_member(cached, IDS)
+        assert_every_member_answers(cached, IDS)
 
 
 def test_what_a_model_made_of_others_says_of_itself() -> None:
@@ -114,8 +115,8 @@ def test_what_a_model_made_of_others_says_of_itself() -> None:
 
 
 def test_a_strangers_model_stands_wherever_a_model_stands() -> None:
-    every_way(Uniform(), rows())
-    every_way(MixtureModel([Uniform(), lstm()], [0.4, 0.6]), rows())
+    assert_every_way(Uniform(), rows())
+    assert_every_way(MixtureModel([Uniform(), lstm()], [0.4, 0.6]), rows())
     with switched_on(Uniform(), Switches.of(cache=True)) as on:
         logp, _ = on.model.log_probs(np.full((1, 4), 5), on.model.start(1))
     assert logp[0, 0] == pytest.approx(-np.log(V))
@@ -154,9 +155,9 @@ class Unfinished(SequenceModel[Rows]):
 
 def test_a_model_that_leaves_something_out_cannot_be_made() -> None:
     about: dict[str, Any] = {"vocabulary_size": V, "context": "stream", "line_end": END}
-    with pytest.raises(TypeError, match="encode"):
+    with refused(TypeError, "encode"):
         NoBody(NeuralSettings(), **about)
-    with pytest.raises(TypeError, match="fresh"):
+    with refused(TypeError, "fresh"):
         NoStart(NeuralSettings(), **about)
-    with pytest.raises(TypeError, match="facts, log_probs, predict, record, start"):
+    with refused(TypeError, "facts, log_probs, predict, record, start"):
         Unfinished()

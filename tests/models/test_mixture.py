@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from wrapped import END, TOLERANCE, V, counted, every_way, lstm, made, rows
+from wrapped import END, TOLERANCE, V, assert_every_way, counted, lstm, made, rows
 
 import thereafter
+from refusals import refused
 from thereafter.errors import OptionError
 from thereafter.models import mixture as module
 from thereafter.models.mixture import MixtureModel
@@ -34,7 +35,7 @@ def members(names: str) -> list[Any]:
     ("names", "weights"), [("nl", (0.3, 0.7)), ("nlwt", (0.1, 0.2, 0.3, 0.4)), ("ns", (0, 1)), ("l", (1,))]
 )
 def test_it_keeps_the_contract(names: str, weights: tuple[float, ...]) -> None:
-    every_way(MixtureModel(members(names), weights), rows())
+    assert_every_way(MixtureModel(members(names), weights), rows())
 
 
 def test_it_is_the_weighted_sum_whatever_the_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,14 +82,14 @@ def test_states_have_keys_where_all_models_have() -> None:
 
 def test_weights_are_shares_of_a_whole() -> None:
     for wrong in ((0.5, 0.4), (1.5, -0.5), (np.nan, 1.0), (0.5, np.inf)):
-        with pytest.raises(OptionError, match="add up to 1"):
+        with refused(OptionError, 1):
             MixtureModel(members("nl"), wrong)
-    with pytest.raises(OptionError, match=r"3 weights .* for 2 models"):
+    with refused(OptionError, 3, 2):
         MixtureModel(members("nl"), (0.2, 0.3, 0.5))
     assert sum(MixtureModel(members("nlt"), (0.3333, 0.3333, 0.3333)).weights) == pytest.approx(1, abs=1e-12)
     small: Any = counted()
     small.vocabulary_size = 7
-    with pytest.raises(OptionError, match="7 and 13"):
+    with refused(OptionError, 7, 13):
         MixtureModel([small, lstm()], (0.5, 0.5))
     with pytest.raises(OptionError, match="axes"):
         MixtureModel(members("nl"), (0.5, 0.5)).log_probs(np.arange(3), None)  # type: ignore[arg-type]
@@ -117,7 +118,7 @@ def test_a_mixture_is_a_language_model(tmp_path: Path) -> None:
     assert both.trace("the cat sat").arrays["share"].shape == (3, 2)
     assert "mixture" in repr(both)
     assert both.summary()["weights"] == [0.25, 0.75]
-    with pytest.raises(OptionError, match=r"save its models \(ngram, gru\)"):
+    with refused(OptionError, "ngram", "gru"):
         both.save(tmp_path / "both")
     assert not (tmp_path / "both").exists()
     with pytest.raises(OptionError, match="no embeddings"):
@@ -137,16 +138,16 @@ def test_run_folders_mix_too_and_mixtures_of_mixtures(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_mixed_says_why() -> None:
-    with pytest.raises(OptionError, match=r"ngram and gru have different tokenizers \(word of 13, char of .* kinds"):
+    with refused(OptionError, "ngram", "gru", "word", 13, "char"):
         thereafter.mixture([trained("ngram"), trained("gru", "char")])
-    with pytest.raises(OptionError, match=r"token \d+ is '\w+' in one and '\w+' in the other.*same tokens= and split="):
+    with refused(OptionError, "tokens=", "split="):
         thereafter.mixture([trained("ngram"), thereafter.train(text="a dog is a dog\n" * 9, tokens="word", order=2)])
     lowered = thereafter.train(text=TEXT, tokens="word", order=2, lower=True, split="90/10")
-    with pytest.raises(OptionError, match="lower is False for ngram and True for ngram-2"):
+    with refused(OptionError, "lower", "False", "ngram", "True", "ngram-2"):
         thereafter.mixture([trained("ngram"), lowered])
     with pytest.raises(OptionError, match="two or more"):
         thereafter.mixture([trained("ngram")])
     with pytest.raises(OptionError, match="expected several"):
         thereafter.mixture("runs/book")
-    with pytest.raises(OptionError, match="both weights= and tune="):
+    with refused(OptionError, "weights=", "tune="):
         thereafter.mixture([trained("ngram"), trained("gru")], [0.5, 0.5], tune="ptb")

@@ -26,7 +26,11 @@ SMALL: dict[str, dict[str, Any]] = {
     "average": {"embed": 32},
     "window": {"embed": 16, "hidden": 32},
 }
-KINDS = [*MODELS, "mixture", "mixture of mixtures"]
+CORE = ("ngram", "lstm", "mingru", "transformer", "mixture")  # a kind of state each, the rest is wide
+KINDS = [
+    pytest.param(kind, marks=() if kind in CORE else pytest.mark.wide)
+    for kind in [*MODELS, "mixture", "mixture of mixtures"]
+]
 Ask = Callable[[], Any]
 
 
@@ -106,7 +110,9 @@ def test_threads_get_the_answers_of_one_thread(kind: str) -> None:
     assert wrong(asks, expected) == []
 
 
-@pytest.mark.parametrize("kind", ["lstm", "gru", "rnn", "mingru", "transformer"])
+@pytest.mark.parametrize(
+    "kind", ["lstm", "mingru", "transformer", *(pytest.param(kind, marks=pytest.mark.wide) for kind in ("gru", "rnn"))]
+)
 def test_threads_that_step_do_not_meet(kind: str) -> None:
     """Token by token from states of their own, of one, two and three rows."""
     model = asked(kind).model

@@ -17,7 +17,7 @@ def counted(context: str = "line", smoothing: str = "witten-bell", seed: int = 5
     return estimate(ids.astype(np.int32), V, order=3, smoothing=smoothing, context=context, line_end=END)
 
 
-def every_way(model: Any, ids: np.ndarray) -> None:
+def assert_every_way(model: Any, ids: np.ndarray) -> None:
     """Probabilities sum to 1; step, whole pass and parts agree; rows are apart; states are values."""
     count, steps = ids.shape
     whole, end = model.log_probs(ids, model.start(count))
@@ -65,4 +65,4 @@ def lstm(context: str = "stream", seed: int = 0) -> Any:
     return made("lstm", {"hidden": 8}, context, seed=seed)
 
 
-__all__ = ["END", "TOLERANCE", "V", "counted", "every_way", "lstm", "made", "rows"]
+__all__ = ["END", "TOLERANCE", "V", "assert_every_way", "counted", "lstm", "made", "rows"]

@@ -10,6 +10,7 @@ from brute import Gram, count_grams
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refusals import refused
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.ngram import counts as counting
 from thereafter.ngram.counts import Counts, count
@@ -34,7 +35,7 @@ def spelled(counts: Counts) -> list[list[Gram]]:
     return grams
 
 
-def check(counts: Counts, ids: list[int], v: int, order: int, context: str) -> None:
+def assert_counted(counts: Counts, ids: list[int], v: int, order: int, context: str) -> None:
     """Everything a Counts promises, against dictionaries."""
     truth = count_grams(ids, v, order, LINE_END if context == "line" else None)
     grams = spelled(counts)
@@ -61,7 +62,7 @@ def test_both_ways_equal_dictionaries(context: str, stream: tuple[int, list[int]
     with pytest.MonkeyPatch.context() as patch:
         fast = counted(patch, False, ids, v, order, context)
         plain = counted(patch, True, ids, v, order, context)
-    check(fast, ids, v, order, context)
+    assert_counted(fast, ids, v, order, context)
     for one, other in zip(fast.levels, plain.levels, strict=True):
         for name in ("word", "count", "context", "suffix"):
             a, b = getattr(one, name), getattr(other, name)
@@ -87,13 +88,13 @@ def test_both_ways_equal_dictionaries(context: str, stream: tuple[int, list[int]
 )
 def test_corners(monkeypatch: pytest.MonkeyPatch, plain: bool, context: str, ids: list[int]) -> None:
     for order in range(1, 11):
-        check(counted(monkeypatch, plain, ids, 3, order, context), ids, 3, order, context)
+        assert_counted(counted(monkeypatch, plain, ids, 3, order, context), ids, 3, order, context)
 
 
 def test_a_longer_text(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     ids = rng.geometric(0.2, 5000).clip(1, 30) - 1
-    check(counted(monkeypatch, False, ids.tolist(), 30, 5, "line"), ids.tolist(), 30, 5, "line")
+    assert_counted(counted(monkeypatch, False, ids.tolist(), 30, 5, "line"), ids.tolist(), 30, 5, "line")
 
 
 def test_lines_stand_alone() -> None:
@@ -105,7 +106,7 @@ def test_lines_stand_alone() -> None:
 
 @pytest.mark.parametrize("order", [0, 11, -1])
 def test_orders_out_of_range_are_refused(order: int) -> None:
-    with pytest.raises(OptionError, match=f"order is {order}; expected 1 to 10"):
+    with refused(OptionError, "order", order, 1, 10):
         count(np.array([1, 2]), 3, order)
 
 

@@ -136,7 +136,7 @@ def choice(draw: random.Random, names: list[str]) -> ColumnChoice:
     )
 
 
-def check(series: SeriesTable) -> None:
+def assert_read_or_refused(series: SeriesTable) -> None:
     """All that a table promises."""
     rows = len(series.times_N)
     assert series.values_ND.shape == (rows, len(series.targets))
@@ -159,7 +159,7 @@ def check(series: SeriesTable) -> None:
 def refusal(path: Path, columns: ColumnChoice, *, calendar: bool) -> str:
     """What a table is refused with; empty where it was read."""
     try:
-        check(read_series([path], columns, calendar=calendar))
+        assert_read_or_refused(read_series([path], columns, calendar=calendar))
     except ThereafterError as error:
         return str(error)
     return ""

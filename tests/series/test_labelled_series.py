@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from refusals import refused
 from thereafter.errors import FormatError, OptionError, SourceError, ThereafterError
 from thereafter.series.given import series_of, with_channels
 from thereafter.series.label_columns import LabelColumns
@@ -62,7 +63,7 @@ def test_columns_can_be_named(tmp_path: Path):
     path = write(tmp_path / "named.csv", text)
     series = read_labelled_series([path], LabelColumns("kind", "who", "", ("v",)))
     assert shapes(series) == [("a", "1", (2, 1)), ("b", "2", (2, 1))]
-    with pytest.raises(FormatError, match=r"no column 'wh' for the series; it has who, kind.*did you mean.*who"):
+    with refused(FormatError, "wh", "who, kind"):
         read_labelled_series([path], LabelColumns("kind", "wh"))
 
 
@@ -93,7 +94,7 @@ def test_a_long_table_is_refused_with_line_and_remedy(tmp_path: Path, old: str, 
 def test_text_further_down_than_the_first_rows_is_refused_with_its_line(tmp_path: Path):
     rows = "".join(f"s{k // 5},{k % 5},{k}.5,{'ab'[k // 5 % 2]}\n" for k in range(2000))
     path = write(tmp_path / "long.csv", "series,step,x,label\n" + rows + "s1999,1,oops,a\n")
-    with pytest.raises(FormatError, match=r"line 2002 of .* has 'oops' in the channel 'x'; expected a number"):
+    with refused(FormatError, 2002, "oops", "x"):
         read_labelled_series([path])
 
 
@@ -168,16 +169,16 @@ def test_labels_beside_the_files(tmp_path: Path, header: str):
     assert shapes(series) == [("one", "high", (3, 1)), ("two", "low", (2, 1))]
     assert series[0].channels == ("value",)
     write(table, header + "one.csv,high\n")
-    with pytest.raises(SourceError, match=r"two\.csv has no row in .*labels\.csv; expected a label for every file"):
+    with refused(SourceError, "two.csv", "labels.csv"):
         read_labelled_series(files)
     write(table, header + "onne.csv,high\nsub/two,low\n")
-    with pytest.raises(SourceError, match=r"names the file 'onne\.csv', which is not there.*one"):
+    with refused(SourceError, "onne.csv"):
         read_labelled_series(files)
 
 
 def test_channels_must_be_the_same_everywhere(tmp_path: Path):
     files = [write(tmp_path / "a" / "1.csv", "x,y\n1,2\n"), write(tmp_path / "b" / "2.csv", "x,z\n1,2\n")]
-    with pytest.raises(FormatError, match=r"has the channels x, z, and the first series has x, y"):
+    with refused(FormatError, "x, z", "x, y"):
         read_labelled_series(files)
 
 
@@ -207,7 +208,7 @@ def test_series_are_recognised_by_content_and_texts_are_not(tmp_path: Path):
     assert not holds_series([tmp_path / "missing.csv"])
     plain = write(tmp_path / "plain.csv", "1,2\n3,4\n")
     assert not holds_series([plain])
-    with pytest.raises(ThereafterError, match=r"plain\.csv has no names.*a folder for each label"):
+    with refused(ThereafterError, "plain.csv"):
         read_labelled_series([plain])
 
 
@@ -255,7 +256,7 @@ def test_series_from_python():
             series_of(wrong)
     named = LabelledSeries(np.array([[1.0, 2.0]]), channels=("y", "x"))
     assert with_channels(named, ("x", "y")).values_TC.tolist() == [[2, 1]]
-    with pytest.raises(OptionError, match=r"has the channels y, x; expected the channel z, as the training series"):
+    with refused(OptionError, "y, x", "z"):
         with_channels(named, ("z",))
 
 

@@ -47,7 +47,7 @@ MOST_WEIGHTS = 1 << 27
 
 
 @dataclass(frozen=True)
-class _Manner:
+class Manner:
     """How tokens are drawn, and how that is launched. `recorded`: as a CUDA graph. `programs`: the draw by one program
     of `kernels.gpu.drawing`, else by torch's operators."""
 
@@ -60,7 +60,7 @@ class _Manner:
 class _Loop:
     """The recorded loop: its buffers, and the graph that draws and reads one token of every row of a step."""
 
-    def __init__(self, model: NeuralModel, step: GraphStep, manner: _Manner) -> None:
+    def __init__(self, model: NeuralModel, step: GraphStep, manner: Manner) -> None:
         self._model, self.step, self._recorded = model, step, manner.recorded
         warping, forbidden, rows = manner.warping, manner.forbidden, len(step.token_B)
         with torch.inference_mode(False), torch.no_grad():
@@ -137,15 +137,15 @@ class _Loop:
         self.step.run()
 
 
-class _SharedStep:
+class SharedStep:
     """One copy of the weights for so many rows, and the loops recorded over it, of which one runs at a time."""
 
     def __init__(self, model: NeuralModel, rows: int) -> None:
         self._model, self.made_of = model, _made_of(model, rows)
         self._step = GraphStep(model, rows, model.narrow, recorded=False)
-        self._loops: dict[_Manner, _Loop] = {}
+        self._loops: dict[Manner, _Loop] = {}
 
-    def loop(self, manner: _Manner) -> _Loop:
+    def loop(self, manner: Manner) -> _Loop:
         """The loop that draws so, recorded once; those that were not asked for the longest go first."""
         loop = self._loops.pop(manner, None) or _Loop(self._model, self._step, manner)
         self._loops[manner] = loop
@@ -164,22 +164,22 @@ def _made_of(model: NeuralModel, rows: int) -> tuple[int, str | None, tuple[int,
     return rows, model.narrow, _weights(model)
 
 
-def _take(model: NeuralModel, rows: int) -> _SharedStep:
+def _take(model: NeuralModel, rows: int) -> SharedStep:
     """A copy that nobody uses, of the weights of now, or a new one; where memory is short, those kept are let go."""
     wanted = _made_of(model, rows)
-    while model.kept.take(lambda one: isinstance(one, _SharedStep) and one.made_of[2] != wanted[2]) is not None:
+    while model.kept.take(lambda one: isinstance(one, SharedStep) and one.made_of[2] != wanted[2]) is not None:
         pass  # of weights that are no more
-    kept = model.kept.take(lambda one: isinstance(one, _SharedStep) and one.made_of == wanted)
-    if isinstance(kept, _SharedStep):
+    kept = model.kept.take(lambda one: isinstance(one, SharedStep) and one.made_of == wanted)
+    if isinstance(kept, SharedStep):
         return kept
     try:
-        return _SharedStep(model, rows)
+        return SharedStep(model, rows)
     except (RuntimeError, DeviceMemoryError) as error:
         if not is_out_of_memory(error):
             raise
     model.kept.clear()
     torch.cuda.empty_cache()
-    return _SharedStep(model, rows)
+    return SharedStep(model, rows)
 
 
 class GraphSampler:
@@ -207,7 +207,7 @@ class GraphSampler:
         if programs is None:
             programs = recorded and model.vocabulary_size <= MOST_WORDS and lacks(index_of(model.device)) is None
         self._shared = _take(model, len(rngs))
-        self._loop: _Loop | None = self._shared.loop(_Manner(warping, tuple(map(int, forbidden)), recorded, programs))
+        self._loop: _Loop | None = self._shared.loop(Manner(warping, tuple(map(int, forbidden)), recorded, programs))
         self._loop.begin(state.select(np.zeros(len(rngs), dtype=np.int64)), prompt)
         self._running = set(range(len(rngs)))
         self._launched = 0

@@ -159,8 +159,8 @@ class Drawer(TaskNet[DrawingBatch]):
 
     def draw_again(self, batch: DrawingBatch, seen: Strokes | None = None) -> tuple[Bound, Tensor]:
         """The bound of every picture, and the log odds of its pixels after the last stroke, [B, H, C, W]."""
-        x_BHCW, noise_BTZ = self._drawn(batch)
-        canvas_BHCW, mean_BTZ, log_BTZ = self._strokes(x_BHCW, noise_BTZ, seen)
+        x_BHCW, noise_BTZ = self.drawn(batch)
+        canvas_BHCW, mean_BTZ, log_BTZ = self.strokes(x_BHCW, noise_BTZ, seen)
         z_BHCW = _full(canvas_BHCW)
         nats_BHCW = F.binary_cross_entropy_with_logits(z_BHCW, x_BHCW.to(z_BHCW.dtype), reduction="none")
         return Bound(nats_BHCW.sum((1, 2, 3)), gaussian_kl(mean_BTZ, log_BTZ)), z_BHCW
@@ -175,10 +175,10 @@ class Drawer(TaskNet[DrawingBatch]):
             numbers_B1 = torch.arange(count, device=self.device)[:, None]
             keys_B = content_keys((numbers_B1 >> torch.arange(0, 32, 8, device=self.device)).to(torch.uint8), seed)
             noise_BTZ = normal_by_key(keys_B, settings.strokes * settings.latent).to(self.canvas.dtype)
-            made = self._strokes(None, noise_BTZ.view(count, settings.strokes, settings.latent), seen)
+            made = self.strokes(None, noise_BTZ.view(count, settings.strokes, settings.latent), seen)
             return made[0].float().sigmoid().transpose(1, 2)
 
-    def _drawn(self, batch: DrawingBatch) -> tuple[Tensor, Tensor]:
+    def drawn(self, batch: DrawingBatch) -> tuple[Tensor, Tensor]:
         """The pixels of pictures, 0 or 1, and the noise of z: new while training, else their own."""
         x_BCHW, settings = drawn_pixels(batch, self.canvas, anew=self.training), self.settings
         rows, numbers = len(x_BCHW), settings.strokes * settings.latent
@@ -189,7 +189,7 @@ class Drawer(TaskNet[DrawingBatch]):
             noise_BN = normal_by_key(keys_B, numbers, skip=x_BCHW[0].numel()).to(x_BCHW.dtype)
         return x_BCHW.transpose(1, 2).contiguous(), noise_BN.view(rows, settings.strokes, settings.latent)
 
-    def _strokes(self, x_BHCW: Tensor | None, noise_BTZ: Tensor, seen: Strokes | None) -> tuple[Tensor, Tensor, Tensor]:
+    def strokes(self, x_BHCW: Tensor | None, noise_BTZ: Tensor, seen: Strokes | None) -> tuple[Tensor, Tensor, Tensor]:
         """The last canvas, mu and log sigma of every stroke; without a picture z is the noise itself."""
         rows, share = len(noise_BTZ), self.settings.dropout
         encoder, decoder = (OneStep(one, noise_BTZ, record=seen is not None) for one in (self.encoder, self.decoder))

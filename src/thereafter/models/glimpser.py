@@ -70,7 +70,7 @@ class Glimpser(PictureReader, GlimpseCore):
             raise OptionError("a batch without labels has no loss; expected labels")
         settings = self.settings
         samples = settings.samples if self.training and settings.places != "centre" else 1
-        places_RT2, h_RTU, _ = self._walk(batch, samples)
+        places_RT2, h_RTU, _ = self.walk(batch, samples)
         z_RTL = self.head(F.dropout(h_RTU, settings.dropout, self.training)).float()
         label_RT = batch.labels_B.repeat_interleave(samples)[:, None].expand(-1, settings.glimpses)
         nats_RT = F.cross_entropy(z_RTL.transpose(1, 2), label_RT, reduction="none")
@@ -84,14 +84,14 @@ class Glimpser(PictureReader, GlimpseCore):
 
     def looked(self, batch: PixelBatch) -> Looked:
         with self.quietly():
-            places_BT2, h_BTU, inputs_BTU = self._walk(batch, 1)
+            places_BT2, h_BTU, inputs_BTU = self.walk(batch, 1)
             beliefs_BTL = self.head(h_BTU).float().softmax(-1)
             framed, flat_R2 = self.sensor.frame(batch.pixels_BCHW), places_BT2.flatten(0, 1)
             which_R = torch.arange(len(batch), device=flat_R2.device).repeat_interleave(self.settings.glimpses)
             patches = self.sensor(framed, flat_R2, which_R) / _brightest(framed)
             return Looked(places_BT2, patches.unflatten(0, places_BT2.shape[:2]), beliefs_BTL, inputs_BTU)
 
-    def _walk(self, batch: PixelBatch, samples: int) -> tuple[Tensor, Tensor, Tensor]:
+    def walk(self, batch: PixelBatch, samples: int) -> tuple[Tensor, Tensor, Tensor]:
         """The places of all glimpses [R, T, 2] as they were drawn, h after each of them, and what the cell read."""
         pixels, like = batch.pixels_BCHW, self.join.weight
         rows, steps = len(pixels) * samples, self.settings.glimpses

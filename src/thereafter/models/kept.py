@@ -14,24 +14,24 @@ class Kept:
 
     def __init__(self) -> None:
         self._lock = RLock()  # what is put back may come from a collected object, while its own thread takes
-        self._things: list[object] = []
+        self.things: list[object] = []
 
     def take(self, fits: Callable[[object], bool]) -> object | None:
         """The first thing that fits, which is here no longer; None where none does."""
         with self._lock:
-            thing = next((one for one in self._things if fits(one)), None)
-            self._things = [one for one in self._things if one is not thing]
+            thing = next((one for one in self.things if fits(one)), None)
+            self.things = [one for one in self.things if one is not thing]
         return thing
 
     def put(self, thing: object, most: int) -> None:
         """Keep a thing; no more than `most` of all are kept."""
         with self._lock:
-            self._things = [*self._things, thing][-most:]
+            self.things = [*self.things, thing][-most:]
 
     def clear(self) -> None:
         """Nothing is kept any more."""
         with self._lock:
-            self._things = []
+            self.things = []
 
     def __deepcopy__(self, memo: dict[int, object]) -> Kept:
         return Kept()

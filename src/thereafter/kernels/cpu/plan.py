@@ -15,9 +15,8 @@ second, 32 rows of half the units at 92 to 111: less than a core that is busy fo
 the limit is the whole cache. `THEREAFTER_CACHES=L2=800K` moves it: then such a layer goes by units.
 
 The input inside or before. A step can multiply [x, h] by [W, U] in one product, if both fit; else x W' of all steps is
-one product of torch's, which writes the pre-activations to memory and a step reads them again.
-
-The L3 cache decides nothing: what does not fit into L2 is read once a step either way.
+one product of torch's, which writes the pre-activations to memory and a step reads them again. The L3 cache decides
+nothing: what does not fit into L2 is read once a step either way.
 
 Shapes: T steps, B rows, I inputs, H units, G gate units.
 """
@@ -29,10 +28,10 @@ import torch
 from thereafter import compiled
 from thereafter.processor import processor
 
-_FEWEST_EACH = 2  # rows of a thread
-_FEWEST_ROWS = 16  # of a batch, for the input's product to be worth while in a step
+FEWEST_EACH = 2  # rows of a thread
+FEWEST_ROWS = 16  # of a batch, for the input's product to be worth while in a step
 _BESIDE = 2  # where threads own units, [W, U] leaves the others half of each cache
-_WORTH_A_TEAM = 1_000_000  # operations of a sequence; waking a thread costs as much as a hundred thousand
+WORTH_A_TEAM = 1_000_000  # operations of a sequence; waking a thread costs as much as a hundred thousand
 _LAYERS = (("LSTM", 4), ("GRU", 3), ("RNN", 1))  # and their gates
 _BATCHES = (8, 16, 32, 64, 128)
 _MOST_ROWS = 32  # of a thread, until all threads have a part
@@ -54,7 +53,7 @@ def most_sharing(rows: int, matrix_bytes: int, *, ragged: bool = True) -> int:
     does not fit."""
     from thereafter.kernels.loops.parts import parts_of
 
-    return min(rows // max(1, _FEWEST_EACH), parts_of(rows, ragged)) if matrix_bytes <= processor().level_2 else 0
+    return min(rows // max(1, FEWEST_EACH), parts_of(rows, ragged)) if matrix_bytes <= processor().level_2 else 0
 
 
 def input_inside(rows: int, matrix_bytes: int, by_rows: bool, inputs: int) -> bool:
@@ -63,12 +62,12 @@ def input_inside(rows: int, matrix_bytes: int, by_rows: bool, inputs: int) -> bo
     """
     level_2 = processor().level_2
     cached = matrix_bytes <= (level_2 if by_rows else level_2 // _BESIDE * threads())
-    return rows >= _FEWEST_ROWS and (cached or (not by_rows and inputs <= rows))
+    return rows >= FEWEST_ROWS and (cached or (not by_rows and inputs <= rows))
 
 
 def worth_a_team(operations: int) -> bool:
     """Whether the products of a sequence, of so many multiplications and additions, pay for waking other threads."""
-    return operations >= _WORTH_A_TEAM
+    return operations >= WORTH_A_TEAM
 
 
 def most_units(gates: int, itemsize: int = 4) -> int:

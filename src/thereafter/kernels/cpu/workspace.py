@@ -14,13 +14,13 @@ from collections import OrderedDict
 import torch
 from torch import Tensor
 
-_MOST_BYTES = 256 << 20
+MOST_BYTES = 256 << 20
 _SMALLEST = 1 << 18  # below this the allocator keeps memory at hand itself
 
 _lock = threading.Lock()
 
 
-class _FreeArrays:
+class FreeArrays:
     """The arrays nobody uses, by type and count of numbers, and how many bytes they are."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class _FreeArrays:
         self.bytes = 0
 
 
-_free_arrays = _FreeArrays()
+free_arrays = FreeArrays()
 
 
 def take(like: Tensor, *shape: int) -> Tensor:
@@ -37,10 +37,10 @@ def take(like: Tensor, *shape: int) -> Tensor:
     if key[1] * like.element_size() < _SMALLEST:
         return like.new_empty(shape)
     with _lock:
-        arrays = _free_arrays.free.get(key)
+        arrays = free_arrays.free.get(key)
         array = arrays.pop() if arrays else None
         if array is not None:
-            _free_arrays.bytes -= array.nbytes
+            free_arrays.bytes -= array.nbytes
     if array is not None:
         return array.view(shape)
     with torch.inference_mode(False):  # what is made in inference mode could never be part of a training step
@@ -56,16 +56,16 @@ def give_all(*arrays: Tensor) -> None:
 def give(array: Tensor) -> None:
     """Give an array up: nobody will look at it again."""
     size = array.nbytes
-    if not _SMALLEST <= size <= _MOST_BYTES or array.is_inference():
+    if not _SMALLEST <= size <= MOST_BYTES or array.is_inference():
         return
     key = array.dtype, array.numel()
     with _lock:
-        _free_arrays.free.setdefault(key, []).append(array.detach().view(-1))
-        _free_arrays.free.move_to_end(key)
-        _free_arrays.bytes += size
-        while _free_arrays.bytes > _MOST_BYTES:
-            oldest = next(iter(_free_arrays.free))
-            if _free_arrays.free[oldest]:
-                _free_arrays.bytes -= _free_arrays.free[oldest].pop(0).nbytes
-            if not _free_arrays.free[oldest]:
-                del _free_arrays.free[oldest]
+        free_arrays.free.setdefault(key, []).append(array.detach().view(-1))
+        free_arrays.free.move_to_end(key)
+        free_arrays.bytes += size
+        while free_arrays.bytes > MOST_BYTES:
+            oldest = next(iter(free_arrays.free))
+            if free_arrays.free[oldest]:
+                free_arrays.bytes -= free_arrays.free[oldest].pop(0).nbytes
+            if not free_arrays.free[oldest]:
+                del free_arrays.free[oldest]

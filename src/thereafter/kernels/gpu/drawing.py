@@ -16,11 +16,11 @@ from thereafter.kernels.gpu.driver import Loaded
 
 MOST_WORDS = 1 << 15
 """A row's words are all in the registers of one block."""
-_POINTERS = (
+POINTERS = (
     ("logp", "*fp32"), ("u", "*fp64"), ("place", "*i32"), ("drawn", "*fp64"), ("token", "*i32"), ("seen", "*u8"),
     ("forbidden", "*u8"),
 )  # fmt: skip
-_NUMBERS = (
+NUMBERS = (
     ("temperature", "fp64"), ("top_p", "fp64"), ("min_p", "fp64"), ("penalty", "fp64"), ("top_k", "i32"),
     ("words", "i32"), ("rows", "i32"),
 )  # fmt: skip
@@ -88,5 +88,5 @@ def _program(flags: tuple[bool, ...], places: int, device: int) -> Loaded:
     constants = (*zip(names, flags, strict=True), ("WORDS", places))
     warps = min(32, max(4, places // 1024))
     module = "thereafter.kernels.gpu.code.drawing"
-    wanted = Wanted(module, "draw_row", (*_POINTERS, *_NUMBERS), constants, warps, 10 * major + minor)
+    wanted = Wanted(module, "draw_row", (*POINTERS, *NUMBERS), constants, warps, 10 * major + minor)
     return Loaded(binary(wanted), device)

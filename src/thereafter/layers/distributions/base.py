@@ -56,16 +56,16 @@ class Elementwise(ABC):
         """The mean of each element."""
 
     @abstractmethod
-    def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
+    def each(self, change: Callable[[Tensor], Tensor]) -> Self:
         """The same with each of its tensors changed alike."""
 
     def quantiles(self, levels_Q: Tensor) -> Tensor:
         """The values below which the shares `levels_Q` lie, [..., Q]."""
-        return self._each(lambda parameter: parameter.unsqueeze(-1)).inverse(levels_Q.to(self.mean()))
+        return self.each(lambda parameter: parameter.unsqueeze(-1)).inverse(levels_Q.to(self.mean()))
 
     def viewed(self, shape: tuple[int, ...], keep: int) -> Self:
         """Elements [B, a b] seen as [B, a, b], of which the first `keep` of axis 1 stay."""
-        return self._each(lambda parameter: parameter.reshape(len(parameter), *shape, *parameter.shape[2:])[:, :keep])
+        return self.each(lambda parameter: parameter.reshape(len(parameter), *shape, *parameter.shape[2:])[:, :keep])
 
     @torch.no_grad()
     def sample(self, count: int, generator: torch.Generator | None = None) -> Tensor:

@@ -119,5 +119,5 @@ class NegativeBinomial(Elementwise):
         step = (tail.log() - goal.log()) * tail * torch.exp(-self._log_mass(count))
         return torch.where(upper, step, -step)
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
+    def each(self, change: Callable[[Tensor], Tensor]) -> Self:
         return type(self)(change(self.location), change(self.dispersion))

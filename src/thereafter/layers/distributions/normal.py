@@ -53,7 +53,7 @@ class Normal(Elementwise):
     def moved(self, offset: Tensor, scale: Tensor) -> Self:
         return type(self)(offset + scale * self.location, scale * self.deviation)
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
+    def each(self, change: Callable[[Tensor], Tensor]) -> Self:
         return type(self)(change(self.location), change(self.deviation))
 
 
@@ -88,5 +88,5 @@ class Laplace(Elementwise):
     def moved(self, offset: Tensor, scale: Tensor) -> Self:
         return type(self)(offset + scale * self.location, scale * self.spread)
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
+    def each(self, change: Callable[[Tensor], Tensor]) -> Self:
         return type(self)(change(self.location), change(self.spread))

@@ -99,7 +99,7 @@ class Quantiles(Elementwise):
         first = self.levels_Q[0] * gaps[..., 0] / self._steps_G[0]
         return gaps, first, (1 - self.levels_Q[-1]) * gaps[..., -1] / self._steps_G[-1]
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
+    def each(self, change: Callable[[Tensor], Tensor]) -> Self:
         return type(self)(self.levels_Q, change(self.values))
 
 

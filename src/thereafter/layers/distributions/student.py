@@ -80,7 +80,7 @@ class StudentT(Elementwise):
     def moved(self, offset: Tensor, scale: Tensor) -> Self:
         return type(self)(offset + scale * self.location, scale * self.spread, self.freedom)
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
+    def each(self, change: Callable[[Tensor], Tensor]) -> Self:
         return type(self)(change(self.location), change(self.spread), change(self.freedom))
 
 
