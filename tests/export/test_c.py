@@ -12,6 +12,7 @@ import pytest
 from step_models import GPT2, TEXT, expected, ran, some_ids, toy
 
 import thereafter
+from breadth import core
 from thereafter.errors import ExportError
 from thereafter.export.c import target as c_target
 from thereafter.export.c.parts import functions, parts
@@ -25,18 +26,18 @@ needs_cc = pytest.mark.skipif(compiler() is None, reason="SKIPPED LOUDLY: no C c
 STEPS = 1000
 COMPILED = [
     ("rnn untied", "line", 100),
-    ("lstm folded tied", "line", STEPS),
+    pytest.param("lstm folded tied", "line", STEPS, marks=pytest.mark.wide),
     ("lstm adaptive", "stream", 100),
-    ("lstm highway", "stream", 100),
+    pytest.param("lstm highway", "stream", 100, marks=pytest.mark.wide),
     ("lstm peephole=True, coupled=True, layer_norm=True", "line", 100),
     ("gru reset=after, update=new", "line", 100),
-    ("gru reset=before, update=old, layer_norm=True", "stream", 100),
-    ("awd-lstm", "stream", STEPS),
+    pytest.param("gru reset=before, update=old, layer_norm=True", "stream", 100, marks=pytest.mark.wide),
+    pytest.param("awd-lstm", "stream", STEPS, marks=pytest.mark.wide),
     ("minlstm", "line", 100),
     ("window direct", "line", 100),
     ("average", "stream", 100),
     ("transformer", "line", STEPS),
-    (GPT2, "stream", 60),
+    pytest.param(GPT2, "stream", 60, marks=pytest.mark.wide),
 ]
 
 
@@ -71,7 +72,7 @@ def test_an_ngram_in_c_says_what_python_says(order: int, smoothing: str, tokens:
 
 
 @needs_cc
-@pytest.mark.parametrize("case", ["lstm folded", "lstm folded tied"])
+@pytest.mark.parametrize("case", ["lstm folded", pytest.param("lstm folded tied", marks=pytest.mark.wide)])
 def test_int8_in_c_is_what_the_rounded_weights_say(case: str, tmp_path: Path) -> None:
     from thereafter.export.steps.interpreter import Interpreter
     from thereafter.export.steps.lowering import lower
@@ -103,12 +104,12 @@ def test_the_tokenizer_in_c_is_ours(tokens: str, tmp_path: Path) -> None:
     runner.close()
 
 
-NORMAL = [(False, False), (True, False), (False, True), (True, True)]
+NORMAL = core([(False, False), (True, False), (False, True), (True, True)], [(False, False), (True, True)])
 
 
 @needs_cc
 @pytest.mark.parametrize(("lower", "letters"), NORMAL)
-@pytest.mark.parametrize("tokens", ["char", "byte"])
+@pytest.mark.parametrize("tokens", ["char", pytest.param("byte", marks=pytest.mark.wide)])
 def test_odd_texts_are_encoded_in_c_as_by_the_tokenizer(
     tokens: str, lower: bool, letters: bool, tmp_path: Path
 ) -> None:
@@ -124,7 +125,7 @@ def test_odd_texts_are_encoded_in_c_as_by_the_tokenizer(
 
 
 @needs_cc
-@pytest.mark.parametrize("letters", [False, True])
+@pytest.mark.parametrize("letters", [pytest.param(False, marks=pytest.mark.wide), True])
 def test_every_character_beside_a_sigma_is_lowered_in_c_as_by_python(letters: bool, tmp_path: Path) -> None:
     runner = written(toy("rnn", "byte", lower=True, letters_only=letters), tmp_path)
     # of ideographs and of planes without characters every 97th

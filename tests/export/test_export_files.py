@@ -231,10 +231,11 @@ def test_the_command_prints_what_the_check_has_seen(lstm: thereafter.LanguageMod
 
 
 @pytest.mark.parametrize(("to", "name"), [("html", "page"), ("c", "model"), ("c", "model.h"), ("onnx", "model.txt")])
-def test_a_name_that_a_program_would_not_take_is_refused(to: str, name: str, tmp_path: Path) -> None:
-    lm = thereafter.train(text="a b a b\n" * 20, model="rnn", tokens="char", hidden=4, tokens_budget=40)
+def test_a_name_that_a_program_would_not_take_is_refused(
+    to: str, name: str, lstm: thereafter.LanguageModel, tmp_path: Path
+) -> None:
     with pytest.raises(ExportError, match=rf"expected a name that ends in \.{to}; try .*{name}\.{to}"):
-        lm.export(tmp_path / name, to=to)
+        lstm.export(tmp_path / name, to=to)
     assert not list(tmp_path.iterdir())
 
 
@@ -267,7 +268,7 @@ def test_files_of_an_export_are_replaced_together_and_named(
     assert (tmp_path / "n.h").read_text().startswith("mine")
 
 
-@pytest.mark.parametrize("to", ["onnx", "torch"])
+@pytest.mark.parametrize("to", ["onnx", pytest.param("torch", marks=pytest.mark.wide)])
 def test_second_files_are_known_as_exports(to: str, tmp_path: Path) -> None:
     lm = thereafter.train(text=TEXT, model="rnn", tokens="char", hidden=4, embed=4, epochs=0.01, min_count=1)
     ending = {"onnx": ".onnx", "torch": ".pt2"}[to]

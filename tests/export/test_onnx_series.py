@@ -46,7 +46,9 @@ def checked(net: nn.Module, folder: Path) -> float:
     return check_task(made, places).largest
 
 
-@pytest.mark.parametrize("facts", [PLAIN, RICH], ids=["one column", "gaps and covariates"])
+@pytest.mark.parametrize(
+    "facts", [pytest.param(PLAIN, marks=pytest.mark.wide), RICH], ids=["one column", "gaps and covariates"]
+)
 @pytest.mark.parametrize(
     "options",
     [

@@ -23,7 +23,9 @@ def lstm() -> thereafter.LanguageModel:
     return thereafter.train(text=TEXT, model="lstm", tokens="char", hidden=32, layers=1, epochs=1, seed=1)
 
 
-@pytest.mark.parametrize(("dtype", "smaller"), [("float32", 1.0), ("float16", 0.6), ("int8", 0.45)])
+@pytest.mark.parametrize(
+    ("dtype", "smaller"), [pytest.param("float32", 1.0, marks=pytest.mark.wide), ("float16", 0.6), ("int8", 0.45)]
+)
 def test_the_command_writes_a_smaller_run_and_prints_what_it_costs(
     dtype: str, smaller: float, lstm: thereafter.LanguageModel, tmp_path: Path
 ) -> None:
