@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import gzip
 import random
+import re
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from thereafter.errors import ThereafterError
+from refusals import assert_remedies_parse, refused
+from thereafter.errors import FormatError, ThereafterError
 from thereafter.series.reading import read_series
 from thereafter.series.table import ColumnChoice, SeriesTable
 
@@ -176,3 +179,19 @@ def test_a_table_is_read_or_refused(tmp_path: Path, seed: int):
             raise AssertionError(f"table {number} of seed {seed}: {raw[:200]!r} {columns}") from error
     assert not any("\n" in message or len(message) > 800 for message in refusals)
     assert 20 < refusals.count("") < 70
+    for message in refusals:
+        assert_remedies_parse(message)
+
+
+@pytest.mark.parametrize("names", [("a b", "c'd"), ("", "y"), ("$x", "")])
+def test_a_column_is_named_as_a_shell_reads_it(tmp_path: Path, names: tuple[str, str]):
+    path = tmp_path / "table.csv"
+    path.write_text(f"{names[0]},{names[1]}\n" + "1.5,2.5\n2.5,1.5\n" * 4)
+    with refused(FormatError, names[1] or "2") as caught:
+        read_series([path])
+    option = re.search(r"\(target=('.*?'|\".*?\")\)", str(caught.value))
+    assert option
+    assert read_series([path], ColumnChoice(target=(ast.literal_eval(option[1]),), time="row")).values_ND.shape == (
+        8,
+        1,
+    )

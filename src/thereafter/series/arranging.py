@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.errors import FormatError
-from thereafter.series.choosing import ChosenColumns
+from thereafter.series.choosing import ChosenColumns, both_ways
 from thereafter.series.columns import TableLayout
 from thereafter.series.gathering import GatheredRows
 from thereafter.series.spacing import Spacing, UnevenStep, spacing_of
@@ -173,12 +173,12 @@ def _order_error(
         others = [name for k, name in enumerate(layout.names) if _may_name_series(layout, columns, k)]
         way = "try leaving out one of the rows"
         if columns.series is None and others:
-            way += f", or --series {others[0]} (series={others[0]!r}) if that column names several series"
+            way += f", or {both_ways('series', others[0])} if that column names several series"
         return FormatError(f"{where} has a time{of_series} that an earlier row has; expected each time once; {way}")
     way = "try sorting the table by time"
     if columns.perhaps_series is not None:
         name = layout.names[columns.perhaps_series]
-        way += f", or --series {name} (series={name!r}) if that column names several series"
+        way += f", or {both_ways('series', name)} if that column names several series"
     return FormatError(f"{where} has a time{of_series} before that of the row above it; expected rising times; {way}")
 
 

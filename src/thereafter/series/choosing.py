@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -124,7 +125,7 @@ def _time(layout: TableLayout, choice: ColumnChoice, kinds: list[str], taken: se
         first = names[0] or str(times[0] + 1)
         raise FormatError(
             f"{os.fspath(layout.path)} has {len(times)} columns that could be the time ({list_names(names)}); "
-            f"expected one; try --time {first} (time={first!r})"
+            f"expected one; try {both_ways('time', first)}"
         )
     if not times:
         return None, ""
@@ -177,11 +178,16 @@ def _target(layout: TableLayout, numbers: list[int], kinds: list[str]) -> int:
             f"{path} has no column of numbers to forecast: its columns are {described}; expected numbers such as "
             "3.14; try --target COLUMN"
         )
-    names = [layout.names[k] for k in numbers]
+    names = [layout.names[k] or str(k + 1) for k in numbers]
     raise FormatError(
-        f"{path} has {len(names)} columns of numbers ({list_names(names)}); expected the name of the target; "
-        f"try --target {names[-1]} (target={names[-1]!r}), or several: --target {names[0]},{names[-1]}"
+        f"{path} has {len(names)} columns of numbers ({list_names(names)}); expected the name of the target; try "
+        f"{both_ways('target', names[-1])}, or several: --target {shlex.quote(f'{names[0]},{names[-1]}')}"
     )
+
+
+def both_ways(option: str, name: str) -> str:
+    """A column's name as an option of a command, quoted where a shell needs it, and as an argument in Python."""
+    return f"--{option} {shlex.quote(name)} ({option}={name!r})"
 
 
 def _no_time(layout: TableLayout, kinds: list[str]) -> FormatError:
