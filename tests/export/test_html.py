@@ -145,7 +145,7 @@ def test_learned_pieces_are_joined_on_a_page_within_the_words_of_their_engine(op
 def test_a_page_is_typed_into_generates_and_shows_its_gates(opened: Show) -> None:
     lm = toy("lstm folded")
     shown = opened(lm)
-    shown.ask(lambda page: _walk(page, lm))
+    shown.ask(lambda page: assert_typing_works(page, lm))
 
 
 @pytest.mark.parametrize("tokens", ["word", pytest.param("prose", marks=pytest.mark.wide)])
@@ -167,7 +167,7 @@ def test_a_page_completes_the_word_that_is_being_typed(tokens: str, opened: Show
     assert text == "the dog " + words[0]
 
 
-def _walk(page: Page, lm: Exportable) -> None:
+def assert_typing_works(page: Page, lm: Exportable) -> None:
     page.fill("#text", "the cat")
     bars = page.locator("#next .bar")
     assert bars.count() == 12

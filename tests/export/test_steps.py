@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from step_models import CASES, CORE, GPT2, expected, ran, some_ids, toy
 
 from breadth import core
+from refusals import refused
 from thereafter.errors import ExportError
 from thereafter.export.parts import SoftmaxPlan
 from thereafter.export.plan import layers_of, plan_of
@@ -55,7 +56,7 @@ def test_the_gelu_of_gpt2_is_carried_and_another_epsilon_refused() -> None:
     assert isinstance(lm.model, TransformerModel)
     for norm in (part for part in lm.model.modules() if isinstance(part, torch.nn.LayerNorm)):
         norm.eps = 1e-6
-    with pytest.raises(ExportError, match="an epsilon of 1e-06"):
+    with refused(ExportError, "1e-06"):
         plan_of(lm)
 
 
@@ -99,7 +100,7 @@ def test_a_layer_that_reads_backwards_cannot_be_streamed() -> None:
     plan = plan_of(toy("lstm"))
     assert isinstance(plan, RecurrentPlan)
     both = layers_of(Recurrent("gru", 12, 6, bidirectional=True))
-    with pytest.raises(ExportError, match="both ends"):
+    with refused(ExportError):
         lower(replace(plan, layers=both))
 
 
