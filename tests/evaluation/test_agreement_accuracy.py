@@ -6,12 +6,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
 import thereafter
+from breadth import core
+from refusals import refused
 from thereafter.errors import EmptyCorpusError
 from thereafter.evaluation import agreement
 from thereafter.evaluation.agreement import measure_agreement, verdicts
@@ -123,14 +126,19 @@ def one_by_one(lm: thereafter.LanguageModel, one: Sentence, begin: str) -> float
     return 0.5 if totals[0] == totals[1] else float(totals[0] > totals[1])
 
 
-@pytest.mark.parametrize("tokens", ["word", "prose", "char", "bpe"])
-@pytest.mark.parametrize("context", ["line", "stream"])
+@pytest.mark.parametrize(
+    ("tokens", "context"),
+    core(
+        product(("word", "prose", "char", "bpe"), ("line", "stream")),
+        [("word", "stream"), ("prose", "line"), ("char", "line"), ("bpe", "stream")],
+    ),
+)
 def test_verdicts_equal_those_of_whole_texts(tokens: str, context: str, monkeypatch: pytest.MonkeyPatch):
     size = {"vocabulary": 280} if tokens == "bpe" else {}
     lm = thereafter.train(text=TRAIN, tokens=tokens, order=4, context=context, **size)
-    few = TEST[:25]
+    few = TEST[:15]
     begin = "\n" if context == "stream" else ""
-    monkeypatch.setattr(agreement, "_ROWS", 2)
+    monkeypatch.setattr(agreement, "MOST_ROWS", 2)
     got = verdicts(lm.model, lm.tokenizer, few, context=context)
     assert got.tolist() == [one_by_one(lm, one, begin) for one in few]
     assert 0 < got.mean() < 1
@@ -145,7 +153,7 @@ def test_a_neural_model_is_judged_alike_in_batches_and_alone(tokens: str):
     with torch.random.fork_rng():
         torch.manual_seed(1)
         net = build("gru", settings_of("gru")(hidden=8), vocabulary_size=len(tokenizer.vocabulary), context="stream")
-    few = TEST[:20]
+    few = TEST[:10]
     together = verdicts(net, tokenizer, few, context="stream")
     assert together.tolist() == [float(verdicts(net, tokenizer, [one], context="stream")[0]) for one in few]
 
@@ -177,5 +185,5 @@ def test_it_goes_through_json_and_adds_up():
 
 
 def test_no_sentences_is_an_error(tokenizer: Any):
-    with pytest.raises(EmptyCorpusError, match="at least one"):
+    with refused(EmptyCorpusError):
         measure_agreement(Reader(tokenizer, lambda read: ""), tokenizer, [], context="line")

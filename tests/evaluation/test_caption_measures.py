@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
+from breadth import core
+from refusals import refused
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.evaluation.caption_measures import bleu, caption_words, cider_d
 
@@ -61,7 +63,7 @@ def plain_cider(answers: list[list[str]], references: list[list[list[str]]]) -> 
     return scores
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", core(range(4), [0]))
 def test_bleu_of_captions_equals_sacrebleu_without_smoothing(seed: int) -> None:
     answers, references = captions(seed, shortest=4)  # NLTK counts a shorter answer as a miss, sacreBLEU does not
     streams = [[" ".join(one[n % len(one)]) for one in references] for n in range(5)]  # twice the same adds nothing
@@ -84,7 +86,7 @@ def test_captions_that_are_too_short_pay_by_the_nearest_reference() -> None:
     assert bleu([[], []], [references] * 2) == (0.0, 0.0, 0.0, 0.0)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", core(range(3), [0]))
 def test_cider_d_equals_plain_loops(seed: int) -> None:
     answers, references = captions(seed, pictures=15)
     mean, each_N = cider_d(answers, references)
@@ -141,9 +143,9 @@ def test_words_of_captions_are_runs_of_letters() -> None:
 
 
 def test_captions_that_do_not_fit_are_a_sentence() -> None:
-    with pytest.raises(OptionError, match="1 captions and references of 2 pictures, expected as many"):
+    with refused(OptionError, 1, 2):
         bleu([["a"]], [[["a"]], [["b"]]])
-    with pytest.raises(OptionError, match="picture 1 has no reference"):
+    with refused(OptionError, 1):
         cider_d([["a"], ["b"]], [[["a"]], []])
-    with pytest.raises(EmptyCorpusError, match="no captions to judge"):
+    with refused(EmptyCorpusError, "captions"):
         bleu([], [])

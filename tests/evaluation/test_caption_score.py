@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from breadth import core
+from refusals import refused
 from thereafter.errors import EmptyCorpusError, OptionError, ShapeError
 from thereafter.evaluation.bootstrap import interval, resample_sums
 from thereafter.evaluation.caption_measures import bleu, caption_words, cider_d
@@ -85,7 +87,7 @@ def test_capitals_and_full_stops_count_nothing() -> None:
     assert one.bleu_4 == pytest.approx(100)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", core(range(4), [0]))
 def test_no_training_caption_scores_better_than_the_constant(seed: int) -> None:
     references = several(seed)
     words = [[caption_words(text) for text in one] for one in references]
@@ -115,15 +117,15 @@ def test_the_nearest_picture_gives_its_first_caption(dtype: type[np.generic], mo
 
 
 def test_pictures_that_cannot_be_compared_are_a_sentence() -> None:
-    with pytest.raises(ShapeError, match=r"\(2, 3\) and test pictures \(2, 4\)"):
+    with refused(ShapeError, "(2, 3)", "(2, 4)"):
         nearest_captions(np.zeros((2, 3)), np.zeros((2, 4)), [["a"], ["b"]])
-    with pytest.raises(OptionError, match="expected as many"):
+    with refused(OptionError):
         nearest_captions(np.zeros((2, 3)), np.zeros((2, 3)), [["a"]])
     with pytest.raises(EmptyCorpusError):
         nearest_captions(np.zeros((2, 3)), np.zeros((0, 3)), [["a"], ["b"]])
     with pytest.raises(EmptyCorpusError):
         constant_caption([])
-    with pytest.raises(OptionError, match="references of picture 0 are one string"):
+    with refused(OptionError, 0):
         measure_captions(["a"], ["a"])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import torch
 import torch.nn.functional as F
 
 import thereafter
+from breadth import core
+from refusals import refused
 from thereafter.errors import OptionError, TrainingError
 from thereafter.evaluation import dynamic as module
 from thereafter.evaluation.dynamic import DynamicModel, gradient_statistics
@@ -81,8 +84,13 @@ def by_hand(model: NeuralModel, ids: np.ndarray, settings: DynamicSettings, scal
     return np.array(logs)
 
 
-@pytest.mark.parametrize("context", ["stream", "line"])
-@pytest.mark.parametrize("name", ["lstm", "gru", "window", "transformer"])
+@pytest.mark.parametrize(
+    ("name", "context"),
+    core(
+        product(("lstm", "gru", "window", "transformer"), ("stream", "line")),
+        [("lstm", "stream"), ("gru", "line"), ("window", "stream"), ("transformer", "line")],
+    ),
+)
 def test_it_is_what_the_formula_says(name: str, context: str) -> None:
     truth = by_hand(made(name, context), IDS, SGD)
     model = made(name, context)
@@ -117,7 +125,7 @@ def test_rms_divides_by_what_gradients_were_in_training(monkeypatch: pytest.Monk
         torch.testing.assert_close(one, two)
 
 
-@pytest.mark.parametrize("context", ["stream", "line"])
+@pytest.mark.parametrize("context", core(["stream", "line"], ["line"]))
 def test_pieces_and_steps_do_not_matter(context: str) -> None:
     model = made(context=context)
     with DynamicModel(model, SGD) as adapted:
@@ -160,7 +168,7 @@ def test_the_trained_weights_stay_as_they_are() -> None:
         assert model.training == mode
     assert all(map(torch.equal, before, weights_of(model)))
     assert model.training == mode
-    with pytest.raises(OptionError, match="token ids"), DynamicModel(model, SGD) as adapted:
+    with refused(OptionError, "token ids"), DynamicModel(model, SGD) as adapted:
         adapted.log_probs(np.full((1, 3), V), adapted.log_probs(IDS, adapted.start(1))[1])
     assert all(map(torch.equal, before, weights_of(model)))
     assert all(weight.grad is None for weight in model.parameters())
@@ -170,7 +178,7 @@ def test_running_away_is_said_and_undone() -> None:
     model = made()
     before = weights_of(model)
     wild = DynamicSettings(rate=1e30, decay=0.0, segment=3, rule="sgd")
-    with pytest.raises(TrainingError, match=r"near token .* lower rate"), DynamicModel(model, wild) as adapted:
+    with refused(TrainingError, "token", "rate"), DynamicModel(model, wild) as adapted:
         adapted.log_probs(IDS, adapted.start(1))
     assert all(map(torch.equal, before, weights_of(model)))
 
@@ -209,20 +217,20 @@ def test_a_cache_goes_over_it_and_a_mixture_around() -> None:
 
 def test_what_it_cannot_do_says_why() -> None:
     model = made()
-    with pytest.raises(OptionError, match="has not begun"):
+    with refused(OptionError):
         DynamicModel(model, SGD).start(1)
     with DynamicModel(model, SGD) as adapted:
-        with pytest.raises(OptionError, match="reads one row"):
+        with refused(OptionError, "row"):
             adapted.start(2)
-        with pytest.raises(OptionError, match="reads one row"):
+        with refused(OptionError, "row"):
             adapted.log_probs(np.zeros((2, 3), int), adapted.start(1))
-        with pytest.raises(OptionError, match="the row 0 alone"):
+        with refused(OptionError, 0):
             adapted.start(1).select(np.array([0, 0]))
         with pytest.raises(TypeError):
             adapted.start(1).key()
-        with pytest.raises(OptionError, match="token ids"):
+        with refused(OptionError, "token ids"):
             adapted.log_probs(np.array([[V]]), adapted.start(1))
-    with pytest.raises(OptionError, match="needs the text the model was trained on"):
+    with refused(OptionError, "text"):
         DynamicModel(model, DynamicSettings(rule="rms"))
     for wrong, message in (
         ({"rate": 0.0}, "rate .* is 0"),
@@ -248,18 +256,18 @@ def test_a_score_with_it_says_so_and_leaves_the_model_alone() -> None:
     assert "(sgd, rate 0.2, decay 0.001, every 7 tokens)" in by_sgd.switches
     assert lm.score(text=other) == plain
     counted = thereafter.train(text=text, tokens="word", order=2)
-    with pytest.raises(OptionError, match="only neural models"):
+    with refused(OptionError, "neural"):
         counted.score(text=other, dynamic=True)
 
 
 def test_without_its_training_text_a_model_learns_by_sgd(tmp_path: Any) -> None:
     text = "the cat sat on the mat\nthe dog sat on the log\n" * 12
-    lm = thereafter.train(text=text, model="gru", tokens="word", hidden=8, epochs=1, out=tmp_path / "run")
+    lm = thereafter.train(text=text, model="gru", tokens="word", hidden=8, epochs=0.2, out=tmp_path / "run")
     assert "(sgd" in thereafter.load(tmp_path / "run").score(text=text, dynamic=True).switches
     assert "(rms" in lm.score(text=text, dynamic=True).switches
     book = tmp_path / "book.txt"
     book.write_text(text)
-    thereafter.train(book, model="gru", tokens="word", hidden=8, epochs=1, out=tmp_path / "kept")
+    thereafter.train(book, model="gru", tokens="word", hidden=8, epochs=0.2, out=tmp_path / "kept")
     again = thereafter.load(tmp_path / "kept")
     assert "(rms" in again.score(text=text, dynamic=True).switches
     book.write_text(text.replace("cat", "cow"))

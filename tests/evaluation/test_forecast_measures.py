@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from refusals import refused
 from thereafter.errors import OptionError, ShapeError
 from thereafter.evaluation import forecast_measures as measures
 from thereafter.evaluation.bootstrap import resample_sums
@@ -111,7 +112,7 @@ def test_crps_is_that_of_scoringrules(random: np.random.Generator, monkeypatch: 
 
 def test_the_three_forms_of_crps_meet(random: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     stats = pytest.importorskip("scipy.stats")
-    monkeypatch.setattr(measures, "_CELLS", 5000)  # several pieces
+    monkeypatch.setattr(measures, "CELLS", 5000)  # several pieces
     y, levels = random.normal(size=20), (np.arange(1000) + 0.5) / 1000
     exact = measures.crps_normal(y, np.zeros(20), np.ones(20))
     quantiles = np.tile(stats.norm.ppf(levels), (20, 1))
@@ -154,15 +155,15 @@ def test_missing_values_are_left_out_of_every_measure(
 
 
 def test_shapes_that_do_not_fit_are_named() -> None:
-    with pytest.raises(ShapeError, match="expected the same shape"):
+    with refused(ShapeError, "shape"):
         measures.mae(np.zeros(3), np.zeros(4))
-    with pytest.raises(ShapeError, match="axis of levels"):
+    with refused(ShapeError, "levels"):
         measures.pinball(np.zeros(3), np.zeros((3, 2)), [0.5])
-    with pytest.raises(ShapeError, match="draws behind"):
+    with refused(ShapeError, "draws"):
         measures.crps_samples(np.zeros(3), np.zeros(3))
-    with pytest.raises(ShapeError, match=r"\[W, H\] and \[W\]"):
+    with refused(ShapeError, "[W, H]", "[W]"):
         measures.mase(np.zeros((3, 2)), np.zeros((3, 2)), np.zeros(2))
-    with pytest.raises(OptionError, match="season is 0"):
+    with refused(OptionError, "season", 0):
         measures.seasonal_scale(np.zeros(3), 0)
 
 
@@ -257,12 +258,12 @@ def test_a_score_says_its_scales(arrays: dict[str, Floats]) -> None:
 
 
 def test_a_score_refuses_what_does_not_fit(arrays: dict[str, Floats]) -> None:
-    with pytest.raises(OptionError, match=r"end 0.025 of the band"):
+    with refused(OptionError, 0.025):
         scored(arrays, band=0.95)
-    with pytest.raises(OptionError, match="both or neither"):
+    with refused(OptionError):
         scored(arrays, low_WHD=arrays["low"])
     flat = {name: array[..., 0] if array.ndim == 3 else array for name, array in arrays.items()}
-    with pytest.raises(ShapeError, match=r"\[W, H, D\]"):
+    with refused(ShapeError, "[W, H, D]"):
         scored(flat)
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from breadth import core
+from refusals import refused
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError
 from thereafter.evaluation.hmm import HiddenMarkov
 from thereafter.text.conll import read_conllu
@@ -43,7 +45,7 @@ def joint(tagger: HiddenMarkov, words: list[str], tags: tuple[int, ...]) -> floa
 
 
 @pytest.mark.parametrize(("order", "smoothing"), OPTIONS)
-@pytest.mark.parametrize("tags", [1, 2, 4])
+@pytest.mark.parametrize("tags", core([1, 2, 4], [1, 4]))
 def test_viterbi_is_the_best_of_all_sequences(order: int, smoothing: str, tags: int) -> None:
     tagger = HiddenMarkov(order, smoothing).fit(drawn(tags))
     known = sorted(tagger.words)
@@ -172,15 +174,15 @@ def test_few_words_and_none() -> None:
 
 def test_mistakes_are_sentences() -> None:
     for wrong in ({"order": 3}, {"smoothing": "kneser"}, {"k": 0.0}):
-        with pytest.raises(OptionError, match="expected"):
+        with refused(OptionError):
             HiddenMarkov(**wrong)  # type: ignore[arg-type]
-    with pytest.raises(OptionError, match="sentence 2 has 2 words and 1 tags; expected a tag for each word"):
+    with refused(OptionError, 2, 1):
         HiddenMarkov().fit([(["a"], ["A"]), (["a", "b"], ["A"])])
-    with pytest.raises(EmptyCorpusError, match="no word to learn from"):
+    with refused(EmptyCorpusError, "word"):
         HiddenMarkov().fit([([], [])])
-    with pytest.raises(OptionError, match=r"learnt nothing yet; try fit\(sentences\)"):
+    with refused(OptionError, "fit(sentences)"):
         HiddenMarkov().tag(["a"])
-    with pytest.raises(OptionError, match="600 tags are too many for a table of order 2; try order=1"):
+    with refused(OptionError, 600, 2, "order=1"):
         HiddenMarkov().fit([([str(i) for i in range(600)], [str(i) for i in range(600)])])
     state = HiddenMarkov().fit(drawn()).state()
     damaged = [

@@ -6,14 +6,15 @@ import csv
 import io
 import math
 from functools import cache
-from itertools import pairwise
-from pathlib import Path
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 import pytest
 
 import thereafter
+from breadth import core
+from refusals import refused
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.evaluation.predicted import entropy_bits, read_predictions
 from thereafter.evaluation.scores import score_text
@@ -68,8 +69,10 @@ def compare_sums(model: Any, tokens: str, chunks: list[str]) -> None:
         assert units.first_U1[-1] == score.tokens
 
 
-@pytest.mark.parametrize("tokens", list(TOKENIZERS))
-@pytest.mark.parametrize("kind", list(NEURAL))
+@pytest.mark.parametrize(
+    ("kind", "tokens"),
+    core(product(NEURAL, TOKENIZERS), [*((kind, "prose") for kind in NEURAL), *(("lstm", one) for one in TOKENIZERS)]),
+)
 def test_the_words_of_every_neural_model_add_up_to_its_score(kind: str, tokens: str) -> None:
     compare_sums(untrained(kind, tokens), tokens, [OTHER[:11], OTHER[11:]])
 
@@ -82,11 +85,19 @@ def test_so_do_those_of_mixtures_and_of_caches(tokens: str) -> None:
     compare_sums(CacheModel(MixtureModel([one, other], [0.5, 0.5]), CacheSettings()), tokens, [OTHER])
 
 
-@pytest.mark.parametrize("switches", [{}, {"cache": True}, {"dynamic": True}, {"cache": True, "dynamic": True}])
-def test_a_language_model_with_switches(switches: dict[str, Any], tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def neural(tmp_path_factory: pytest.TempPathFactory) -> list[thereafter.LanguageModel]:
+    """A neural model, and a mixture of it with itself."""
     lm = thereafter.train(text=TEXT, model="rnn", hidden=8, epochs=1, tokens="prose")
-    mixed = thereafter.mixture([lm, thereafter.load(lm.save(tmp_path / "run"))], [0.25, 0.75])
-    for one in (lm, mixed):
+    return [
+        lm,
+        thereafter.mixture([lm, thereafter.load(lm.save(tmp_path_factory.mktemp("rnn") / "run"))], [0.25, 0.75]),
+    ]
+
+
+@pytest.mark.parametrize("switches", [{}, {"cache": True}, {"dynamic": True}, {"cache": True, "dynamic": True}])
+def test_a_language_model_with_switches(switches: dict[str, Any], neural: list[thereafter.LanguageModel]) -> None:
+    for one in neural:
         score = one.score(text=OTHER, **switches)
         table = one.surprisal(text=OTHER, detail=True, **switches)
         rows = table.to_rows()
@@ -156,8 +167,10 @@ def test_rank_and_entropy_and_alternatives_are_those_of_the_distribution() -> No
         assert row["bits"] == pytest.approx(-math.log2(p_V[ids[step]]), rel=1e-5)
 
 
-@pytest.mark.parametrize("kind", list(NEURAL))
-@pytest.mark.parametrize("tokens", ["word", "char"])
+@pytest.mark.parametrize(
+    ("kind", "tokens"),
+    core(product(NEURAL, ("word", "char")), [*((kind, "word") for kind in NEURAL), ("lstm", "char")]),
+)
 def test_predictions_in_pieces_are_those_of_single_steps(kind: str, tokens: str) -> None:
     model, ids = untrained(kind, tokens), fitted(tokens).encode(TEXT)[:40]
     predicted = read_predictions(model, ids, top=3)
@@ -250,15 +263,15 @@ def test_a_table_comes_back_from_csv() -> None:
 def test_what_cannot_be_asked_is_said() -> None:
     lm = counted("prose")
     one: Any = lm
-    with pytest.raises(OptionError, match="by is 'wrod'"):
+    with refused(OptionError, "by", "wrod"):
         lm.surprisal(text="a", by="wrod")
-    with pytest.raises(OptionError, match="a sentence has many"):
+    with refused(OptionError, "sentence"):
         lm.surprisal(text="a", by="sentence", detail=True)
-    with pytest.raises(OptionError, match="different tokens"):
+    with refused(OptionError, "tokens"):
         thereafter.surprisal([lm, counted("char")], text="the cat", by="token")
-    with pytest.raises(OptionError, match="expected several"):
+    with refused(OptionError):
         thereafter.surprisal(one, text="a")
-    with pytest.raises(OptionError, match="top is -1"):
+    with refused(OptionError, "top", -1):
         lm.surprisal(text="a", detail=True, top=-1)
 
 
@@ -320,9 +333,9 @@ def test_a_model_is_asked_for_by_its_name_or_its_number() -> None:
     np.testing.assert_array_equal(table.bits("letters"), table.bits(1))
     np.testing.assert_array_equal(table.spelling_bits("ng"), table.spelling_bits(0))
     np.testing.assert_array_equal(table.unknown("ng"), table.unknown())
-    with pytest.raises(UnknownNameError, match="no model is called 'leters'; did you mean 'letters'"):
+    with refused(UnknownNameError, "leters", "letters"):
         table.bits("leters")
-    with pytest.raises(OptionError, match="model is 2; expected 0 to 1"):
+    with refused(OptionError, "model", 2, 0, 1):
         table.bits(2)
 
 

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from breadth import core
+from refusals import refused
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.evaluation.tagging import RARE, TaggingScore, measure_spans, measure_tagging, spans_of
 
@@ -54,13 +56,13 @@ def assert_equals_seqeval(gold: list[list[str]], predicted: list[list[str]]) -> 
     assert ours.macro_f1 == pytest.approx(macro, abs=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", core(range(20), range(6)))
 def test_spans_equal_seqeval_on_valid_sequences(seed: int) -> None:
     gold, predicted = corpus(seed, BIO)
     assert_equals_seqeval([valid(one) for one in gold], [valid(one) for one in predicted])
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", core(range(20), range(6)))
 @pytest.mark.parametrize("tags", [BIO, ANY], ids=["BIO", "BIOES with and without kinds"])
 def test_spans_equal_seqeval_on_sequences_that_break_the_scheme(seed: int, tags: list[str]) -> None:
     assert_equals_seqeval(*corpus(seed, tags))
@@ -132,15 +134,15 @@ def test_everything_can_be_written_as_json() -> None:
 
 
 def test_what_does_not_fit_is_a_sentence() -> None:
-    with pytest.raises(OptionError, match=r"1 sentences of tags and 2 of predicted tags"):
+    with refused(OptionError, 1, 2):
         measure_tagging([["X"]], [["X"], ["X"]])
-    with pytest.raises(OptionError, match=r"sentence 2 has 1 tags and 2 predicted tags"):
+    with refused(OptionError, 2, 1):
         measure_spans([["O"], ["O"]], [["O"], ["O", "O"]])
-    with pytest.raises(OptionError, match=r"sentence 1 has 1 tags and 2 words"):
+    with refused(OptionError, 1, 2):
         measure_tagging([["X"]], [["X"]], [["a", "b"]], {"a"})
-    with pytest.raises(OptionError, match="expected both, or neither"):
+    with refused(OptionError):
         measure_tagging([["X"]], [["X"]], training={"a"})
-    with pytest.raises(OptionError, match=r"'NOUN' is no tag of a span"):
+    with refused(OptionError, "NOUN"):
         measure_spans([["NOUN"]], [["O"]])
     with pytest.raises(EmptyCorpusError):
         measure_tagging([], [])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import thereafter
+from refusals import refused
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.evaluation import tuning
 from thereafter.evaluation.dynamic import DynamicModel
@@ -95,12 +96,13 @@ def thereafter_source(text: str) -> Any:
 
 @pytest.mark.parametrize("name", ["ngram", "gru"])
 def test_the_cache_is_the_best_of_those_it_tries(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "_PIECE", 50)
+    monkeypatch.setattr(tuning, "PIECE", 50)
     model, ids = trained(name).model, held_ids(trained(name))
     tuned_settings = tune_cache(model, ids, CacheSettings(size=30))
-    ways: list[dict[str, float]] = [{"theta": theta} for theta in tuning._thetas(model, ids)]
-    if name == "ngram":
-        ways = [{"decay": decay} for decay in tuning.DECAYS]
+    ways: list[dict[str, float]] = [{"decay": decay} for decay in tuning.DECAYS]
+    if name == "gru":
+        square = float(np.square(model.observe(ids[None], model.start(1))[1]).sum(axis=-1).mean())
+        ways = [{"theta": float(f"{likeness / square:.3g}")} for likeness in tuning.LIKENESSES]
     nats = {}
     for way in ways:
         for weight in np.linspace(0, 0.9, 46):
@@ -152,9 +154,9 @@ def test_each_model_of_a_mixture_gets_what_it_can_have() -> None:
     assert "0.5 ngram with a cache of 500 tokens (decay 0.995, weight 0.2)" in switches
     assert "0.5 gru with a cache of 500 tokens (theta 0.7, weight 0.2)" in switches
     counted = thereafter.mixture([trained("ngram"), trained("ngram")])
-    with pytest.raises(OptionError, match="no features to compare"):
+    with refused(OptionError, "features"):
         counted.score(text=OTHER, cache={"theta": 0.7})
-    with pytest.raises(OptionError, match="only neural models"):
+    with refused(OptionError, "neural"):
         counted.score(text=OTHER, dynamic=True)
 
 
@@ -175,11 +177,11 @@ def test_the_settings_that_were_used_can_be_used_again() -> None:
 
 def test_tuning_that_makes_no_sense_says_why() -> None:
     lm = trained("ngram")
-    with pytest.raises(OptionError, match="nothing to tune"):
+    with refused(OptionError):
         lm.score(text=OTHER, tune=thereafter_source(HELD))
-    with pytest.raises(EmptyCorpusError, match="nothing to tune on"):
+    with refused(EmptyCorpusError):
         lm.score(text=OTHER, cache=True, tune=thereafter_source(""))
     twice = thereafter.mixture([trained("gru"), trained("gru")])
-    with pytest.raises(OptionError, match="twice"):
+    with refused(OptionError):
         twice.score(text=OTHER, dynamic=True)
     assert trained("gru").score(text=OTHER).switches == ""  # the failed attempt left nothing behind

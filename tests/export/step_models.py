@@ -47,6 +47,12 @@ for _kind, _variant in (("rnn", ElmanOptions), ("gru", GRUVariant), ("lstm", LST
     for _options in option_cases(_variant):
         _named = ", ".join(f"{name}={value}" for name, value in _options.items())
         CASES[f"{_kind} {_named}"] = (_kind, {"hidden": 7, "layers": 2, **_options})
+CORE = (
+    *("rnn untied", "rnn nonlinearity=sigmoid", "lstm residual", "lstm highway", "lstm adaptive", "lstm folded tied"),
+    *("lstm peephole=True, coupled=True, layer_norm=True", "gru reset=after, update=new", "awd-lstm", "mingru"),
+    *("gru reset=before, update=old, layer_norm=True", "minlstm", "window direct", "average", "transformer post", GPT2),
+)
+"""Every kind, every head and every option of a cell in one of them: what `make test` runs."""
 
 
 @dataclass

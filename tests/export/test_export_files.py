@@ -11,6 +11,7 @@ import pytest
 from step_models import toy
 
 import thereafter
+from refusals import refused
 from thereafter.errors import ExportError, MissingPackageError, OptionError, StorageError, UnknownNameError
 from thereafter.export import export as exporting
 from thereafter.export.check import STEPS, Checked, check, difference, refuse
@@ -78,7 +79,7 @@ def test_a_file_that_differs_is_not_left(
     pytest.importorskip("onnxruntime")
     monkeypatch.setattr(exporting, "target_of", lambda name: Spoiled(10.0 if int8 else 1e-2))
     (tmp_path / "m.onnx").write_text("an older file")
-    with pytest.raises(ExportError, match="nothing was written"):
+    with refused(ExportError):
         lstm.export(tmp_path / "m.onnx", int8=int8)
     assert files(tmp_path) == ["m.onnx"]
     assert (tmp_path / "m.onnx").read_text() == "an older file"
@@ -92,10 +93,10 @@ def test_the_check_sees_every_kind_of_difference() -> None:
     assert difference(ours, np.array([[np.nan, -np.inf]])) == np.inf
     assert difference(ours, ours[:, :1]) == np.inf
     for largest in (2e-4, float("nan"), float("inf")):
-        with pytest.raises(ExportError, match="differs"):
+        with refused(ExportError):
             refuse(Checked(1000, largest, 1.0, 1.0, "x"), 1e-4, "m.onnx")
     for bits in (1.02, float("nan")):
-        with pytest.raises(ExportError, match="bits per byte"):
+        with refused(ExportError, "bits per byte"):
             refuse(Checked(1000, 0.5, 1.0, bits, "x"), None, "m.onnx")
     refuse(Checked(1000, 0.5, 1.0, 1.009, "x"), None, "m.onnx")
 
@@ -117,22 +118,22 @@ def test_hostile_wishes_are_one_sentence_each(
 ) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("x")
-    with pytest.raises(UnknownNameError, match="onnx"):
+    with refused(UnknownNameError, "onnx"):
         lstm.export(tmp_path / "m", "onxx")
-    with pytest.raises(ExportError, match="is a folder"):
+    with refused(ExportError, "folder"):
         lstm.export(tmp_path / "folder", "onnx")
     with pytest.raises(StorageError):
         lstm.export(tmp_path / "file" / "m.onnx", "onnx")
-    with pytest.raises(ExportError, match="expected a name"):
+    with refused(ExportError, "name"):
         lstm.export(tmp_path / "m\0.onnx", "onnx")
-    with pytest.raises(ExportError, match="only n-grams"):
+    with refused(ExportError, "n-grams"):
         lstm.export(tmp_path / "m.arpa", "arpa")
-    with pytest.raises(ExportError, match="int8"):
+    with refused(ExportError, "int8"):
         ngram.export(tmp_path / "m.arpa", "arpa", int8=True)
-    with pytest.raises(ExportError, match="--to arpa"):
+    with refused(ExportError, "--to arpa"):
         ngram.export(tmp_path / "m.onnx", "onnx")
     mixture = thereafter.mixture([ngram, ngram])
-    with pytest.raises(ExportError, match="made of"):
+    with refused(ExportError):
         mixture.export(tmp_path / "m.onnx", "onnx")
     (tmp_path / "other.txt").write_text("")
     with pytest.raises(thereafter.errors.ThereafterError):
@@ -146,7 +147,7 @@ def test_the_text_of_the_check_is_not_the_training_text(tmp_path: Path) -> None:
     learned.write_text(TEXT)
     other.write_text("a cat ran.\n" * 200)
     lm = thereafter.train(learned, model="window", tokens="char", valid=other, epochs=1, hidden=8, embed=4)
-    with pytest.raises(OptionError, match="learned from"):
+    with refused(OptionError):
         lm.export(tmp_path / "m.onnx", check=learned)
     exported = lm.export(tmp_path / "m.onnx", check=other)
     assert exported.checked.steps == STEPS == 200
@@ -157,7 +158,7 @@ def test_a_missing_package_names_the_line_that_gets_it(
     lstm: thereafter.LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "onnx", None)
-    with pytest.raises(MissingPackageError, match=r"pip install thereafter\[export\]"):
+    with refused(MissingPackageError, "thereafter[export]"):
         lstm.export(tmp_path / "m.onnx")
     assert files(tmp_path) == []
 
@@ -205,7 +206,7 @@ def test_a_check_takes_as_many_steps_as_requested_and_passes_the_end_of_a_contex
         assert lm.export(tmp_path / f"few.{to}", to, check_steps=7).checked.steps == 7
     assert lm.export(tmp_path / "past.c", "c").checked.steps == 230
     assert lm.export(tmp_path / "int8.c", "c", int8=True).checked.steps == 1000
-    with pytest.raises(OptionError, match="check_steps is 0; expected 1 or more; try --check-steps 200"):
+    with refused(OptionError, "check_steps", 0, 1, "--check-steps", 200):
         lm.export(tmp_path / "none.c", "c", check_steps=0)
 
 
@@ -231,10 +232,11 @@ def test_the_command_prints_what_the_check_has_seen(lstm: thereafter.LanguageMod
 
 
 @pytest.mark.parametrize(("to", "name"), [("html", "page"), ("c", "model"), ("c", "model.h"), ("onnx", "model.txt")])
-def test_a_name_that_a_program_would_not_take_is_refused(to: str, name: str, tmp_path: Path) -> None:
-    lm = thereafter.train(text="a b a b\n" * 20, model="rnn", tokens="char", hidden=4, tokens_budget=40)
+def test_a_name_that_a_program_would_not_take_is_refused(
+    to: str, name: str, lstm: thereafter.LanguageModel, tmp_path: Path
+) -> None:
     with pytest.raises(ExportError, match=rf"expected a name that ends in \.{to}; try .*{name}\.{to}"):
-        lm.export(tmp_path / name, to=to)
+        lstm.export(tmp_path / name, to=to)
     assert not list(tmp_path.iterdir())
 
 
@@ -257,17 +259,17 @@ def test_files_of_an_export_are_replaced_together_and_named(
 
     monkeypatch.setattr(placing, "moved", fails)
     other = thereafter.train(text=TEXT, model="ngram", tokens="char", order=2)
-    with pytest.raises(StorageError, match="nothing was changed"):
+    with refused(StorageError):
         other.export(tmp_path / "m.c", "c")
     assert {name: (tmp_path / name).read_bytes() for name in files(tmp_path)} == older
     (tmp_path / "n.h").write_text("mine: init() once, thereafter step()")
-    with pytest.raises(ExportError, match=r"n\.h exists and is no earlier export"):
+    with refused(ExportError, "n.h"):
         ngram.export(tmp_path / "n.c", "c")
     assert files(tmp_path) == ["m.c", "m.h", "n.h"]
     assert (tmp_path / "n.h").read_text().startswith("mine")
 
 
-@pytest.mark.parametrize("to", ["onnx", "torch"])
+@pytest.mark.parametrize("to", ["onnx", pytest.param("torch", marks=pytest.mark.wide)])
 def test_second_files_are_known_as_exports(to: str, tmp_path: Path) -> None:
     lm = thereafter.train(text=TEXT, model="rnn", tokens="char", hidden=4, embed=4, epochs=0.01, min_count=1)
     ending = {"onnx": ".onnx", "torch": ".pt2"}[to]

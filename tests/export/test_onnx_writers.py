@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from refusals import refused
 from thereafter.errors import ExportError
 from thereafter.export.onnx.model import model_bytes
 from thereafter.export.onnx.task_checks import graphs_of
@@ -75,7 +76,7 @@ def test_networks_without_a_graph_say_why() -> None:
     class Drawer(nn.Module):
         """One by its name."""
 
-    with pytest.raises(ExportError, match="windows that it moves itself"):
+    with refused(ExportError, "windows"):
         graphs_of(Drawer())
-    with pytest.raises(ExportError, match=r"expected a tagger.*try torch\.export"):
+    with refused(ExportError, "tagger", "torch.export"):
         graphs_of(nn.Linear(2, 3))

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import thereafter
+from refusals import refused
 from thereafter.cli import app
 from thereafter.errors import ExportError, OptionError, StorageError
 from thereafter.language_model import load_language_model
@@ -23,7 +24,9 @@ def lstm() -> thereafter.LanguageModel:
     return thereafter.train(text=TEXT, model="lstm", tokens="char", hidden=32, layers=1, epochs=1, seed=1)
 
 
-@pytest.mark.parametrize(("dtype", "smaller"), [("float32", 1.0), ("float16", 0.6), ("int8", 0.45)])
+@pytest.mark.parametrize(
+    ("dtype", "smaller"), [pytest.param("float32", 1.0, marks=pytest.mark.wide), ("float16", 0.6), ("int8", 0.45)]
+)
 def test_the_command_writes_a_smaller_run_and_prints_what_it_costs(
     dtype: str, smaller: float, lstm: thereafter.LanguageModel, tmp_path: Path
 ) -> None:
@@ -51,7 +54,7 @@ def test_a_run_that_costs_too_much_is_not_left(
     lstm: thereafter.LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("thereafter.export.check.MORE_BITS", -1.0)
-    with pytest.raises(ExportError, match=r"in int8 needs .*nothing was written; try --dtype float32"):
+    with refused(ExportError, "int8", "--dtype float32"):
         lstm.export(tmp_path / "small", "run", dtype="int8")
     assert not list(tmp_path.iterdir())
 
@@ -59,18 +62,18 @@ def test_a_run_that_costs_too_much_is_not_left(
 def test_wishes_that_do_not_go_together_are_one_sentence_each(lstm: thereafter.LanguageModel, tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("x")
-    with pytest.raises(OptionError, match="try --int8"):
+    with refused(OptionError, "--int8"):
         lstm.export(tmp_path / "m.onnx", "onnx", dtype="int8")
-    with pytest.raises(OptionError, match="try --dtype int8"):
+    with refused(OptionError, "--dtype int8"):
         lstm.export(tmp_path / "m", "run", int8=True)
-    with pytest.raises(OptionError, match="expected one of float32"):
+    with refused(OptionError, "float32"):
         lstm.export(tmp_path / "m", "run", dtype="int4")
-    with pytest.raises(StorageError, match="other files"):
+    with refused(StorageError, "files"):
         lstm.export(tmp_path / "full", "run", dtype="int8")
     counted = thereafter.train(text=TEXT, model="ngram", order=2)
-    with pytest.raises(OptionError, match="no weights to round"):
+    with refused(OptionError, "weights"):
         counted.export(tmp_path / "n", "run", dtype="float16")
-    with pytest.raises(OptionError, match="a mixture is not saved"):
+    with refused(OptionError, "mixture"):
         thereafter.mixture([counted, counted]).export(tmp_path / "n", "run")
     assert [path.name for path in tmp_path.iterdir()] == ["full"]
     assert counted.export(tmp_path / "n", "run").checked.largest == 0.0

@@ -15,6 +15,8 @@ import pytest
 import torch
 
 import thereafter
+from breadth import core
+from refusals import refused
 from thereafter.errors import ExportError, FormatError, OptionError
 from thereafter.export.check import check_encoder
 from thereafter.export.plan import plan_of
@@ -48,7 +50,9 @@ def model_of(tokens: str = "char", context: str = "stream", **options: Any) -> L
     return LanguageModel(Trained(model, tokenizer, config))
 
 
-@pytest.mark.parametrize("tokens", ["char", "byte", "prose", "bpe", "wordpiece", "unigram"])
+@pytest.mark.parametrize(
+    "tokens", core(["char", "byte", "prose", "bpe", "wordpiece", "unigram"], ["prose", "bpe", "unigram"])
+)
 def test_odd_texts_are_encoded_by_tokenizer_json_as_by_ours(tokens: str, tmp_path: Path) -> None:
     for lower in (False, True):
         lm = model_of(tokens)
@@ -127,10 +131,10 @@ def test_a_folder_that_was_written_computes_what_the_model_does(options: dict[st
 def test_options_that_gpt2_has_not(options: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=words):
         model_of(**options).export(tmp_path / "gpt2", "transformers")
-    with pytest.raises(ExportError, match="without --int8"):
+    with refused(ExportError, "--int8"):
         model_of().export(tmp_path / "gpt2", "transformers", int8=True)
     counted = thereafter.train(text=TEXT, order=2)
-    with pytest.raises(ExportError, match="'ngram' does not exist in transformers"):
+    with refused(ExportError, "ngram"):
         counted.export(tmp_path / "gpt2", "transformers")
     assert not (tmp_path / "gpt2").exists()
 
@@ -166,7 +170,7 @@ def test_what_transformers_wrote_is_read(activation: str, folders: Path, tmp_pat
     assert len(lm.trace("The cat sat").tokens) == len(lm.tokenizer.encode("The cat sat"))
     assert lm.generate("The cat", 8, seed=1).startswith("The cat")
     assert math.isclose(sum(p for _, p in lm.next("The", k=335)), 1, abs_tol=0.2)
-    with pytest.raises(OptionError, match="kept in that folder"):
+    with refused(OptionError, "folder"):
         lm.save(tmp_path / "run")
     config = json.loads((folder / "config.json").read_text())
     for change, words in (
@@ -183,15 +187,15 @@ def test_what_transformers_wrote_is_read(activation: str, folders: Path, tmp_pat
         with pytest.raises((FormatError, OptionError), match=words):
             thereafter.load(folder)
     (folder / "config.json").write_text("[" * 100_000)
-    with pytest.raises(FormatError, match="is not JSON"):
+    with refused(FormatError, "JSON"):
         thereafter.load(folder)
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "tokenizer.json").write_text('{"model": {"type": "BPE", "vocab": {"a": [1]}, "merges": 3}}')
-    with pytest.raises(FormatError, match="is not a whole number"):
+    with refused(FormatError):
         thereafter.load(folder)
     (folder / "tokenizer.json").unlink()
-    with pytest.raises(FormatError, match=r"has no tokenizer\.json"):
+    with refused(FormatError, "tokenizer.json"):
         thereafter.load(folder)
     (folder / "model.safetensors").write_bytes(b"\x80\x04.")
-    with pytest.raises(FormatError, match="not a safetensors file"):
+    with refused(FormatError, "safetensors"):
         thereafter.load(folder)

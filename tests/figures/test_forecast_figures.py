@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import thereafter
+from refusals import refused
 from thereafter import figures, instruments
 from thereafter.errors import OptionError
 from thereafter.figures.catalogue import FIGURES
@@ -72,7 +73,7 @@ def test_of_many_series_the_first_are_drawn_and_the_rest_counted():
     assert set(fan.words("series")) == {f"s{at}" for at in range(6)}
     assert "Drawn are 6 of 9 series." in fan.caption
     assert set(figures.forecast_fan(table, series=["s7"]).words("series")) == {"s7"}
-    with pytest.raises(OptionError, match="no series 's99'"):
+    with refused(OptionError, "s99"):
         figures.forecast_fan(table, series=["s99"])
 
 
@@ -136,7 +137,7 @@ def test_unusual_points_are_marked_and_the_most_surprising_one_named():
     short = figures.unusual_points(surprises(), rows=20)
     assert len(short.words("time")) == 20
     assert "2024-01-01 00:40" in short.words("time")
-    with pytest.raises(OptionError, match="no column expected"):
+    with refused(OptionError, "expected"):
         figures.unusual_points(PlainTable(({"series": "a", "time": 1, "value": 2},)))
 
 

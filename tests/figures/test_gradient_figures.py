@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from refusals import refused
 from thereafter.errors import OptionError
 from thereafter.figures import gradients, growth, stability
 from thereafter.figures.figure import Figure
@@ -39,10 +40,12 @@ def flow(kind: str) -> Measurement:
     return gradient_flow(made(kind), IDS, distance=12, name=kind, **SAID)
 
 
+@cache
 def of_jacobians(kind: str) -> Measurement:
     return jacobians(made(kind), IDS, steps=6, name=kind, **SAID)
 
 
+@cache
 def of_growth() -> Measurement:
     models = {"lstm": made("lstm"), "transformer": made("transformer"), "transformer (kept)": made("transformer")}
     return measured_growth(models, (8, 16, 32), repeats=1, plain_attention=["transformer (kept)"])
@@ -184,7 +187,7 @@ def test_the_same_curve_is_drawn_once() -> None:
 
 
 def test_a_layer_that_is_not_there() -> None:
-    with pytest.raises(OptionError, match="rnn has no layer 'l7'; its layers are words, l0, l1"):
+    with refused(OptionError, "rnn", "l7", "words", "l0", "l1"):
         gradients.gradient_decay([flow("rnn")], layer="l7")
-    with pytest.raises(OptionError, match="nothing to draw"):
+    with refused(OptionError):
         gradients.gradient_decay([])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import thereafter
+from refusals import refused
 from thereafter.errors import FormatError, OptionError
 from thereafter.figures import surprisal
 from thereafter.figures.catalogue import draw
@@ -60,11 +61,11 @@ def test_a_saved_trace_is_drawn_by_its_surprisal(tmp_path: Path, measured: Measu
     path = trace.save(tmp_path / "trace.npz")
     (drawn,) = draw("surprisal", [path])
     assert drawn.to_rows() == trace.figure("surprisal").to_rows()
-    with pytest.raises(OptionError, match=r"trace\.npz is a trace; 'pairs' takes 'pairs'; try .*gates.* or surprisal"):
+    with refused(OptionError, "trace.npz", "pairs", "gates", "surprisal"):
         draw("pairs", [path])
-    with pytest.raises(OptionError, match=r"is a measurement of 'surprisal'; 'gates' takes 'trace'; try surprisal"):
+    with refused(OptionError, "surprisal", "gates", "trace"):
         draw("gates", [measured.save(tmp_path / "bits.npz")])
     (tmp_path / "half.npz").write_bytes(path.read_bytes()[:200])
     for name in ("surprisal", "gates"):
-        with pytest.raises(FormatError, match="damaged"):
+        with refused(FormatError):
             draw(name, [tmp_path / "half.npz"])

@@ -21,6 +21,7 @@ import pytest
 from local_tasks import TASKS, Questions
 
 import thereafter
+from breadth import core
 from thereafter import instruments
 from thereafter.language_model import LanguageModel, load_language_model
 from thereafter.ready import shipped
@@ -28,6 +29,7 @@ from thereafter.ready.models import READY
 
 ROOT = Path(__file__).parents[2]
 RUNS = ("ngram", "lstm", "transformer", "letters")
+CORE = ("ngram", "lstm")
 WAYS = {"transformer": ["num_concurrent=3"], "letters": ["max_length=4096"]}
 """How a server is asked, beside one request at a time."""
 GRAMMAR = [
@@ -124,15 +126,17 @@ def serving(run: Path) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Asked:
-    """Every run, asked by the harness itself and through a server; one process of the oracle does it all."""
+def asked(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Asked:
+    """The runs that are tested, asked by the harness itself and through a server; one process of the oracle does it
+    all."""
     python, folder = oracle_python(), tmp_path_factory.mktemp("harness")
-    runs = {name: run_of(name, folder) for name in RUNS}
+    wide = any(item.path == Path(__file__) and item.get_closest_marker("wide") for item in request.session.items)
+    runs = {name: run_of(name, folder) for name in (RUNS if wide else CORE)}
     models = {name: load_language_model(run) for name, run in runs.items()}
     questions = {name: questions_for(lm) for name, lm in models.items()}
     calls: dict[tuple[str, str], tuple[str, list[str]]] = {}
     with ExitStack() as servers:
-        for name in RUNS:
+        for name in runs:
             local = ["--include_path", str(questions[name].write(folder / "tasks" / name)), "--tasks"]
             calls[name, "own"] = ("thereafter", ["lm-eval", "--run", str(runs[name]), *local, ",".join(TASKS)])
             address = servers.enter_context(serving(runs[name]))
@@ -160,7 +164,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Asked:
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", core(RUNS, CORE))
 def test_rolling_likelihoods_are_those_of_score(name: str, asked: Asked) -> None:
     texts = asked.questions[name].documents
     scores = [asked.models[name].score(text=text) for text in texts]
@@ -175,7 +179,7 @@ def test_rolling_likelihoods_are_those_of_score(name: str, asked: Asked) -> None
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", core(RUNS, CORE))
 def test_choices_are_those_of_inspect_pairs(name: str, asked: Asked, tmp_path: Path) -> None:
     sentences = CODE if name == "letters" else GRAMMAR
     (tmp_path / "pairs.tsv").write_text("".join(f"{good}\t{bad}\n" for good, bad in sentences))
@@ -188,7 +192,7 @@ def test_choices_are_those_of_inspect_pairs(name: str, asked: Asked, tmp_path: P
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", core(RUNS, CORE))
 def test_generated_texts_are_those_of_generate(name: str, asked: Asked) -> None:
     sent_as_texts = [asked.calls[name, "texts"]] if name == "lstm" else []
     for figures in (*asked.both(name), *sent_as_texts):

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import thereafter
+from refusals import refused
 from thereafter.cli import app
 from thereafter.errors import OptionError
 from thereafter.inspection.measurement import Measurement
@@ -96,8 +97,15 @@ SECONDS |= {"batch": 16, "seed": 0}
     ("name", "kind", "options"),
     [
         ("remember-first", "gru", {"count": 2000, "longest": 4, "epochs": 6, "rate": 0.02}),
-        ("count-and-fire", "lstm", {"count": 2000, "longest": 6, "epochs": 12, "rate": 0.02}),
-        ("balanced-brackets", "lstm", {"count": 1200, "longest": 6, "epochs": 5, "rate": 0.02}),
+        pytest.param(
+            "count-and-fire", "lstm", {"count": 2000, "longest": 6, "epochs": 12, "rate": 0.02}, marks=pytest.mark.wide
+        ),
+        pytest.param(
+            "balanced-brackets",
+            "lstm",
+            {"count": 1200, "longest": 6, "epochs": 5, "rate": 0.02},
+            marks=pytest.mark.wide,
+        ),
     ],
 )
 def test_the_right_cell_learns_a_short_task_in_seconds(name: str, kind: str, options: dict[str, Any]):
@@ -137,7 +145,7 @@ def test_memory_on_the_command_line(tmp_path: Path):
 def test_a_model_of_other_words_is_refused():
     lm = thereafter.train(text="the cat sat\n" * 4, tokens="word", order=2)
     for one in TASKS.values():
-        with pytest.raises(OptionError, match="does not know the word"):
+        with refused(OptionError, "word"):
             memory(SentenceReader.of(lm.model, lm.tokenizer, lm.config), one, one.spans()[:2], count=1)
-    with pytest.raises(OptionError, match="got 0 values of n"):
+    with refused(OptionError, 0):
         memory(SentenceReader.of(lm.model, lm.tokenizer, lm.config), task("remember-first"), ())

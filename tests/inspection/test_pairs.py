@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import thereafter
+from refusals import refused
 from thereafter import instruments
 from thereafter.cli import app
 from thereafter.errors import EmptyCorpusError, EncodingError, FormatError, OptionError
@@ -133,7 +134,7 @@ def test_both_kinds_of_file_are_read_in_any_encoding(tmp_path: Path):
         assert read_pairs(tmp_path / name) == wanted
     (tmp_path / "old.tsv").write_bytes(tabs.encode("latin-1"))
     assert read_pairs(tmp_path / "old.tsv", encoding="latin-1") == wanted
-    with pytest.raises(EncodingError, match="--encoding latin-1"):
+    with refused(EncodingError, "--encoding latin-1"):
         read_pairs(tmp_path / "old.tsv")
     row = {"sentence_good": "Who left?", "sentence_bad": "Who leave?", "field": "syntax", "UID": "u1", "pairID": "0"}
     (tmp_path / "blimp.jsonl").write_text(json.dumps(row) + "\n")
@@ -172,9 +173,7 @@ def test_columns_of_a_spreadsheet_are_found_by_their_names(tmp_path: Path):
     (tmp_path / "pairs.csv").write_text("UID,bad,good\nu1,he go,he goes\n")
     assert read_pairs(tmp_path / "pairs.csv") == [Pair("he goes", "he go", {"UID": "u1"})]
     (tmp_path / "pairs.csv").write_text("he goes,he go,he went\n")
-    with pytest.raises(
-        FormatError, match=r"line 1 of .* has 3 columns \(he goes, he go, he went\); expected two sentences"
-    ):
+    with refused(FormatError, 1, 3, "he goes", "he went"):
         read_pairs(tmp_path / "pairs.csv")
 
 
@@ -186,9 +185,9 @@ def test_a_first_line_with_the_names_of_the_columns_is_no_pair(tmp_path: Path):
 
 def test_no_pairs_are_nothing_to_score(tmp_path: Path, ngram: Any):
     (tmp_path / "empty.tsv").write_text("\n\n")
-    with pytest.raises(EmptyCorpusError, match="has no pairs"):
+    with refused(EmptyCorpusError, "pairs"):
         read_pairs(tmp_path / "empty.tsv")
-    with pytest.raises(EmptyCorpusError, match="no pairs to score"):
+    with refused(EmptyCorpusError, "pairs"):
         score_pairs(reader_of(ngram), [])
 
 

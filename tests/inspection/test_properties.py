@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from refusals import refused
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.inspection import properties as p
 from thereafter.text.tokenizers import TOKENIZERS
@@ -77,13 +78,13 @@ def test_speech_and_the_users_own():
     assert marked(p.of_regex("b+").of("abba")) == ".xx."
     upper = p.of_function(lambda text: [c.isupper() for c in text], "upper")
     assert marked(upper.of("aBc")) == ".x."
-    with pytest.raises(OptionError, match="regular expression"):
+    with refused(OptionError):
         p.of_regex("(")
-    with pytest.raises(OptionError, match="one boolean or number for each"):
+    with refused(OptionError):
         p.of_function(lambda text: [1.0]).of("abc")
-    with pytest.raises(OptionError, match="finite"):
+    with refused(OptionError, "finite"):
         p.of_function(lambda text: [float("nan")] * len(text)).of("abc")
-    with pytest.raises(UnknownNameError, match="quotes"):
+    with refused(UnknownNameError, "quotes"):
         p.named("quote")
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import thereafter
+from refusals import refused
 from thereafter.errors import FormatError, OptionError
 from thereafter.inspection.trace import Trace
 from thereafter.text.tokenizers import TOKENIZERS
@@ -54,7 +55,7 @@ def test_only_the_first_tokens_are_recorded() -> None:
         lm.trace("")
 
 
-def same(one: Trace, other: Trace) -> None:
+def assert_same(one: Trace, other: Trace) -> None:
     assert one.tokens == other.tokens
     assert one.vocabulary == other.vocabulary
     assert one.axes == other.axes
@@ -70,7 +71,7 @@ def test_a_file_gives_it_back_whatever_the_tokens(tmp_path: Path) -> None:
     for tokens in TOKENIZERS:
         trace = thereafter.train(text=text, tokens=tokens, order=2).trace(text)
         path = trace.save(tmp_path / f"{tokens}.npz")
-        same(Trace.load(path), trace)
+        assert_same(Trace.load(path), trace)
         with np.load(path, allow_pickle=False) as plain:  # and anybody can open it
             assert json.loads(plain["trace"].tobytes())["tokens"] == trace.tokens
             assert set(plain.files) == {"trace", *trace.arrays}
@@ -80,7 +81,7 @@ def test_a_file_gives_it_back_whatever_the_tokens(tmp_path: Path) -> None:
 def test_the_name_is_the_one_that_was_asked_for(tmp_path: Path) -> None:
     trace = thereafter.train(text=TEXT, tokens="word", order=2).trace("the cat")
     assert trace.save(tmp_path / "plain") == tmp_path / "plain"  # numpy alone would have added .npz
-    same(Trace.load(tmp_path / "plain"), trace)
+    assert_same(Trace.load(tmp_path / "plain"), trace)
 
 
 def test_what_is_not_a_trace(tmp_path: Path) -> None:
@@ -91,23 +92,23 @@ def test_what_is_not_a_trace(tmp_path: Path) -> None:
     damaged += [b"", b"text", b"\x93NUMPY", bytes(100)]
     for content in damaged:
         bad.write_bytes(content)
-        with pytest.raises(FormatError, match=r"bad\.npz is not a trace"):
+        with refused(FormatError, "bad.npz"):
             Trace.load(bad)
     np.savez(bad, x=np.arange(3))
-    with pytest.raises(FormatError, match="is not a trace"):
+    with refused(FormatError, "trace"):
         Trace.load(bad)
     np.savez(bad, trace=np.frombuffer(b"[1, 2]", np.uint8))
-    with pytest.raises(FormatError, match="is not a trace"):
+    with refused(FormatError, "trace"):
         Trace.load(bad)
     with bad.open("wb") as file:
         np.save(file, np.arange(3))
-    with pytest.raises(FormatError, match="is not a trace"):
+    with refused(FormatError, "trace"):
         Trace.load(bad)
     with bad.open("wb") as file:
         np.savez(file, trace=np.array([object()], dtype=object))  # a pickle: never opened
-    with pytest.raises(FormatError, match="is not a trace"):
+    with refused(FormatError, "trace"):
         Trace.load(bad)
-    with pytest.raises(FormatError, match="is not a trace"):
+    with refused(FormatError, "trace"):
         Trace.load(tmp_path / "nowhere.npz")
-    with pytest.raises(FormatError, match="is not a trace"):
+    with refused(FormatError, "trace"):
         Trace.load(tmp_path)

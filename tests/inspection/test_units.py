@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,8 @@ import torch
 from typer.testing import CliRunner
 
 import thereafter
+from breadth import core
+from refusals import refused
 from thereafter.cli import app
 from thereafter.errors import OptionError
 from thereafter.inspection import properties, streaming
@@ -111,8 +114,13 @@ def test_selectivity_is_exact_also_with_ties():
     assert not found[2].any()  # a property that never holds
 
 
-@pytest.mark.parametrize("kind", ["lstm", "gru", "rnn", "mingru"])
-@pytest.mark.parametrize("tokens", ["char", "word"])
+@pytest.mark.parametrize(
+    ("kind", "tokens"),
+    core(
+        product(("lstm", "gru", "rnn", "mingru"), ("char", "word")),
+        [("lstm", "char"), ("gru", "word"), ("mingru", "char")],
+    ),
+)
 def test_streamed_states_are_those_of_a_trace(kind: str, tokens: str):
     lm = made(kind, tokens, layers=1)
     text = written(40, 3)
@@ -132,11 +140,11 @@ def test_streamed_states_are_those_of_a_trace(kind: str, tokens: str):
 
 def test_what_cannot_be_searched_says_so(lm):
     ngram = thereafter.train(text=written(20), tokens="char", order=2)
-    with pytest.raises(OptionError, match="no recurrent units"):
+    with refused(OptionError, "units"):
         search(ngram.model, ngram.tokenizer, written(100), [properties.named("speech")])
-    with pytest.raises(OptionError, match="holds at 0 of"):
+    with refused(OptionError, 0):
         search(lm.model, lm.tokenizer, written(200), [properties.named("comment")])
-    with pytest.raises(OptionError, match="at least one"):
+    with refused(OptionError):
         search(lm.model, lm.tokenizer, written(200), [])
 
 

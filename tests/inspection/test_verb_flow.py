@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 import thereafter
+from refusals import refused
 from thereafter.errors import OptionError
 from thereafter.inspection.gradients import decays, gradient_flow
 from thereafter.inspection.measurement import Measurement
@@ -176,23 +177,23 @@ def test_verbs_the_model_does_not_know_are_left_out() -> None:
     of = reader("rnn")
     strange = [replace(one, words=(*one.prefix, "zorbs"), wrong_form="zorb") for one in FIVE]
     assert verb_flow(of, [*strange[:3], *FIVE[:2]], distance=5).about["losses"] == 2
-    with pytest.raises(OptionError, match="does not know the word 'zorbs'"):
+    with refused(OptionError, "zorbs"):
         verb_flow(of, strange, distance=5)
 
 
 def test_mistakes() -> None:
     of = reader("rnn")
-    with pytest.raises(OptionError, match=r"1 words between .* expected 2 to 40"):
+    with refused(OptionError, 1, 2, 40):
         verb_flow(of, FIVE, distance=1)
-    with pytest.raises(OptionError, match="0 sentences were asked for"):
+    with refused(OptionError, 0):
         verb_flow(of, FIVE, count=0)
-    with pytest.raises(OptionError, match=r"no sentence has 7 words between .* there are 5 to 5"):
+    with refused(OptionError, 7, 5):
         verb_flow(of, FIVE, distance=7)
-    with pytest.raises(OptionError, match="there is no sentence at all"):
+    with refused(OptionError):
         verb_flow(of, [])
     counted = thereafter.train(text="the cat sat on the mat\n" * 3, order=2, tokens="word")
-    with pytest.raises(OptionError, match="only a neural model has gradient flow; got ngram"):
+    with refused(OptionError, "ngram"):
         verb_flow(SentenceReader.of(counted.model, counted.tokenizer, counted.config))
     small = thereafter.train(text="the cat sat on the mat\n" * 30, model="rnn", tokens="char", hidden=4, epochs=0.1)
-    with pytest.raises(OptionError, match="reads char tokens; expected word tokens"):
+    with refused(OptionError, "char", "word"):
         verb_flow(SentenceReader.of(small.model, small.tokenizer, small.config))

@@ -22,14 +22,15 @@ from hypothesis import HealthCheck, settings
 from ready_runs import unpack_runs
 from victim import Victim, attacked
 
+from breadth import core
 from thereafter.server.app import make_app
 from thereafter.server.models import ServedModel, ServedModels
 from waiting import run_async
 
 RUNS = ("letters", "lstm", "tagger", "sentiment", "attention", "sine-lstm")
 OF_PATH = dict(zip(PATHS, ("letters", "lstm", "letters", "tagger", "sentiment", "attention", "sine-lstm"), strict=True))
-FEW, MANY = 4, 60
-"""Requests made of the description of an address: in every run of the tests, and in `make test-slow`."""
+FEW, SOME, MANY = 1, 4, 60
+"""Requests made of the description of an address: in `make test`, `make test-all` and `make test-slow`."""
 ANSWERED = ["2xx", "400", "404", "429"]
 CONFIG = {"checks": {"positive_data_acceptance": {"expected-statuses": ANSWERED}}, "cache": {"enabled": False}}
 schema = schemathesis.openapi.from_dict(
@@ -76,6 +77,7 @@ for path, methods in schema.raw_schema["paths"].items():
     for method in methods:
         name = f"{method}_{'_'.join(re.findall(r'[a-z0-9]+', path))}"
         globals()[f"test_the_server_keeps_its_description_of_{name}"] = promise(path, method, FEW)
+        globals()[f"test_the_server_takes_some_requests_to_{name}"] = pytest.mark.wide(promise(path, method, SOME))
         globals()[f"test_the_server_takes_many_requests_to_{name}"] = pytest.mark.slow(promise(path, method, MANY))
 
 
@@ -85,7 +87,7 @@ def test_the_description_of_the_server_is_valid_and_names_every_address():
     assert {*PATHS, "/health", "/metrics", "/v1/models"} <= described
 
 
-def throw_malformed(victim: Victim, number: int, seed: int) -> None:
+def assert_malformed_are_refused(victim: Victim, number: int, seed: int) -> None:
     draw = random.Random(seed)
     requests = [malformed(draw, (*RUNS, "nobody")) for _ in range(number)]
     with victim.watched() as waits:
@@ -97,15 +99,20 @@ def throw_malformed(victim: Victim, number: int, seed: int) -> None:
 
 
 def test_malformed_requests_are_refused_one_by_one(victim: Victim):
-    throw_malformed(victim, 200, seed=0)
+    assert_malformed_are_refused(victim, 20, seed=0)
+
+
+@pytest.mark.wide
+def test_two_hundred_malformed_requests(victim: Victim):
+    assert_malformed_are_refused(victim, 200, seed=2)
 
 
 @pytest.mark.slow
 def test_ten_thousand_malformed_requests(victim: Victim):
-    throw_malformed(victim, 10_000, seed=1)
+    assert_malformed_are_refused(victim, 10_000, seed=1)
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", core(PATHS, ["/v1/completions", "/tag"]))
 def test_unicode_of_all_kinds_gets_an_answer_or_a_sentence(victim: Victim, path: str):
     """As characters, as escapes, as bytes that are no text."""
     name = {"/next": "prompt", "/v1/completions": "prompt", "/forecast": "table"}.get(path, "text")
@@ -129,6 +136,7 @@ def long_prompt(victim: Victim, path: str, model: str, text: str, **more: Any) -
     return httpx.post(f"{victim.address}{path}", json={"model": model, name: text, **more}, timeout=300)
 
 
+@pytest.mark.wide
 def test_prompts_of_ten_megabytes_are_refused_with_a_sentence(victim: Victim):
     text = "the teacher near the farmers 😀 " * 330_000
     assert len(text) > 10_000_000
@@ -138,6 +146,7 @@ def test_prompts_of_ten_megabytes_are_refused_with_a_sentence(victim: Victim):
             assert "bytes were sent" in answer.json()["error"]["message"]
 
 
+@pytest.mark.wide
 def test_a_million_spaces_are_read_or_refused(victim: Victim):
     """By a model of words, for which they are nothing; others refuse them or stay quick for the rest."""
     spaces = " " * 1_000_000
@@ -162,7 +171,9 @@ def test_a_million_spaces_are_a_million_letters(victim: Victim):
         assert answer.status_code in (200, 400, 503), answer.text
 
 
-@pytest.mark.parametrize("part", [b"", b"POST /v1/completions HTTP/1.1\r\nHost: 127.0", b"body", b"stream"])
+@pytest.mark.parametrize(
+    "part", core([b"", b"POST /v1/completions HTTP/1.1\r\nHost: 127.0", b"body", b"stream"], [b"body"])
+)
 def test_two_hundred_half_open_connections_keep_nobody_out(victim: Victim, part: bytes):
     """They open, or begin a head, a body, or to read a stream, and do no more."""
     body = json.dumps({"model": "letters", "prompt": "the", "max_tokens": 200, "stream": True}).encode()
@@ -175,9 +186,10 @@ def test_two_hundred_half_open_connections_keep_nobody_out(victim: Victim, part:
     finally:
         for line in lines:
             line.close()
-    victim.check()
+    victim.assert_well()
 
 
+@pytest.mark.wide
 def test_a_client_that_goes_away_takes_its_rows_with_it(victim: Victim):
     body = json.dumps({"model": "letters", "prompt": "the", "max_tokens": 32_000, "stream": True}).encode()
 
@@ -199,4 +211,4 @@ def test_a_client_that_goes_away_takes_its_rows_with_it(victim: Victim):
         raise AssertionError("rows of clients that have gone are still in the engine")
 
     run_async(visit())
-    victim.check()
+    victim.assert_well()

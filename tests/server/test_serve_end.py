@@ -20,6 +20,7 @@ import pytest
 from numpy.typing import NDArray
 
 import thereafter
+from refusals import refused
 from served_runs import ServedRuns, served_runs
 from thereafter.api import LanguageModel
 from thereafter.errors import OptionError
@@ -73,10 +74,10 @@ def test_with_a_token_only_those_who_send_it_as_their_key_are_let_in(slow: Langu
         with asking(server, TOKEN) as client:
             assert [model.id for model in client.models.list()] == ["slow"]
             assert client.completions.create(model="slow", prompt="the", max_tokens=2).usage.completion_tokens == 2
-        with asking(server, "guessed") as client, pytest.raises(openai.AuthenticationError) as refused:
+        with asking(server, "guessed") as client, pytest.raises(openai.AuthenticationError) as caught:
             client.completions.create(model="slow", prompt="the")
-        assert refused.value.code == "invalid_api_key"
-        assert "expected it as the API key" in refused.value.body["message"]
+        assert caught.value.code == "invalid_api_key"
+        assert "expected it as the API key" in caught.value.body["message"]
         for path in ("/health", "/metrics", "/openapi.json", "/v1/models"):
             assert httpx.get(server.address + path).status_code == 401
 
@@ -86,9 +87,9 @@ def test_without_a_token_it_listens_on_this_machine_alone():
     made = [start.token_for("0.0.0.0", None) for _ in "12"]
     assert made[0] != made[1]
     assert all(made)
-    with pytest.raises(OptionError, match="expected at least 8"):
+    with refused(OptionError, 8):
         start.token_for("127.0.0.1", "short")
-    with start.listen("127.0.0.1", [0]) as door, pytest.raises(OptionError, match="or 0 for a free one"):
+    with start.listen("127.0.0.1", [0]) as door, refused(OptionError, 0):
         start.serve([LSTM], port=door.getsockname()[1], say=lambda text: None)
 
 
@@ -167,10 +168,10 @@ def test_a_full_queue_is_a_rate_limit(slow: LanguageModel):
             wait_for(lambda: engine.rows == 1)
             with client.completions.create(stream=True, **options):
                 wait_for(lambda: engine.waiting == 1)
-                with pytest.raises(openai.RateLimitError) as refused:
+                with pytest.raises(openai.RateLimitError) as caught:
                     client.completions.create(**options)
-        assert refused.value.response.headers["retry-after"] == "1"
-        assert "try again in a moment" in refused.value.body["message"]
+        assert caught.value.response.headers["retry-after"] == "1"
+        assert "try again in a moment" in caught.value.body["message"]
         with pytest.raises(openai.RateLimitError):  # all rows of a request, or none
             client.completions.create(n=5, **options)
         wait_for(lambda: engine.rows == engine.waiting == 0)
@@ -179,10 +180,10 @@ def test_a_full_queue_is_a_rate_limit(slow: LanguageModel):
 def test_an_answer_that_takes_too_long_is_broken_off(slow: LanguageModel):
     with served_runs([served_language_model(slow, "slow")], seconds=0.3) as server, asking(server) as client:
         options = {"model": "slow", "prompt": "the", "max_tokens": 3_000}
-        with pytest.raises(openai.InternalServerError, match=r"longer than 0\.3 seconds") as refused:
+        with refused(openai.InternalServerError, "0.3") as caught:
             client.completions.create(**options)
-        assert refused.value.response.headers["x-should-retry"] == "false"
-        with pytest.raises(openai.APIError, match=r"longer than 0\.3 seconds"):
+        assert caught.value.response.headers["x-should-retry"] == "false"
+        with refused(openai.APIError, "0.3"):
             list(client.completions.create(stream=True, **options))
         engine = server.models.get().engine
         assert engine is not None
@@ -207,8 +208,8 @@ def test_whoever_goes_away_frees_the_rows(server: ServedRuns):
 
 
 def test_at_the_end_a_short_answer_is_finished_and_a_long_one_hears_of_it(slow: LanguageModel):
-    with served_runs([served_language_model(slow, "slow")], grace=2.0) as server, asking(server) as client:
-        short = client.completions.create(model="slow", prompt="the", max_tokens=40, stream=True)
+    with served_runs([served_language_model(slow, "slow")], grace=1.0) as server, asking(server) as client:
+        short = client.completions.create(model="slow", prompt="the", max_tokens=10, stream=True)
         long = client.completions.create(model="slow", prompt="the", max_tokens=30_000, stream=True)
         next(short)
         server.server.should_exit = True
@@ -278,9 +279,9 @@ def test_the_token_is_read_from_the_command_line_a_file_or_the_environment(
         with pytest.raises(OptionError, match=re.escape(str(file))):
             listening.read_token(None, file)
     for path in (tmp_path, tmp_path / "nowhere"):
-        with pytest.raises(OptionError, match="cannot read the token"):
+        with refused(OptionError, "token"):
             listening.read_token(None, path)
-    with pytest.raises(OptionError, match="both --token and --token-file"):
+    with refused(OptionError, "--token", "--token-file"):
         listening.read_token("of the command", file)
 
 
@@ -311,7 +312,7 @@ def test_all_bytes_of_a_character_before_a_stop_string_are_reported():
 
 
 def test_runs_have_names_of_their_own(slow: LanguageModel):
-    with pytest.raises(OptionError, match="two runs are called 'a'"):
+    with refused(OptionError, "a"):
         ServedModels([ServedModel("a", language_model=slow), ServedModel("a", language_model=slow)])
-    with pytest.raises(OptionError, match="no run was given"):
+    with refused(OptionError):
         ServedModels([])

@@ -13,6 +13,7 @@ from fastapi.testclient import TestClient
 from numpy.typing import NDArray
 
 import thereafter
+from refusals import refused
 from served_runs import served_runs
 from thereafter.api import LanguageModel
 from thereafter.ngram.model import NgramModel
@@ -49,12 +50,10 @@ def test_a_stream_whose_model_fails_ends_in_an_error_event(broken: LanguageModel
     ):
         stream = client.completions.create(model="broken", prompt="the", max_tokens=9, stream=True)
         assert next(stream).choices[0].text
-        with pytest.raises(
-            openai.APIError, match="something went wrong in the server; its terminal says what"
-        ) as event:
+        with refused(openai.APIError, "terminal") as event:
             list(stream)
         assert event.value.type == "server_error"
-        with pytest.raises(openai.InternalServerError, match="its terminal says what"):
+        with refused(openai.InternalServerError, "terminal"):
             client.completions.create(model="broken", prompt="the", max_tokens=9)
     assert capfd.readouterr().err.count("RuntimeError: the wires crossed") == 2
 

@@ -31,7 +31,7 @@ class Victim:
     def address(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def check(self) -> None:
+    def assert_well(self) -> None:
         """It is there, and has printed neither a traceback nor that somebody spoke no HTTP."""
         assert self.process.poll() is None, f"it ended with {self.process.returncode}"
         printed = self.errors.read_text(errors="replace")
@@ -67,7 +67,7 @@ class Victim:
             watcher.join()
         assert not faults, faults[:3]
         assert waits
-        self.check()
+        self.assert_well()
 
 
 @contextmanager

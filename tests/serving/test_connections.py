@@ -28,7 +28,7 @@ from waiting import wait_for
 LET = threading.Event()
 
 
-async def _slow_app(scope: Any, receive: Any, send: Any) -> None:
+async def slow_app(scope: Any, receive: Any, send: Any) -> None:
     """Answers /large with more than any buffer takes, /slow when it is let to, POST when its body is here, all else at
     once."""
     if scope["type"] == "lifespan":
@@ -53,7 +53,7 @@ def bare_server() -> Iterator[tuple[uvicorn.Server, int]]:
     LET.clear()
     listening = listen("127.0.0.1", 0)
     config = uvicorn.Config(
-        _slow_app, http=connections.Connection, log_level="error", lifespan="off", timeout_graceful_shutdown=1
+        slow_app, http=connections.Connection, log_level="error", lifespan="off", timeout_graceful_shutdown=1
     )
     server = connections.PatientServer(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
@@ -103,7 +103,7 @@ def is_over(line: socket.socket) -> bool:
 
 def test_a_head_that_never_ends_is_cut_off(monkeypatch: pytest.MonkeyPatch):
     """At the opening, in the middle, byte by byte, and at the second request of a connection."""
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 1.0)
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
     with bare_server() as (server, port), ExitStack() as stack:
         lines = [stack.enter_context(opened(port, text)) for text in (b"", REQUEST[:5], REQUEST[:-2])]
         second = stack.enter_context(opened(port, REQUEST))
@@ -116,7 +116,7 @@ def test_a_head_that_never_ends_is_cut_off(monkeypatch: pytest.MonkeyPatch):
             drip(dripped)
         whole = stack.enter_context(opened(port, SLOW))
         wait_for(lambda: busy(server) == 1)
-        time.sleep(1.5)  # longer than a head may take
+        time.sleep(0.8)  # longer than a head may take
         LET.set()
         assert whole.recv(4096).startswith(b"HTTP/1.1 200")  # what is being answered is not
         wait_for(lambda: len(server.server_state.connections) <= 1)
@@ -142,7 +142,7 @@ def read_answer(line: socket.socket) -> None:
 
 def heard(server: uvicorn.Server) -> list[float]:
     """When something last came on each connection."""
-    return [one._heard for one in set(server.server_state.connections)]  # type: ignore[union-attr]
+    return [one.heard for one in set(server.server_state.connections)]  # type: ignore[union-attr]
 
 
 def visit(port: int) -> str:
@@ -154,7 +154,7 @@ def test_half_open_connections_keep_nobody_out(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(connections, "MOST", 32)
     monkeypatch.setattr(connections, "YOUNG", 3600.0)
     with bare_server() as (server, port), ExitStack() as stack:
-        lines = [stack.enter_context(opened(port, REQUEST[:5])) for _ in range(120)]
+        lines = [stack.enter_context(opened(port, REQUEST[:5])) for _ in range(60)]
         assert visit(port) == "503"  # they may only have begun
         monkeypatch.setattr(connections, "YOUNG", 0.0)
         assert visit(port) == "200"
@@ -170,7 +170,7 @@ def test_half_open_connections_keep_nobody_out(monkeypatch: pytest.MonkeyPatch):
         assert all(status(line) == "200" for line in slow)
 
 
-@pytest.mark.parametrize("dripping", [False, True])
+@pytest.mark.parametrize("dripping", [pytest.param(False, marks=pytest.mark.wide), True])
 def test_half_sent_bodies_make_room_for_whoever_comes(monkeypatch: pytest.MonkeyPatch, dripping: bool):
     """Before connections that are kept for the next request, and with a status."""
     monkeypatch.setattr(connections, "MOST", 16)
@@ -225,11 +225,11 @@ def test_an_answer_that_nobody_reads_is_cut_off(monkeypatch: pytest.MonkeyPatch)
 CHILD = """
 import asyncio, sys, uvicorn
 sys.path.insert(0, sys.argv[1])
-from test_connections import _slow_app
+from test_connections import slow_app
 from thereafter.serving import connections
 from thereafter.serving.listening import listen
 door = listen("127.0.0.1", [0])
-config = uvicorn.Config(_slow_app, http=connections.Connection, log_level="error", lifespan="off")
+config = uvicorn.Config(slow_app, http=connections.Connection, log_level="error", lifespan="off")
 print(door.getsockname()[1], flush=True)
 connections.PatientServer(config).run(sockets=[door])
 """

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from stepping_models import Inbox, Last, Lonely, Upwards, V, ask
 
+from refusals import refused
 from thereafter.decoding.sampling import generators
 from thereafter.decoding.warping import Warping
 from thereafter.errors import BusyError, OptionError
@@ -26,15 +27,15 @@ Start = Callable[..., Engine]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    engines: list[Engine] = []
+    engines: list[tuple[Upwards, Engine]] = []
 
     def begin(model: Upwards, **limits: int) -> Engine:
-        engines.append(Engine(model, **limits))
-        return engines[-1]
+        engines.append((model, Engine(model, **limits)))
+        return engines[-1][1]
 
     yield begin
-    for engine in engines:
-        engine._model.gate.set()  # type: ignore[attr-defined]
+    for model, engine in engines:
+        model.gate.set()
         engine.close()
 
 
@@ -124,15 +125,14 @@ def test_paused_rows_are_few_leave_when_cancelled_and_hear_of_the_end(start: Sta
         rows.append(engine.submit(ask(first, 20, most_unread=2), inbox.deliver))
         inbox.wait_for_tokens(rows[-1], 2)
     last = engine.submit(ask(400, 5), inbox.deliver)
-    wait_for(lambda: len(engine._paused) == 3)
-    assert (engine.rows, engine.waiting) == (3, 1)  # as many paused rows as may be: whoever comes now waits
+    wait_for(lambda: (engine.rows, engine.waiting) == (3, 1))  # as many paused rows as may be: whoever comes now waits
     assert last not in inbox.events
     engine.cancel(rows[1])
     inbox.wait([last])
     wait_for(lambda: engine.rows == 2)
     engine.close()
     assert [inbox.end_of(row) for row in rows] == ["ending", "", "ending"]
-    with pytest.raises(OptionError, match="most_unread is 0"):
+    with refused(OptionError, "most_unread", 0):
         ask(0, 1, most_unread=0)
 
 
@@ -143,7 +143,7 @@ def test_a_full_queue_refuses_and_there_is_room_again_later(start: Start) -> Non
     rows = [engine.submit(ask(0, 5, prompt=0), inbox.deliver)]
     assert model.at_gate.wait(60)
     rows += [engine.submit(ask(10, 5), inbox.deliver) for _ in range(2)]
-    with pytest.raises(BusyError, match=r"2 texts wait .* expected fewer than 2; try again"):
+    with refused(BusyError, 2):
         engine.submit(ask(20, 5), inbox.deliver)
     assert (engine.rows, engine.waiting) == (1, 2)
     model.gate.set()
@@ -155,13 +155,13 @@ def test_what_cannot_be_generated_is_refused_at_once(start: Start) -> None:
     engine = start(Upwards())
     with pytest.raises(OptionError, match=f"expected 0 to {V - 1}"):
         engine.submit(ask(V + 5, 5), Inbox().deliver)
-    with pytest.raises(OptionError, match="expected 0 to"):
+    with refused(OptionError, 0):
         engine.score([np.array([V], dtype=np.int32)])
-    with pytest.raises(OptionError, match="max_tokens is 0"):
+    with refused(OptionError, "max_tokens", 0):
         ask(0, 0)
-    with pytest.raises(OptionError, match="top is -1"):
+    with refused(OptionError, "top", -1):
         ask(0, 1, top=-1)
-    with pytest.raises(OptionError, match="most_rows is 0"):
+    with refused(OptionError, "most_rows", 0):
         Engine(Upwards(), most_rows=0)
 
 
@@ -352,6 +352,15 @@ def test_a_score_that_fails_or_is_not_wanted_any_more_stops_nobody(start: Start)
     wait_for(lambda: engine.waiting == 0)
 
 
+def refuses(engine: Engine) -> bool:
+    """Whether it is ending. A text that it still takes is taken back."""
+    try:
+        engine.cancel(engine.submit(ask(0, 5, prompt=0), Inbox().deliver))
+    except EndingError:
+        return True
+    return False
+
+
 def test_closing_ends_the_rows_in_flight_and_those_that_wait(start: Start) -> None:
     model, inbox = Upwards(), Inbox()
     engine = start(model, most_rows=2)
@@ -361,9 +370,7 @@ def test_closing_ends_the_rows_in_flight_and_those_that_wait(start: Start) -> No
     assert model.at_gate.wait(60)
     closing = threading.Thread(target=engine.close)
     closing.start()
-    wait_for(lambda: engine._closed)
-    with pytest.raises(EndingError, match="started again"):
-        engine.submit(ask(0, 5, prompt=0), inbox.deliver)
+    wait_for(lambda: refuses(engine))
     model.gate.set()
     closing.join(60)
     assert not closing.is_alive()
@@ -372,7 +379,6 @@ def test_closing_ends_the_rows_in_flight_and_those_that_wait(start: Start) -> No
     with pytest.raises(EndingError):
         scored.result(0)
     assert (engine.rows, engine.waiting) == (0, 0)
-    assert not engine._thread.is_alive()
     engine.close()  # once more: nothing happens
 
 

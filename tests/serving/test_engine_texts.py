@@ -11,6 +11,7 @@ import torch
 from stepping_models import Inbox
 
 import thereafter
+from breadth import core
 from thereafter.decoding.generation import GenerationSettings
 from thereafter.decoding.sampling import generators
 from thereafter.models.build import build, settings_of
@@ -60,7 +61,9 @@ def counted() -> thereafter.LanguageModel:
     return thereafter.train(text=TEXT, tokens="prose", order=3)
 
 
-@pytest.fixture(scope="module", params=["ngram", "mixture", "cache", *SIZES])
+@pytest.fixture(
+    scope="module", params=core(["ngram", "mixture", "cache", *SIZES], ["ngram", "mixture", "lstm", "transformer"])
+)
 def served(request: pytest.FixtureRequest, counted: thereafter.LanguageModel) -> Iterator[Any]:
     model = of_kind(request.param, counted)
     engine = Engine(model, most_rows=6)
@@ -85,18 +88,18 @@ def submit(lm: thereafter.LanguageModel, engine: Engine, inbox: Inbox, number: i
 def test_a_row_is_the_text_of_generate_alone_and_among_others(served: Any) -> None:
     lm, engine = served
     inbox = Inbox()
-    for number in range(3):
+    for number in range(2):
         row, options = submit(lm, engine, inbox, number)
         inbox.wait([row])
-        compare(lm, inbox, row, options)
-    asked = [submit(lm, engine, inbox, number) for number in range(30)]
+        assert_text_of_generate(lm, inbox, row, options)
+    asked = [submit(lm, engine, inbox, number) for number in range(14)]
     inbox.wait([row for row, _ in asked])
     for row, options in asked:
-        compare(lm, inbox, row, options)
+        assert_text_of_generate(lm, inbox, row, options)
     assert engine.steps < engine.tokens
 
 
-def compare(lm: thereafter.LanguageModel, inbox: Inbox, row: TextRow, options: dict[str, Any]) -> None:
+def assert_text_of_generate(lm: thereafter.LanguageModel, inbox: Inbox, row: TextRow, options: dict[str, Any]) -> None:
     text = lm.generate(return_log_probs=True, **options)[0]
     assert inbox.tokens(row) == text.tokens
     log_probs = [event.log_prob for event in inbox.events[row] if event.token is not None]

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
+from breadth import core
 from thereafter.serving import bodies, guard
 from thereafter.serving.bodies import MOST_LEVELS, MOST_MARKS, RefusedError, Shape
 from thereafter.serving.guard import MOST_BYTES, AccessGuard
@@ -88,7 +90,7 @@ def cut(text: bytes, size: int) -> list[bytes]:
 FIELDS = b"{" + b",".join(b'"k%06d":1' % number for number in range(900_000)) + b"}"
 
 
-@pytest.mark.parametrize("path", ["/api/next", "/api/train"])
+@pytest.mark.parametrize("path", core(["/api/next", "/api/train"], ["/api/train"]))
 @pytest.mark.parametrize(
     "text", [FIELDS[:9_800_000], b"[" * 100_000, b"[1," * 5_000, b"}" * 900_000, b'"",' * 90_000, b"[0" + b",0" * 9_000]
 )
@@ -133,8 +135,8 @@ def test_a_long_text_is_taken_and_a_deep_or_wide_request_is_not():
 
 def test_a_body_that_stops_coming_is_given_up(monkeypatch: pytest.MonkeyPatch):
     """In silence, and by single bytes."""
-    monkeypatch.setattr(bodies, "SILENCE", 0.5)
-    monkeypatch.setattr(bodies, "LASTING", 1.5)
+    monkeypatch.setattr(bodies, "SILENCE", 0.2)
+    monkeypatch.setattr(bodies, "LASTING", 0.6)
     sent = 0
 
     async def silent() -> Any:
@@ -150,7 +152,7 @@ def test_a_body_that_stops_coming_is_given_up(monkeypatch: pytest.MonkeyPatch):
         status, headers, _ = asked(Bare(), JSON, pieces=[b""], receive=receive)
         assert status == 408
         assert headers[b"connection"] == b"close"
-    assert 1 <= sent <= 76
+    assert 1 <= sent <= 31
 
 
 def test_a_request_that_is_cancelled_at_the_end_gets_a_sentence():
@@ -307,15 +309,18 @@ def test_guesses_of_the_token_cost_ever_more_time_and_the_right_one_none(monkeyp
     run_async(visit())
 
 
-def test_many_guesses_at_once_are_sent_away_and_the_right_token_is_not():
-    """In real time: some thousand guesses, of which a handful are counted."""
+def test_many_guesses_at_once_are_sent_away_and_the_right_token_is_not(monkeypatch: pytest.MonkeyPatch):
+    """In real time, which passes four times as fast: of hundreds of guesses a handful are counted."""
+    now, sleep = time.monotonic, asyncio.sleep
+    monkeypatch.setattr(guard.time, "monotonic", lambda: 4 * now())
+    monkeypatch.setattr(guard.asyncio, "sleep", lambda seconds: sleep(seconds / 4))
     bare = Bare(TOKEN)
 
     async def visit() -> None:
         status, headers, _ = await bare.ask(query=f"token={TOKEN.replace(' ', '+')}", path="/")
         assert status == 303
         cookie = (b"cookie", headers[b"set-cookie"].partition(b";")[0])
-        guesses = [asyncio.create_task(bare.ask(bearer(f"guess {number}"))) for number in range(2_000)]
+        guesses = [asyncio.create_task(bare.ask(bearer(f"guess {number}"))) for number in range(500)]
         await asyncio.sleep(0)
         for _ in range(20):
             assert (await bare.ask(cookie))[0] == 200
@@ -325,7 +330,7 @@ def test_many_guesses_at_once_are_sent_away_and_the_right_token_is_not():
         counted = sum(status == 403 for status, _, _ in answers)
         assert guard.FREE <= counted < guard.FREE + 15
         refused = [headers for status, headers, _ in answers if status == 429]
-        assert len(refused) == 2_000 - counted
+        assert len(refused) == 500 - counted
         assert all(int(headers[b"retry-after"]) >= 1 for headers in refused)
 
     run_async(visit())
@@ -348,10 +353,10 @@ def test_addresses_of_one_network_are_one_and_are_forgotten(monkeypatch: pytest.
             await bare.ask(bearer("wrong"), address=f"2001:db8::{guess:x}%eth0")
         assert clock.now > 1_030
         began = clock.now
-        for guess in range(5_000):
+        for guess in range(1_100):
             await bare.ask(bearer("wrong"), address=f"10.{guess % 250}.{guess // 250}.1")
+        await bare.ask(bearer("wrong"), address="2001:db8::1")  # forgotten: it would wait
         assert clock.now == began
-        assert len(bare.guard._attempts._records) <= 1_000
 
     run_async(visit())
 

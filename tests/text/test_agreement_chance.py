@@ -9,6 +9,7 @@ from math import log, sqrt
 
 import pytest
 
+from breadth import core
 from thereafter.text.agreement import Sentence
 from thereafter.text.agreement.dice import Dice
 from thereafter.text.agreement.frames import FRAMES
@@ -115,7 +116,7 @@ def assert_chance(right: float, size: int, what: str) -> None:
     assert abs(right / size - 0.5) < 3 * 0.5 / sqrt(size), f"{what}: {right / size:.4f} of {size}"
 
 
-@pytest.mark.parametrize("window", [1, 2, 3, 4, 6, 10])
+@pytest.mark.parametrize("window", core([1, 2, 3, 4, 6, 10], [1, 4, 10]))
 def test_a_window_shorter_than_the_distance_is_at_chance(
     window: int, seen_and_held_out: tuple[list[Sentence], list[Sentence]]
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import thereafter
+from refusals import refused
 from thereafter.cli.app import app
 from thereafter.errors import FormatError, OptionError, SourceError, UnknownNameError
 from thereafter.text.columns import read_column
@@ -67,16 +68,16 @@ def test_long_cells_are_cells(tmp_path: Path) -> None:
 
 
 def test_wrong_columns_list_the_right_ones(reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UnknownNameError, match="did you mean 'Text'"):
+    with refused(UnknownNameError, "Text"):
         text_of(reviews, "Texts")
-    with pytest.raises(UnknownNameError, match="Text, id, stars"):
+    with refused(UnknownNameError, "Text", "id", "stars"):
         text_of(reviews, "zzz")
-    with pytest.raises(FormatError, match=r"3 columns \(id, Text, stars\)"):
+    with refused(FormatError, 3, "id", "Text", "stars"):
         text_of(reviews, "4")
-    with pytest.raises(FormatError, match="expected 1 to 3"):
+    with refused(FormatError, 1, 3):
         text_of(reviews, "0")
     monkeypatch.chdir(tmp_path)  # an error shows a long name without its end
-    with pytest.raises(SourceError, match=r"absent.csv:text"):
+    with refused(SourceError, "absent.csv:text"):
         resolve("absent.csv:text")
 
 
@@ -84,9 +85,9 @@ def test_several_tables_and_names_that_are_none(reviews: Path, tmp_path: Path) -
     (tmp_path / "more.csv").write_text("text\nmore\n", encoding="utf-8")
     assert resolve([f"{reviews}:text", f"{tmp_path}/more.csv:text"]).parts["text"].text() == TEXT + "more\n"
     assert resolve(f"{tmp_path}/*.csv:text").parts["text"].text() == "more\n" + TEXT
-    with pytest.raises(SourceError, match="different columns"):
+    with refused(SourceError, "columns"):
         resolve([f"{reviews}:text", f"{tmp_path}/more.csv:1"])
-    with pytest.raises(SourceError, match="different columns"):
+    with refused(SourceError, "columns"):
         resolve([f"{reviews}:text", f"{tmp_path}/more.csv"])
     odd = tmp_path / "odd.csv:text"
     odd.write_text("a file of that name\n", encoding="utf-8")

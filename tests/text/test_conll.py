@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from breadth import core
+from refusals import refused
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError, SourceError, UnknownNameError
 from thereafter.text.conll import TaggedSentence, read_columns, read_conllu, read_tagged, require_known_tags
 from thereafter.text.lines import read_lines
@@ -69,13 +71,13 @@ def test_columns_of_conllu_by_name(write) -> None:
     assert read_conllu(path, "xpos")[0].tags == ("PRP", "VBD", "RB", "VB")
     assert read_conllu(path, "XPOS") == read_conllu(path, "xpos")
     assert read_conllu(path, "feats")[0].tags == ("_",) * 4  # no features are an answer
-    with pytest.raises(UnknownNameError, match=r"no column of tags in CoNLL-U is called 'upso'; did you mean 'upos'"):
+    with refused(UnknownNameError, "CoNLL-U", "upso", "upos"):
         read_conllu(path, "upso")
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("encoding", core(["utf-8", "utf-8-sig", "utf-16"], ["utf-8", "utf-16"]))
 @pytest.mark.parametrize("zipped", [False, True])
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("end", core(["\n", "\r\n", "\r"], ["\r\n"]))
 @pytest.mark.parametrize("text", [CONLLU, "größe NN\n. $.\n\nso ADV\n"])
 def test_encodings_and_line_ends_as_everywhere(write, encoding: str, zipped: bool, end: str, text: str) -> None:
     data = text.replace("\n", end).encode(encoding)
@@ -107,9 +109,9 @@ def test_which_format_it_is(write) -> None:
     two = write("1\tNUM\n2\tNUM\n")
     assert read_tagged(two) == [TaggedSentence(("1", "2"), ("NUM", "NUM"))]
     assert read_tagged(two, column="1", word=2) == [TaggedSentence(("NUM", "NUM"), ("1", "2"))]
-    with pytest.raises(FormatError, match=r"line 1 of .* has 2 columns and is no CoNLL-U.* 'xpos'"):
+    with refused(FormatError, 1, 2, "CoNLL-U", "xpos"):
         read_tagged(two, column="xpos")
-    with pytest.raises(FormatError, match=r"line 1 of .*a\.conllu has 9 columns, expected the 10 of CoNLL-U"):
+    with refused(FormatError, 1, "a.conllu", 9, 10, "CoNLL-U"):
         read_tagged(write(row("1", "a", "X").replace("\t_\n", "\n"), "a.conllu"))
 
 
@@ -157,21 +159,21 @@ def test_bad_columns_are_a_sentence_with_the_line(write, text: str, options: dic
 
 
 def test_columns_that_cannot_be_and_files_that_are_not(write, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"column 0 does not exist"):
+    with refused(OptionError, 0):
         read_columns(write("a X\n"), tag=0)
-    with pytest.raises(OptionError, match=r"both in column 2 of 2"):
+    with refused(OptionError, 2):
         read_columns(write("a X\n"), word=-1)
     for empty in ("", "\n \n", "-DOCSTART- O\n\n"):
-        with pytest.raises(EmptyCorpusError, match=r"data\.txt holds no words"):
+        with refused(EmptyCorpusError, "data.txt"):
             read_tagged(write(empty))
-    with pytest.raises(SourceError, match="does not exist"):
+    with refused(SourceError, "nothing"):
         read_tagged(tmp_path / "nothing")
 
 
 def test_a_tag_that_training_never_has(write) -> None:
     path = write("a X\n\nb Y\n")
     require_known_tags(read_tagged(path), {"X", "Y"}, path)
-    with pytest.raises(FormatError, match=r"line 3 of .* has the tag 'Y' at the word 'b'.* expected one of X"):
+    with refused(FormatError, 3, "Y", "b", "X"):
         require_known_tags(read_tagged(path), {"X"}, path)
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from breadth import core
 from thereafter.data import corpora
 from thereafter.text.form import Forming, recognise
 from thereafter.text.sources import resolve
@@ -223,8 +224,7 @@ def test_a_file_that_was_written_again_is_recognised_again(tmp_path: Path) -> No
     assert not source.forms[0].changes
 
 
-def test_named_corpora_are_never_changed() -> None:
-    for name in ("python-docs", "agreement", "python-code"):
-        texts = resolve(name, forming=Forming())
-        assert all(part.forming is None for part in texts.parts.values()), name
+@pytest.mark.parametrize("name", core(["python-docs", "agreement", "python-code"], ["python-docs"]))
+def test_named_corpora_are_never_changed(name: str) -> None:
+    assert all(part.forming is None for part in resolve(name, forming=Forming()).parts.values())
     assert "time-machine" in corpora.names()

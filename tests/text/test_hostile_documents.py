@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from test_documents import CONTAINER, book, package, text_of, written
 
+from breadth import core
+from refusals import refused
 from thereafter.data import opening
 from thereafter.errors import FormatError, SourceError, ThereafterError, UnknownNameError
 from thereafter.inspection.pair_files import read_pairs
@@ -94,12 +96,12 @@ def test_elements_that_are_left_out_take_no_memory() -> None:
 def test_a_book_of_tags_alone_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(epub, "MOST_ELEMENTS", 20_000)
     chapters = {f"{k}.xhtml": "<p>" * 6_000 + "&a;" * 6_000 for k in range(2)}
-    with pytest.raises(SourceError, match="has more than 20,000 tags and entities, which no book needs; try"):
+    with refused(SourceError, 20000):
         text_of(book(tmp_path / "a.epub", chapters))
 
 
 def test_a_chapter_is_not_unpacked_twice(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match=r"a.xhtml in .* is a gzip file, expected a chapter"):
+    with refused(SourceError, "a.xhtml"):
         text_of(book(tmp_path / "a.epub", {"a.xhtml": gzip.compress(b"<p>so</p>")}))
 
 
@@ -136,7 +138,7 @@ def test_gzip_that_grows_without_end_is_refused(tmp_path: Path, monkeypatch: pyt
     for name in ("a.html.gz", "a.md.gz", "a.srt.gz"):
         with pytest.raises(SourceError, match=f"{name} unpacks to more than 200 times its size.*try: gunzip {name}"):
             text_of(written(tmp_path / name, bomb))
-    with pytest.raises(SourceError, match="200 times its size"):
+    with refused(SourceError, 200):
         read_labelled(written(tmp_path / "a.tsv.gz", bomb))
     monkeypatch.undo()
     assert text_of(written(tmp_path / "b.html.gz", repeated)) == "so long\n" * 40_000
@@ -170,49 +172,51 @@ def seconds_of(read: Callable[[str], object], text: str) -> float:
     return min(times)
 
 
-def require_linear(read: Callable[[str], object], units: list[str], size: int = 8_000) -> None:
+def assert_linear_time(read: Callable[[str], object], units: list[str], size: int = 8_000) -> None:
     """Four times the text takes about four times as long; where the time is quadratic, sixteen times."""
     first, fourfold = (seconds_of(read, repeat(units, length)) for length in (size, 4 * size))
     assert fourfold < 8 * first + 0.02, f"{fourfold:.3f} s for four times the text, {first:.3f} s for it"
 
 
-@pytest.mark.parametrize("units", HTML.values(), ids=HTML)
-def test_html_takes_linear_time(units: list[str]) -> None:
-    require_linear(lambda text: "".join(text_of_html([text, " tail", "<p>end"])), units)
+@pytest.mark.parametrize("name", core(HTML, ["<a", "<!--", "<div>", "&#", "one <a>", "<svg></nav>"]))
+def test_html_takes_linear_time(name: str) -> None:
+    assert_linear_time(lambda text: "".join(text_of_html([text, " tail", "<p>end"])), HTML[name])
 
 
-@pytest.mark.parametrize("unit", MARKS)
+@pytest.mark.parametrize("unit", core(MARKS, ["[", "[a](", "*a ", "_", "`", "> ", "| a ", "<!--", "- ", "[a]: "]))
 def test_markdown_takes_linear_time(unit: str) -> None:
-    require_linear(lambda text: "".join(text_of_markdown(["so", text])), [unit])
-    require_linear(lambda text: "".join(text_of_markdown(text.replace(unit, f"{unit}\n").split("\n"))), [unit], 2_000)
+    assert_linear_time(lambda text: "".join(text_of_markdown(["so", text])), [unit])
+    assert_linear_time(
+        lambda text: "".join(text_of_markdown(text.replace(unit, f"{unit}\n").split("\n"))), [unit], 2_000
+    )
 
 
-@pytest.mark.parametrize("unit", CUES)
+@pytest.mark.parametrize("unit", core(CUES, ["<a", "-->", "{\\", "&amp"]))
 def test_subtitles_take_linear_time(unit: str) -> None:
     cue = "00:00:01,000 --> 00:00:02,000\n"
-    require_linear(lambda text: "".join(text_of_cues((cue + text).split("\n"))), [unit])
+    assert_linear_time(lambda text: "".join(text_of_cues((cue + text).split("\n"))), [unit])
 
 
-@pytest.mark.parametrize("unit", CELLS)
+@pytest.mark.parametrize("unit", core(CELLS, ['"', "a,b\n", "{}\n", "1,"]))
 def test_tables_take_linear_time(tmp_path: Path, unit: str) -> None:
     for ending in ("csv", "tsv", "jsonl"):
         path = tmp_path / f"a.{ending}"
-        require_linear(lambda text, path=path: read_labelled(written(path, text)), [unit])
-        require_linear(lambda text, path=path: list(read_column(written(path, text), "text")), [unit])
-    require_linear(lambda text: read_pairs(written(tmp_path / "a.txt", text)), [unit])
+        assert_linear_time(lambda text, path=path: read_labelled(written(path, text)), [unit])
+        assert_linear_time(lambda text, path=path: list(read_column(written(path, text), "text")), [unit])
+    assert_linear_time(lambda text: read_pairs(written(tmp_path / "a.txt", text)), [unit])
 
 
 def test_an_endless_word_in_a_wrapped_book_takes_linear_time() -> None:
     lines = ["so it went on and on until nothing was left of it all. And then we"] * 60
     wrapping = measure_wrapping("\n".join(lines))
     assert wrapping.wrapped
-    require_linear(lambda word: list(unwrap([*lines, word, *lines], wrapping)), ["a"])
-    require_linear(lambda word: measure_wrapping("\n".join([*lines, word, *lines])), ["a"])
+    assert_linear_time(lambda word: list(unwrap([*lines, word, *lines], wrapping)), ["a"])
+    assert_linear_time(lambda word: measure_wrapping("\n".join([*lines, word, *lines])), ["a"])
 
 
 def test_many_keys_are_no_table(tmp_path: Path) -> None:
     lines = [json.dumps({f"k{k}": "so"}) for k in range(5_000)]
-    with pytest.raises(FormatError, match=r"5,000 objects with 5,000 different keys.*expected the same keys"):
+    with refused(FormatError, 5000):
         read_labelled(written(tmp_path / "a.jsonl", "\n".join(lines)))
     sparse = [json.dumps({"text": f"so {k}", "label": str(k % 2), f"k{k % 90}": 1}) for k in range(5_000)]
     assert len(read_labelled(written(tmp_path / "b.jsonl", "\n".join(sparse)))) == 5_000
@@ -220,9 +224,9 @@ def test_many_keys_are_no_table(tmp_path: Path) -> None:
 
 def test_errors_about_wide_tables_are_sentences(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", ",".join(f"c{k}" for k in range(20_000)) + "\n" + "1," * 19_999 + "1\n")
-    with pytest.raises(UnknownNameError, match=r"c0, c1, .* and 19,900 more") as refused:
+    with refused(UnknownNameError, "c0", "c1", 19900) as caught:
         list(read_column(path, "text"))
-    assert len(str(refused.value)) < 2_000
+    assert len(str(caught.value)) < 2_000
 
 
 # Numbers and encodings that a parser takes badly
@@ -248,7 +252,7 @@ def test_a_page_is_read_alike_wherever_it_comes_apart() -> None:
 def test_encodings_of_no_page_are_not_believed(tmp_path: Path) -> None:
     for name in ("punycode", "idna", "utf-7", "unicode_escape", "raw_unicode_escape"):
         assert declared_encoding(f'<meta charset="{name}">'.encode()) is None
-    require_linear(lambda text: text_of(written(tmp_path / "a.html", text)), ['<meta charset="punycode">', "ab-"])
+    assert_linear_time(lambda text: text_of(written(tmp_path / "a.html", text)), ['<meta charset="punycode">', "ab-"])
 
 
 # What people have is read whole

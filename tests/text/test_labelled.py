@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refusals import refused
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError, SourceError, UnknownNameError
 from thereafter.text.labelled import LabelledText, read_labelled, require_known_labels
 
@@ -173,21 +174,21 @@ def test_bad_rows_are_a_sentence_with_the_line(write, name: str, text: str, opti
 
 
 def test_what_cannot_be_and_files_that_are_not(write, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="both column 2"):
+    with refused(OptionError, 2):
         read_labelled(write("a b\t1\n"), text=2, label=-1)
-    with pytest.raises(UnknownNameError, match=r"'tvs'.*did you mean 'tsv'"):
+    with refused(UnknownNameError, "tvs", "tsv"):
         read_labelled(write("a b\t1\n"), format="tvs")
     for name, text in (("a.tsv", ""), ("a.csv", "text,label\n"), ("a.jsonl", "\n \n")):
         with pytest.raises(EmptyCorpusError, match=f"{name} holds no rows"):
             read_labelled(write(text, name))
-    with pytest.raises(SourceError, match="does not exist"):
+    with refused(SourceError, "nothing.tsv"):
         read_labelled(tmp_path / "nothing.tsv")
 
 
 def test_a_label_that_training_never_has(write) -> None:
     path = write("a b\t1\n\nc d\t2\n")
     require_known_labels(read_labelled(path), {"1", "2"}, path)
-    with pytest.raises(FormatError, match=r"line 3 of .* has the label '2', .* expected one of 0, 1"):
+    with refused(FormatError, 3, "2", 0, 1):
         require_known_labels(read_labelled(path), {"0", "1"}, path)
 
 

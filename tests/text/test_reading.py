@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from breadth import core
+from refusals import refused
 from thereafter.errors import EncodingError, OptionError, SourceError
 from thereafter.text.reading import read_chunks
 
@@ -27,7 +29,7 @@ def read(data: bytes, **options: object) -> str:
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 @pytest.mark.parametrize("zipped", [False, True])
-@pytest.mark.parametrize("block", [1, 2, 3, 7, 1 << 20])
+@pytest.mark.parametrize("block", core([1, 2, 3, 7, 1 << 20], [1, 1 << 20]))
 def test_encodings_gzip_and_line_ends_at_any_block_border(encoding: str, zipped: bool, block: int) -> None:
     data = NASTY.encode(encoding)
     assert read(gzip.compress(data) if zipped else data, block=block) == normal(NASTY)
@@ -56,7 +58,7 @@ def test_random_bytes_are_text_or_a_clear_error(data: bytes, block: int) -> None
         assert read(data, block=block) == normal(expected)
 
 
-@pytest.mark.parametrize("block", [1, 3, 4, 1 << 20])
+@pytest.mark.parametrize("block", core([1, 3, 4, 1 << 20], [1, 1 << 20]))
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 def test_the_offset_is_that_of_the_offending_byte(block: int, mark: bytes) -> None:
     data = mark + "naïve\r\n".encode() * 3 + b"caf\xe9 au lait"
@@ -68,9 +70,9 @@ def test_the_offset_is_that_of_the_offending_byte(block: int, mark: bytes) -> No
 
 
 def test_a_cut_character_at_the_end_is_an_error() -> None:
-    with pytest.raises(EncodingError, match="byte 0xc3 at byte offset 3"):
+    with refused(EncodingError, "0xc3", 3):
         read(b"abc\xc3")
-    with pytest.raises(EncodingError, match="byte 0x41 at byte offset 4"):
+    with refused(EncodingError, "0x41", 4):
         read(b"\xff\xfea\x00\x41")
 
 
@@ -82,7 +84,7 @@ def test_utf16_without_a_mark_is_told_apart_from_text_with_nuls() -> None:
     assert read(b"a\0b\0") == "a\0b\0"
     assert read(b"a\0" * 40, encoding="utf-8") == "a\0" * 40
     assert read("\0".encode("utf-16")) == "\0"
-    with pytest.raises(EncodingError, match="--encoding utf-32"):
+    with refused(EncodingError, "--encoding utf-32"):
         read("so long".encode("utf-32"))
     assert read("so long".encode("utf-32"), encoding="utf-32") == "so long"
 
@@ -102,28 +104,28 @@ def test_gzip_is_recognised_by_content(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", [lambda data: data[:-9], lambda data: data[:40] + b"\xff" * 9 + data[49:]])
 def test_damaged_gzip(damage: object) -> None:
     data = gzip.compress(os.urandom(400).hex().encode(), mtime=0)
-    with pytest.raises(SourceError, match="gzip file but is damaged"):
+    with refused(SourceError, "gzip"):
         read(damage(data))  # type: ignore[operator]
 
 
 def test_paths_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="folder"):
+    with refused(SourceError, "folder"):
         list(read_chunks(tmp_path))
-    with pytest.raises(SourceError, match="does not exist"):
+    with refused(SourceError, "absent"):
         list(read_chunks(tmp_path / "absent"))
-    with pytest.raises(SourceError, match="NUL"):
+    with refused(SourceError, "NUL"):
         list(read_chunks("a\0b"))
     locked = tmp_path / "locked"
     locked.write_text("x")
     locked.chmod(0)
     if not os.access(locked, os.R_OK):
-        with pytest.raises(SourceError, match="chmod"):
+        with refused(SourceError, "chmod"):
             list(read_chunks(locked))
 
 
 @pytest.mark.parametrize("name", ["", "utf-9", "hex", "rot13", "a\0b", "ü"])
 def test_unknown_encodings_are_refused_at_once(name: str) -> None:
-    with pytest.raises(OptionError, match="--encoding latin-1"):
+    with refused(OptionError, "--encoding latin-1"):
         read_chunks(io.BytesIO(b""), encoding=name)
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 import thereafter
+from refusals import refused
 from thereafter.errors import OptionError, SourceError
 
 
@@ -15,11 +14,11 @@ def test_a_score_reads_as_its_own_model_was_taught():
     other = thereafter.train(text="The Cat SAT\n" * 3, tokens="word", order=2)
     assert other.texts is not None
     assert lowered.score(other.texts).unknown == 0
-    with pytest.raises(OptionError, match="text= has no parts"):
+    with refused(OptionError, "text="):
         lowered.score(text="a", part="valid")
 
 
 def test_corpora_that_are_no_running_text_are_refused(corpora_folder: Path):
     for name in ("ud-english-ewt", "sst2", "multi30k", "eng-fra"):
-        with pytest.raises(SourceError, match="not running text"):
+        with refused(SourceError):
             thereafter.train(name)

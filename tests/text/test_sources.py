@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from refusals import refused
 from thereafter.data import spool
 from thereafter.errors import EncodingError, OptionError, SourceError, StorageError
 from thereafter.progress import reporting
@@ -57,7 +58,7 @@ def test_a_folder_gives_its_text_files_in_order(folder: Path) -> None:
     assert source.text() == "four\none\ntwo\nthree\n"
     notes = folder / "notes"
     notes.mkdir()
-    with pytest.raises(SourceError, match="no text files"):
+    with refused(SourceError, notes):
         resolve(notes)
     (notes / "b.md").write_text("b\n")
     (notes / "a.md").write_text("a\n")
@@ -69,7 +70,7 @@ def test_a_glob(folder: Path) -> None:
     assert only(resolve("**/*.text")).text() == "four"
     (folder / "odd[1].txt").write_text("odd")
     assert only(resolve("odd[1].txt")).text() == "odd"
-    with pytest.raises(SourceError, match="matches no file"):
+    with refused(SourceError, "*.csv"):
         resolve("*.csv")
 
 
@@ -86,7 +87,7 @@ def test_standard_input_is_kept_for_a_second_reading(monkeypatch: pytest.MonkeyP
     assert not path.exists()
     monkeypatch.setattr(sys, "stdin", io.StringIO("plain"))
     assert only(resolve("-")).text() == "plain"
-    with pytest.raises(SourceError, match="alone"):
+    with refused(SourceError):
         resolve(["-", "book.txt"])
 
 
@@ -103,7 +104,7 @@ def test_a_pipe_can_be_read_twice(folder: Path) -> None:
 def test_no_room_for_the_copy_of_a_stream(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(spool.tempfile, "tempdir", str(tmp_path / "absent"))
     monkeypatch.setattr(sys, "stdin", Piped(io.BytesIO(b"x")))
-    with pytest.raises(StorageError, match="TMPDIR"):
+    with refused(StorageError, "TMPDIR"):
         resolve("-")
 
 
@@ -111,11 +112,11 @@ def test_a_string_is_never_taken_as_text(folder: Path) -> None:
     for got in ("the cat sat on the mat", "", "x" * 5000, "a\0b", "/", "no/such/folder/book.txt", "~nobody-here/x"):
         with pytest.raises(SourceError):
             resolve(got + "?" if got == "/" else got)
-    with pytest.raises(SourceError, match=r"'bok.txt' is neither .* 'book.txt'.*text="):
+    with refused(SourceError, "bok.txt", "book.txt", "text="):
         resolve("bok.txt")
-    with pytest.raises(SourceError, match="did you mean 'wikitext-2'"):
+    with refused(SourceError, "wikitext-2"):
         resolve("wikitxt-2")
-    with pytest.raises(SourceError, match=r"corpora are .*ptb"):
+    with refused(SourceError, "ptb"):
         resolve("zzzzzzz")
     for wrong in (b"book.txt", 7, None, [7], []):
         with pytest.raises(SourceError):
@@ -131,19 +132,19 @@ def test_a_corpus_by_name_and_by_part(corpora_folder: Path, tmp_path: Path, monk
     raw = (corpora_folder / "ptb" / "ptb.valid.txt").read_text(encoding="utf-8")
     for one in (resolve("ptb:valid"), resolve("ptb", part="valid"), resolve("ptb:valid", part="valid")):
         assert (only(one).text(), one.name, one.tokens) == (raw, "ptb:valid", "word")
-    with pytest.raises(OptionError, match="'valid'"):
+    with refused(OptionError, "valid"):
         resolve("ptb:vald")
-    with pytest.raises(OptionError, match="two different parts"):
+    with refused(OptionError, "parts"):
         resolve("ptb:valid", part="test")
-    with pytest.raises(OptionError, match=r"part of \./ptb"):
+    with refused(OptionError, "./ptb"):
         resolve("./ptb", part="valid")
 
 
 def test_text_given_as_text() -> None:
     assert Source.of_text("\ufeffa\r\nb\rc").text() == "a\nb\nc"
-    with pytest.raises(EncodingError, match=r"U\+D800, at character 2"):
+    with refused(EncodingError, "U+D800", 2):
         Source.of_text("ab\ud800")
-    with pytest.raises(OptionError, match="decode"):
+    with refused(OptionError, "decode"):
         Source.of_text(b"bytes")  # type: ignore[arg-type]
     assert Source.of_text("né").size == 3
     texts = Texts.of_text("né")

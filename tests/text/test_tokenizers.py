@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from refusals import refused
 from thereafter.errors import EncodingError, FormatError, OptionError, StorageError, UnknownNameError
 from thereafter.text import chunks as cutting
 from thereafter.text import scripts as scripts_module
@@ -164,7 +165,7 @@ def test_a_stream_equals_the_whole_whatever_its_borders(
 ) -> None:
     tokenizer = trained(which)
     with pytest.MonkeyPatch.context() as patch:  # so small that every cut is tried
-        patch.setattr(cutting, "_ENOUGH", data.draw(st.integers(1, 9)))
+        patch.setattr(cutting, "ENOUGH", data.draw(st.integers(1, 9)))
         patch.setattr(cutting, "PIECE", data.draw(st.integers(1, 9)))
         streamed = join_ids(tokenizer.encode_stream(chunked(text, borders)))
         whole = join_ids(tokenizer.encode_stream(chunked(text, borders), whole=True))
@@ -208,7 +209,7 @@ def test_saved_and_loaded_it_is_the_same(name: str, tmp_path: Path) -> None:
     assert again.vocabulary.counts == tokenizer.vocabulary.counts
     for text in (*NASTY, TRAINING):
         np.testing.assert_array_equal(again.encode(text), tokenizer.encode(text))
-    with pytest.raises(StorageError, match="a folder that exists"):
+    with refused(StorageError, "folder"):
         tokenizer.save(tmp_path / "absent" / "tokenizer.json")
 
 
@@ -292,7 +293,7 @@ def test_half_a_surrogate_pair_is_a_clear_error(name: str) -> None:
         lambda: list(trained(name).encode_stream(["ok", "\udfff"])),
         lambda: list(trained(name).measure_stream(["\ud83d", "\ude00"])),
     ):
-        with pytest.raises(EncodingError, match="lone surrogate"):
+        with refused(EncodingError, "surrogate"):
             call()
 
 
@@ -306,12 +307,12 @@ def test_an_empty_text_is_learned(name: str) -> None:
 
 def test_cutoffs_out_of_range(name: str) -> None:
     for wrong in ({"min_count": 0}, {"max_size": 0}, {"max_size": -3}):
-        with pytest.raises(OptionError, match="try"):
+        with refused(OptionError):
             TOKENIZERS.load(name).fit(lambda: ["a"], **wrong)
     if name in ("byte", "bpe", "wordpiece", "unigram"):
-        with pytest.raises(OptionError, match="256"):
+        with refused(OptionError, 256):
             TOKENIZERS.load(name).fit(lambda: ["a"], max_size=255)
-    with pytest.raises(UnknownNameError, match="did you mean 'prose'"):
+    with refused(UnknownNameError, "prose"):
         TOKENIZERS.load("pros")
 
 
@@ -375,7 +376,7 @@ def test_bytes_and_their_names() -> None:
     tokenizer = trained("byte")
     assert tokenizer.encode("né\n").tolist() == list("né\n".encode())
     assert (tokenizer.decode([0xC3]), tokenizer.vocabulary.forms[0xC3]) == ("\ufffd", "<0xC3>")
-    with pytest.raises(OptionError, match="leave it out"):
+    with refused(OptionError):
         TOKENIZERS.load("byte").fit(lambda: [""], min_count=2)
 
 
@@ -400,7 +401,7 @@ def test_the_same_pieces_are_learned_in_another_process(which: str) -> None:
 @pytest.mark.parametrize("which", PIECES)
 def test_endless_runs_are_cut_alike(which: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ByteLevelTokenizer, "longest_form", 7)
-    monkeypatch.setattr(cutting, "_ENOUGH", 3)
+    monkeypatch.setattr(cutting, "ENOUGH", 3)
     tokenizer = trained(which)
     text = "the" * 20 + " " * 15 + "end" + "_" * 30 + "\n" + "12" * 11
     whole = tokenizer.encode(text)
@@ -412,8 +413,8 @@ def test_endless_runs_are_cut_alike(which: str, monkeypatch: pytest.MonkeyPatch)
 
 def test_bpe_learns_from_a_spread_sample_of_a_long_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lessons, "SAMPLE_CHARS", 400)
-    monkeypatch.setattr(lessons, "_DISTINCT_BYTES", 40)
-    monkeypatch.setattr(cutting, "_ENOUGH", 1)
+    monkeypatch.setattr(lessons, "DISTINCT_BYTES", 40)
+    monkeypatch.setattr(cutting, "ENOUGH", 1)
     lines = [f"{'early' if number < 50 else 'later'} {chr(97 + number % 26) * 150}\n" for number in range(100)]
     tokenizer = TOKENIZERS.load("bpe").fit(lambda: lines)
     assert len(tokenizer.encode("early")) == 1
@@ -429,8 +430,8 @@ def test_an_error_while_bpe_learns_reaches_the_caller() -> None:
 def test_the_bpe_table_forgets_and_stays_right(monkeypatch: pytest.MonkeyPatch) -> None:
     from thereafter.text.tokenizers import pieces
 
-    monkeypatch.setattr(pieces, "_MOST_FORMS", 3)
-    monkeypatch.setattr(pieces, "_BATCH_CHARS", 4)
+    monkeypatch.setattr(pieces, "MOST_FORMS", 3)
+    monkeypatch.setattr(pieces, "BATCH_CHARS", 4)
     fresh = tokenizer_from_json(trained("bpe").to_json())
     for text in NASTY:
         np.testing.assert_array_equal(fresh.encode(text), trained("bpe").encode(text))
@@ -462,7 +463,7 @@ def test_wordpiece_is_greedy_and_unigram_the_likeliest(which: str) -> None:
 
 
 def test_a_unigram_piece_has_no_count() -> None:
-    with pytest.raises(OptionError, match="leave it out"):
+    with refused(OptionError):
         TOKENIZERS.load("unigram").fit(lambda: ["a"], min_count=2)
 
 

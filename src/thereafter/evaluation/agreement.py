@@ -40,7 +40,7 @@ ATTRACTORS, CONGRUENT = "attractors", "congruence"
 CONGRUENCE = {True: "congruent", False: "incongruent", None: "no attractor"}
 NO_NUMBER = "no number"
 _WHOLE_WORDS = ("word", "prose")  # one token is one word: the next token never goes on with it
-_ROWS = 512
+MOST_ROWS = 512
 _NUMBERS = 8_000_000  # predictions in memory at once: rows times vocabulary
 
 
@@ -96,7 +96,7 @@ def verdicts(
     goes_on_V = None if tokenizer.name in _WHOLE_WORDS else _inside_words(tokenizer)
     marks = np.empty(len(pairs))
     with progress.task("agreement", total=len(pairs), unit="sentences") as advance:
-        for rows in _batches(pairs, max(1, min(_ROWS, _NUMBERS // model.vocabulary_size))):
+        for rows in _batches(pairs, max(1, min(MOST_ROWS, _NUMBERS // model.vocabulary_size))):
             batch = [pairs[row] for row in rows]
             state = model.start(len(rows))
             if len(batch[0].shared):

@@ -33,7 +33,7 @@ from thereafter.errors import OptionError, ShapeError
 Floats = NDArray[np.float64]
 Axes = int | tuple[int, ...] | None
 
-_CELLS = 1 << 22  # numbers in memory at once
+CELLS = 1 << 22  # numbers in memory at once
 _CDF = np.vectorize(lambda z: 0.5 * math.erfc(-z / math.sqrt(2)), otypes=[np.float64])
 
 
@@ -133,7 +133,7 @@ def crps_samples(actual: ArrayLike, samples_S: ArrayLike, axis: Axes = None) -> 
     count = draws.shape[-1]
     rank = (2 * np.arange(1, count + 1) - count - 1) / count**2  # of a sorted draw in the mean of |x - x'| / 2
     flat_N, draws_NS, score_N = y.ravel(), draws.reshape(-1, count), np.empty(y.size)
-    rows = max(1, _CELLS // count)
+    rows = max(1, CELLS // count)
     for at in range(0, y.size, rows):
         piece_NS = np.sort(draws_NS[at : at + rows].astype(np.float64), axis=1)
         score_N[at : at + rows] = np.abs(piece_NS - flat_N[at : at + rows, None]).mean(1) - piece_NS @ rank

@@ -36,7 +36,7 @@ LIKENESSES = (0.0, 1.5, 3.0, 6.0, 9.0, 15.0, 30.0)
 
 DECAYS = (0.98, 0.99, 0.995, 0.998, 1.0)
 
-_PIECE = 4096
+PIECE = 4096
 _SAMPLE = 1000
 _GAP = 1e-7
 _ROUNDS = 5000
@@ -158,6 +158,6 @@ def _likelihood(logp_KN: NDArray[np.floating], weights_K: NDArray[np.float64]) -
 
 def _pieces(label: str, tokens: int) -> Iterator[slice]:
     with progress.task(label, total=tokens, unit="tokens") as advance:
-        for begin in range(0, tokens, _PIECE):
-            yield slice(begin, begin + _PIECE)
-            advance(min(_PIECE, tokens - begin))
+        for begin in range(0, tokens, PIECE):
+            yield slice(begin, begin + PIECE)
+            advance(min(PIECE, tokens - begin))

@@ -19,7 +19,7 @@ from thereafter.figures.plot import Plot
 from thereafter.figures.style import canvas
 from thereafter.packages import require
 
-_PATIENCE = 60
+PATIENCE = 60
 """Seconds in which a browser opens, or draws a picture; it takes one or two."""
 SCALE = 1.5
 """Pixels of a PNG for each pixel of the plot."""
@@ -39,7 +39,7 @@ def render(figures: Sequence[Figure], format: str = "png", scale: float = SCALE)
             return work.result()
         except TimeoutError as error:
             raise ExportError(
-                f"a picture as .{format} is drawn by a browser, and two did not answer within {_PATIENCE} s each; "
+                f"a picture as .{format} is drawn by a browser, and two did not answer within {PATIENCE} s each; "
                 "try again, or write it as .html instead"
             ) from error
         except Exception as error:
@@ -59,9 +59,9 @@ async def _drawn(
     for last in (False, True):
         browser = kaleido.Kaleido(mathjax=False)  # the default asks the network for a formula typesetter
         try:
-            await asyncio.wait_for(browser.open(), _PATIENCE)
+            await asyncio.wait_for(browser.open(), PATIENCE)
             for figure in figures[len(pictures) :]:
-                pictures.append(await asyncio.wait_for(_picture(browser, figure, format, scale), _PATIENCE))
+                pictures.append(await asyncio.wait_for(_picture(browser, figure, format, scale), PATIENCE))
                 advance(1)
             break
         except TimeoutError:
@@ -69,7 +69,7 @@ async def _drawn(
                 raise
         finally:
             with suppress(TimeoutError):
-                await asyncio.wait_for(browser.close(), _PATIENCE)
+                await asyncio.wait_for(browser.close(), PATIENCE)
     return pictures
 
 

@@ -53,7 +53,7 @@ class Connection(H11Protocol):
         super().__init__(*given, **named)
         self._head_timer: asyncio.TimerHandle | None = None
         self._read_timer: asyncio.TimerHandle | None = None
-        self._begun = self._heard = 0.0
+        self._begun = self.heard = 0.0
         self._refused = False
 
     @property
@@ -68,7 +68,7 @@ class Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._begun = self._heard = self.loop.time()
+        self._begun = self.heard = self.loop.time()
         if sum(_takes_place(one) for one in self.connections) > MOST and not self._make_room():
             self._refuse(_BUSY)
         else:
@@ -82,10 +82,10 @@ class Connection(H11Protocol):
     def data_received(self, data: bytes) -> None:
         if self._refused or self.transport.is_closing():
             return
-        cycle, self._heard = self.cycle, self.loop.time()
+        cycle, self.heard = self.cycle, self.loop.time()
         super().data_received(data)
         if self.cycle is not cycle:  # the head of a request is here
-            self._begun = self._heard
+            self._begun = self.heard
         self._watch_head()
 
     def shutdown(self) -> None:
@@ -136,7 +136,7 @@ class Connection(H11Protocol):
         receiving = [one for one in settled if one.receiving]
         idle = [one for one in settled if one.idle]
         if receiving:
-            min(receiving, key=lambda one: one._heard)._refuse(_BUSY)
+            min(receiving, key=lambda one: one.heard)._refuse(_BUSY)
         elif idle:
             min(idle, key=lambda one: one._begun).transport.abort()
         return bool(receiving or idle)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from thereafter.errors import EncodingError
 
 PIECE = 1 << 20
-_ENOUGH = 1 << 16
+ENOUGH = 1 << 16
 
 # What may still be part of an unfinished token, read from the end of the text backwards. The pattern matches the
 # reversed text; what lies before the match is finished, whatever comes next.
@@ -25,7 +25,7 @@ def recut(chunks: Iterable[str], tail: re.Pattern[str], size: int | None = None)
     """
     aside: list[str] = []
     fresh: list[str] = []
-    length, enough = 0, min(_ENOUGH, size or PIECE)
+    length, enough = 0, min(ENOUGH, size or PIECE)
     for piece in slice_chunks(chunks, size):
         fresh.append(piece)
         length += len(piece)

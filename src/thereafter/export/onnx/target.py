@@ -83,10 +83,10 @@ class OnnxRunner:
         whole = {given.name for given in self._session.get_inputs() if "int64" in given.type}
         self._types = {part["name"]: np.int64 if part["name"] in whole else np.float32 for part in self._parts}
         self._names = [given.name for given in self._session.get_outputs()]
-        self._state: Arrays = {}
+        self.state: Arrays = {}
 
     def start(self, rows: int) -> Floats:
-        self._state = self.fresh(rows)
+        self.state = self.fresh(rows)
         return self.step(np.full(rows, self._start))
 
     def fresh(self, rows: int) -> Arrays:
@@ -97,13 +97,13 @@ class OnnxRunner:
         }
 
     def step(self, token_B: Ids) -> Floats:
-        given = {"token": np.asarray(token_B, dtype=np.int64), **self._state}
+        given = {"token": np.asarray(token_B, dtype=np.int64), **self.state}
         outputs: Arrays = dict(zip(self._names, self._session.run(None, given), strict=True))
-        self._state = {name.removeprefix(NEXT): value for name, value in outputs.items() if name != "log_p"}
+        self.state = {name.removeprefix(NEXT): value for name, value in outputs.items() if name != "log_p"}
         return outputs["log_p"].astype(np.float32)
 
     def close(self) -> None:
-        self._state = {}
+        self.state = {}
 
 
 class OnnxPairRunner(OnnxRunner):

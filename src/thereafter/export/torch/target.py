@@ -77,7 +77,7 @@ class TorchRunner:
 
     def __init__(self, plan: NeuralPlan, path: Path, whole: Path) -> None:
         self._plan = plan
-        self._step, self._sequence = (_loaded(one) for one in (path, whole))
+        self._step, self.sequence = (_loaded(one) for one in (path, whole))
         self._state, self._carried = list[Tensor](), list[Tensor]()
 
     def start(self, rows: int) -> Floats:
@@ -94,7 +94,7 @@ class TorchRunner:
         given = torch.as_tensor(np.asarray(tokens_BT, dtype=np.int64))
         with torch.no_grad():
             lengths_B = torch.full((len(given),), given.shape[1])
-            logp_BTV, *self._carried = self._sequence(given, lengths_B, *self._carried)
+            logp_BTV, *self._carried = self.sequence(given, lengths_B, *self._carried)
         logs: Floats = logp_BTV.numpy()
         return logs
 

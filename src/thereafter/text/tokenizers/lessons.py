@@ -10,7 +10,7 @@ from thereafter.text.tokenizers.prose import prose_forms
 # Learning keeps every distinct form in memory, about 60 bytes for each of its bytes. These bounds hold it near
 # 200 MB, far above what a few thousand pieces need to be estimated well.
 SAMPLE_CHARS = 32_000_000
-_DISTINCT_BYTES = 3_000_000
+DISTINCT_BYTES = 3_000_000
 _LEARNED_RUN = 100
 # The library reads 256 lessons ahead, and needs some hundred bytes for each character of those it works on.
 LESSON = 1 << 14
@@ -45,10 +45,10 @@ class Lessons:
             taken += len(group)
             forms = cut_long(prose_forms(group), len(group), _LEARNED_RUN)
             for form in dict.fromkeys(forms):
-                if distinct < _DISTINCT_BYTES and form not in met:
+                if distinct < DISTINCT_BYTES and form not in met:
                     distinct += byte_length(form)
                     met.add(form)
-            if distinct < _DISTINCT_BYTES and len(max(forms, key=len)) < _LEARNED_RUN:
+            if distinct < DISTINCT_BYTES and len(max(forms, key=len)) < _LEARNED_RUN:
                 yield [group]  # the library splits a text by the same pattern, faster than it takes a list
             else:
                 yield [form for form in forms if form in met]

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from thereafter.text.tokenizers.base import Ids
 
-_MOST_FORMS = 200_000
+MOST_FORMS = 200_000
 _MOST_CHARS = 1 << 24
-_BATCH_CHARS = 1 << 19
+BATCH_CHARS = 1 << 19
 
 
 class PieceTable:
@@ -33,7 +33,7 @@ class PieceTable:
         with self._lock:
             slots = self._look_up(forms)
             if len(slots) and slots.min() < 0:
-                if len(self._slots) > _MOST_FORMS or self._chars > _MOST_CHARS:
+                if len(self._slots) > MOST_FORMS or self._chars > _MOST_CHARS:
                     self._forget()
                 self._learn([form for form in dict.fromkeys(forms) if form not in self._slots])
                 slots = self._look_up(forms)
@@ -72,7 +72,7 @@ def _batches(forms: list[str]) -> Iterator[list[str]]:
     for form in forms:
         batch.append(form)
         chars += len(form)
-        if chars >= _BATCH_CHARS:
+        if chars >= BATCH_CHARS:
             yield batch
             batch, chars = [], 0
     if batch:

@@ -20,7 +20,7 @@ from thereafter.text.vocabulary import LINE_END, START, UNKNOWN
 
 _LITERAL_END = re.compile(r"(?<!\S)</s>(?!\S)")
 _LITERAL_MARK = re.compile(r"(?<!\S)</?s>(?!\S)")
-_WORTH_COMPILING = 4096  # characters
+WORTH_COMPILING = 4096  # characters
 _ASCII_SPACE = bytes(code for code in range(128) if chr(code).isspace())  # where str.split cuts
 _AROUND_NEWLINE = re.compile(r" ?\n ?")
 
@@ -98,7 +98,7 @@ class WordTokenizer(FormTokenizer):
 
     def _by_table(self, group: str) -> bool:
         """Whether the compiled look-up is used: for enough ASCII text, if there is a compiler."""
-        return len(group) >= _WORTH_COMPILING and group.isascii() and available()
+        return len(group) >= WORTH_COMPILING and group.isascii() and available()
 
     @cached_property
     def _table(self) -> WordTable:
