@@ -9,6 +9,7 @@ whole float32, so that they equal the CPU's.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Lock
 from types import TracebackType
 
@@ -93,7 +94,8 @@ class _WholeFloats:
 
     def enter(self) -> bool:
         """Whether there is a switch to put back: not before anything has asked for a GPU."""
-        if not torch.cuda.is_initialized():
+        gpu_in_use: Callable[[], bool] = torch.cuda.is_initialized
+        if not gpu_in_use():
             return False
         with self._lock:
             if not self._count:
