@@ -28,11 +28,10 @@ from thereafter.export.c.target import TARGET as C
 from thereafter.export.c.target import CompiledModel, compiler
 from thereafter.export.html.target import TARGET as HTML
 from thereafter.export.html.target import InBrowser, browser_path
-from thereafter.export.plan import plan_of
-from thereafter.export.plans import Plan
+from thereafter.export.plan import Plan, plan_of
 from thereafter.models.build import build
 from thereafter.models.settings import LstmSettings
-from thereafter.text.tokenizers.char import CharTokenizer
+from thereafter.text.tokenizers.byte import CharTokenizer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

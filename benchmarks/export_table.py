@@ -173,9 +173,8 @@ def networks() -> dict[str, Callable[[], nn.Module]]:
     from thereafter.models.forecasting import build as forecasters
     from thereafter.models.forecasting.forecaster import WindowFacts
     from thereafter.models.forecasting.settings import ForecastSettings
-    from thereafter.models.recurrent_translator import RecurrentTranslator
     from thereafter.models.series_classifier import SeriesClassifier
-    from thereafter.models.transformer_translator import TransformerTranslator
+    from thereafter.models.translator import RecurrentTranslator, TransformerTranslator
 
     facts = WindowFacts(targets=2, covariates=3, known=2, lookback=12, horizon=4, season=3, gaps=True)
     form = captioner.PictureForm("pixels", (3, 12, 9), (0.4, 0.5, 0.6), (0.2, 0.3, 0.2))

@@ -4,7 +4,7 @@
     PYTHONPATH=another/checkout/src python benchmarks/tasks_gpu.py
 
 The second command measures another version of the package by the same program, for a before and after in one sitting;
-`--any-order` measures without the fixed order of sums (`training/determinism.py`), for what that costs.
+`--any-order` measures without the fixed order of sums (`training/numerics.py`), for what that costs.
 A row is a recipe of the project, with options over it. It is trained for some seconds; the rate is that of the second
 half, when whatever is recorded or compiled is there, without validations. Then some steps run under torch's profiler:
 the share is the time in which at least one kernel ran, per step, over the time of a step without the profiler.

@@ -38,9 +38,8 @@ from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.training import order
 from thereafter.training.blocks import Blocks, TextBatch, TextEpochs
 from thereafter.training.loop import Loop
-from thereafter.training.neural import TextLearner
+from thereafter.training.neural import TextLearner, Validation
 from thereafter.training.settings import TrainingSettings
-from thereafter.training.validation import Validation
 
 warnings.filterwarnings("ignore", message=".*TF32.*")
 BATCH, STEPS, DROPOUT, RATE, CLIP = 20, 35, 0.2, 5.0, 0.25

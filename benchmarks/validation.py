@@ -4,7 +4,7 @@
 
 Trains on the first characters of a book and prints one line of JSON: the largest difference to `score` in per cent of
 the perplexity, and the perplexity by `score` of the weights that are kept, under two rules. "before": rows begin in
-mid text from a state that has read nothing. "now": `thereafter.training.validation`. One training serves both, since no
+mid text from a state that has read nothing. "now": `thereafter.training.neural`. One training serves both, since no
 rule changes what is learned. Results: docs/comparing.md.
 """
 
@@ -20,10 +20,10 @@ import torch
 
 import thereafter
 from thereafter.models.neural import NeuralModel
-from thereafter.text.batches import IdArray
+from thereafter.text.chunks import IdArray
 from thereafter.training import order
 from thereafter.training.blocks import Blocks
-from thereafter.training.validation import Validation
+from thereafter.training.neural import Validation
 
 Figures = list[dict[str, float]]
 

@@ -29,7 +29,7 @@ from pathlib import Path
 from thereafter.data.corpora import locate
 from thereafter.evaluation.caption_measures import RULE, caption_words
 from thereafter.evaluation.caption_score import constant_caption, measure_captions
-from thereafter.images.caption_files import read_captions
+from thereafter.images.captioned import read_captions
 
 CLASSES = {
     "colours": "black,white,red,blue,brown,green,yellow,orange,pink,purple,grey gray,tan,blond blonde",

@@ -24,10 +24,9 @@ from thereafter.decoding.sources import AnswerSettings
 from thereafter.decoding.writing import UntilToken
 from thereafter.errors import OptionError, ShapeError
 from thereafter.inspection.trace import record
-from thereafter.models.encoder import Memory
-from thereafter.models.recurrent_decoder import RecurrentDecoder
+from thereafter.models.task_net import Memory
 from thereafter.models.transformer_decoder import TransformerDecoder
-from thereafter.models.word_decoder import END, DecoderSettings, WordDecoder
+from thereafter.models.word_decoder import END, DecoderSettings, RecurrentDecoder, WordDecoder
 
 WORDS, LIMIT, SIZE = 3, 3, 8
 FORMS = ("</s>", "a", "b")

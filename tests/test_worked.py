@@ -12,9 +12,9 @@ import pytest
 
 import thereafter
 from thereafter.ngram.estimate import estimate
-from thereafter.text.batches import contiguous_streams, random_offset_partition
+from thereafter.text.chunks import contiguous_streams, random_offset_partition
 from thereafter.text.sources import Source
-from thereafter.text.tokenizers.char import CharTokenizer
+from thereafter.text.tokenizers.byte import CharTokenizer
 
 FOUR_SENTENCES = "the cat sat on the mat\nthe cat ate the fish\nthe dog sat on the mat\nthe dog ate the bone\n"
 

@@ -14,11 +14,11 @@ from thereafter.comparing.comparison import Comparison
 from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.sources import require_own
 from thereafter.errors import OptionError
-from thereafter.evaluation.item_context import Context
 from thereafter.evaluation.predicted import TOP
 from thereafter.evaluation.scores import Score
 from thereafter.evaluation.surprisal import Surprisals, tabulate
 from thereafter.evaluation.switches import Switches
+from thereafter.evaluation.text_reading import Context
 from thereafter.inspection.trace import Trace
 from thereafter.language_model import LanguageModel, load_language_model, resume_language_model
 from thereafter.runs import folder as files
@@ -32,7 +32,7 @@ from thereafter.training.options import sort_options
 if TYPE_CHECKING:
     from thereafter.comparing.differences import ComparedRuns
     from thereafter.comparing.task_trials import TaskComparison
-    from thereafter.series.any_table import AnyTable
+    from thereafter.series.table import AnyTable
     from thereafter.task_model import TaskModel
 
 

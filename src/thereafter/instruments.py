@@ -16,7 +16,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from thereafter import progress
-from thereafter.evaluation.item_context import Context, items_before
+from thereafter.evaluation.text_reading import Context, items_before
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.language_model import LanguageModel, load_language_model
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from thereafter.comparing.pair_verdicts import ComparedPairs
     from thereafter.inspection.pair_files import PairFiles
     from thereafter.inspection.pairs import PairScores
-    from thereafter.series.any_table import AnyTable
+    from thereafter.series.table import AnyTable
     from thereafter.task_model import TaskModel
 
 
@@ -273,7 +273,7 @@ def steps_ahead(
 
     Example: instruments.steps_ahead(model, "noisy-sine", steps=(1, 4, 16, 64)).figure("error-by-steps")
     """
-    from thereafter.series.any_table import as_source
+    from thereafter.series.table import as_source
     from thereafter.tasks import finding, store
     from thereafter.tasks.forecast_ahead import forecaster_of
     from thereafter.tasks.forecast_ahead import steps_ahead as measure

@@ -18,16 +18,16 @@ from thereafter.config import Table
 from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.sources import require_own
 from thereafter.decoding import completion, generation, ranking
-from thereafter.decoding.completion_table import Completions
+from thereafter.decoding.completion_typed import Completions
 from thereafter.decoding.generation import Generated, GenerationOptions, GenerationSettings
 from thereafter.decoding.next_tokens import NextToken, NextTokens, rank_tokens
 from thereafter.devices import check_device
 from thereafter.errors import OptionError
-from thereafter.evaluation.item_context import Context, items_before, walk_of
 from thereafter.evaluation.predicted import TOP
 from thereafter.evaluation.scores import Score, score_text
 from thereafter.evaluation.surprisal import Surprisals, tabulate
 from thereafter.evaluation.switches import Switches
+from thereafter.evaluation.text_reading import Context, items_before, walk_of
 from thereafter.evaluation.text_units import check_unit
 from thereafter.inspection import neighbours
 from thereafter.inspection.trace import LIMIT, Trace, record, say_what_is_cut
@@ -38,10 +38,10 @@ from thereafter.runs.narrow import describe_loss
 from thereafter.tabular import facts_html
 from thereafter.terminal import show_progress
 from thereafter.text.pretokenised import WritingStyle
-from thereafter.text.pretokenised_restoring import restore_stream
+from thereafter.text.pretokenised_words import restore_stream
 from thereafter.text.sources import Source, Texts
-from thereafter.text.spelling import Spelling
 from thereafter.text.tokenizers.base import Tokenizer
+from thereafter.text.vocabulary import Spelling
 from thereafter.text.writing import WritingForm, in_style, writing_of_run
 from thereafter.training import mixing, protocol, roles, store
 from thereafter.training.kinds import MODELS, ModelKind, Trained

@@ -29,11 +29,9 @@ from thereafter.cells.options import ElmanOptions, GRUOptions, LSTMOptions
 from thereafter.errors import OptionError
 from thereafter.layers.bptt import bptt, saved_for_backward
 from thereafter.layers.convert import arguments_of, copy_weights, gate_order, reorder_gates, to_torch
-from thereafter.layers.counting import count_parameters
 from thereafter.layers.dropout import LockedDropout
-from thereafter.layers.lanes import Sizes
-from thereafter.layers.recurrent import Bias, Extras, Recurrent, Traced
-from thereafter.layers.stream import Stream
+from thereafter.layers.recurrent import Bias, Extras, Recurrent, Traced, count_parameters
+from thereafter.layers.stream import Sizes, Stream
 
 __all__ = [
     "GRU",

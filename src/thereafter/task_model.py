@@ -18,17 +18,17 @@ from thereafter.errors import OptionError
 from thereafter.inspection.trace import Trace
 from thereafter.models.look import watch
 from thereafter.models.task_net import Batched, TaskNet
-from thereafter.series.any_table import AnyTable, as_source, naming
+from thereafter.series.table import AnyTable, as_source, naming
 from thereafter.tabular import facts_html
 from thereafter.tasks import answering, baselines, finding, fitting, forecast_asking, forecast_backtest, store
+from thereafter.tasks.batching import Codecs, verbatim
 from thereafter.tasks.bodies import body_of
-from thereafter.tasks.choosing import task_for
-from thereafter.tasks.codecs import Codecs, verbatim
 from thereafter.tasks.fitting import Fitted
 from thereafter.tasks.forecast_answers import ForecastTable
 from thereafter.tasks.forecast_backtest import Backtest
-from thereafter.tasks.forecast_points import PointTable
+from thereafter.tasks.forecast_predicting import PointTable
 from thereafter.tasks.predictions import PredictionTable
+from thereafter.tasks.store import task_for
 from thereafter.tasks.task import AnyTask, Measured
 from thereafter.tasks.validating import training_caveat
 from thereafter.terminal import show_progress

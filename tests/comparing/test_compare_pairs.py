@@ -17,7 +17,7 @@ from thereafter.cli import main
 from thereafter.comparing import pair_verdicts
 from thereafter.comparing.compare import compare
 from thereafter.errors import OptionError, SourceError
-from thereafter.evaluation.intervals import wilson
+from thereafter.evaluation.bootstrap import wilson
 from thereafter.inspection.pairs import score_pair_files
 from thereafter.inspection.sentence_reader import SentenceReader
 

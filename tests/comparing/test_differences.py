@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shutil
@@ -13,13 +14,10 @@ import pytest
 
 import thereafter
 from refusals import refused
-from thereafter.comparing import planned_trial
 from thereafter.comparing.compare import compare
 from thereafter.comparing.comparison import Comparison
-from thereafter.comparing.differences import model_differences
-from thereafter.comparing.line_sums import LineSums, sum_lines
-from thereafter.comparing.model_difference import BITS, ModelDifference, SeedSpread
-from thereafter.comparing.task_differences import task_differences
+from thereafter.comparing.differences import model_differences, task_differences
+from thereafter.comparing.model_difference import BITS, LineSums, ModelDifference, SeedSpread, sum_lines
 from thereafter.errors import FormatError
 from thereafter.evaluation.bootstrap import SEED, Difference, block_length
 from thereafter.evaluation.resampled import ResampledClasses
@@ -150,13 +148,14 @@ def test_the_same_call_again_and_a_folder_of_an_earlier_version_give_the_same(
     for path in (old / "results").glob("*.npz"):
         path.unlink()
     measured: list[str] = []
-    measure = planned_trial.measure_lines
+    comparing = importlib.import_module("thereafter.comparing.compare")
+    measure = comparing.measure_lines
 
     def count(trained: Any, part: Any) -> Any:
         measured.append(str(trained.config["model"]))
         return measure(trained, part)
 
-    monkeypatch.setattr(planned_trial, "measure_lines", count)
+    monkeypatch.setattr(comparing, "measure_lines", count)
     models = "unigram,ngram-3,ngram-3:char,rnn"
     again = compare(book, models=models, seeds=2, out=old, **SMALL)
     assert measured == ["ngram", "ngram", "ngram", "rnn", "rnn"]

@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thereafter.data.channel_scaler import ChannelScaler
 from thereafter.data.codecs import CODECS, Codec, restore_codecs, store_codecs
-from thereafter.data.scaler import Scaler
+from thereafter.data.scaler import ChannelScaler, Scaler
 from thereafter.errors import FormatError
 from thereafter.images.as_series import PixelOrder
-from thereafter.images.catch_codec import CatchCodec
-from thereafter.images.catch_game import Episode
-from thereafter.images.clip_codec import ClipCodec
+from thereafter.images.catch_game import CatchCodec, Episode
+from thereafter.images.clip import ClipCodec
 from thereafter.images.clips import Clip, clip_of
 from thereafter.images.codec import PictureCodec
 from thereafter.images.sources import picture_of
@@ -23,8 +21,7 @@ from thereafter.series.frequency import Frequency
 from thereafter.series.scales import SeriesScales
 from thereafter.series.table import ColumnChoice, SeriesTable
 from thereafter.series.windows import WHOLE, WindowFrame, cut_windows
-from thereafter.tasks.column_lexicons import ColumnLexicons
-from thereafter.tasks.lexicon import Lexicon
+from thereafter.tasks.lexicon import ColumnLexicons, Lexicon
 from thereafter.tasks.wording import Wording
 from thereafter.text.tokenizers import TOKENIZERS
 

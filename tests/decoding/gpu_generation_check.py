@@ -28,9 +28,8 @@ import numpy as np
 import torch
 from drawing_cases import SEEN, WARPINGS, OneNumber, log_probs
 
-from thereafter.decoding.device_drawing import DeviceDrawing
 from thereafter.decoding.generation import Generated, GenerationSettings, Prompted, generate
-from thereafter.decoding.graph_generation import graph_sampler
+from thereafter.decoding.graph_generation import DeviceDrawing, graph_sampler
 from thereafter.decoding.sampling import draw, generators
 from thereafter.decoding.warping import Warping
 from thereafter.kernels.gpu import lacks

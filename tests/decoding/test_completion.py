@@ -22,7 +22,7 @@ from thereafter.errors import OptionError
 from thereafter.models.build import build, settings_of
 from thereafter.ngram.estimate import estimate
 from thereafter.text.tokenizers.base import Chunks, Ids, MeasuredText, Tokenizer
-from thereafter.text.tokenizers.char import CharTokenizer
+from thereafter.text.tokenizers.byte import CharTokenizer
 from thereafter.text.tokenizers.prose import prose_forms
 from thereafter.text.vocabulary import Vocabulary
 

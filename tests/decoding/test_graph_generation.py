@@ -17,8 +17,15 @@ from drawing_cases import SEEN, WARPINGS, OneNumber, log_probs
 from small_models import made
 
 from thereafter.decoding import graph_generation
-from thereafter.decoding.device_drawing import NOTHING, DeviceDrawing, among_largest, nucleus, place_of
-from thereafter.decoding.graph_generation import GraphSampler, graph_sampler
+from thereafter.decoding.graph_generation import (
+    NOTHING,
+    DeviceDrawing,
+    GraphSampler,
+    among_largest,
+    graph_sampler,
+    nucleus,
+    place_of,
+)
 from thereafter.decoding.sampling import Draw, Sampler, draw, generators
 from thereafter.decoding.warping import Warping, keep_nucleus, largest
 from thereafter.errors import DeviceMemoryError

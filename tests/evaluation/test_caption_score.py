@@ -16,8 +16,7 @@ from thereafter.evaluation.bootstrap import interval, resample_sums
 from thereafter.evaluation.caption_measures import bleu, caption_words, cider_d
 from thereafter.evaluation.caption_score import constant_caption, measure_captions, nearest_captions
 from thereafter.evaluation.resampled import ResampledCaptions
-from thereafter.images.caption_files import read_captions
-from thereafter.images.captioned import CaptionedPicture
+from thereafter.images.captioned import CaptionedPicture, read_captions
 from thereafter.images.picture import Picture
 from thereafter.images.stacked import StackedPictures
 from thereafter.tasks.resampling import resampled_answers

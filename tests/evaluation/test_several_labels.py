@@ -9,8 +9,8 @@ import numpy as np
 
 from refusals import refused
 from thereafter.errors import EmptyCorpusError, OptionError
-from thereafter.evaluation.intervals import wilson
-from thereafter.evaluation.several_labels import ResampledLabels, measure_labels
+from thereafter.evaluation.bootstrap import wilson
+from thereafter.evaluation.classes import ResampledLabels, measure_labels
 
 NAMES = {"digit": ["1", "2", "3"], "way": ["E", "W"]}
 

@@ -16,10 +16,9 @@ from breadth import core
 from refusals import refused
 from thereafter.errors import ExportError
 from thereafter.export.c import target as c_target
-from thereafter.export.c.parts import functions, parts
+from thereafter.export.c.arrays import functions, parts
 from thereafter.export.c.target import FLAGS, TARGET, CompiledModel, compiler, identifier
-from thereafter.export.check import check_encoder
-from thereafter.export.odd_texts import odd_texts
+from thereafter.export.check import check_encoder, odd_texts
 from thereafter.export.plan import Exportable, plan_of
 from thereafter.text.sources import Source, keep_letters
 
@@ -75,9 +74,8 @@ def test_an_ngram_in_c_says_what_python_says(order: int, smoothing: str, tokens:
 @needs_cc
 @pytest.mark.parametrize("case", ["lstm folded", pytest.param("lstm folded tied", marks=pytest.mark.wide)])
 def test_int8_in_c_is_what_the_rounded_weights_say(case: str, tmp_path: Path) -> None:
-    from thereafter.export.steps.interpreter import Interpreter
+    from thereafter.export.steps.interpreter import Interpreter, as_stored
     from thereafter.export.steps.lowering import lower
-    from thereafter.export.steps.rounding import as_stored
 
     lm = toy(case)
     ids = some_ids(lm.model.vocabulary_size, 100)

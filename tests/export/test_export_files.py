@@ -15,8 +15,7 @@ from refusals import refused
 from thereafter.errors import ExportError, MissingPackageError, OptionError, StorageError, UnknownNameError
 from thereafter.export import export as exporting
 from thereafter.export.check import STEPS, Checked, check, difference, refuse
-from thereafter.export.plan import plan_of
-from thereafter.export.plans import RecurrentPlan, arrays_of
+from thereafter.export.plan import RecurrentPlan, arrays_of, plan_of
 from thereafter.export.targets import TARGETS, target_of
 
 TEXT = "the cat sat on the mat. a dog ran after the cat!\nand then it rained, for days and days.\n" * 30

@@ -105,9 +105,8 @@ def test_an_ngram_on_a_page_says_what_python_says(order: int, smoothing: str, op
 
 
 def test_int8_on_a_page_is_what_the_rounded_weights_say(opened: Show) -> None:
-    from thereafter.export.steps.interpreter import Interpreter
+    from thereafter.export.steps.interpreter import Interpreter, as_stored
     from thereafter.export.steps.lowering import lower
-    from thereafter.export.steps.rounding import as_stored
 
     lm = toy("gru")
     ids = some_ids(lm.model.vocabulary_size, 40)

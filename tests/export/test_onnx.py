@@ -18,12 +18,11 @@ from step_models import CASES, CORE, expected, ran, some_ids, toy
 import thereafter
 from breadth import core
 from refusals import refused
-from thereafter.export.onnx.linear import quantised
+from thereafter.export.onnx.cells import quantised
 from thereafter.export.onnx.model import NEXT
 from thereafter.export.onnx.target import TARGET, OnnxRunner, session
 from thereafter.export.parts import SoftmaxPlan
-from thereafter.export.plan import layers_of, plan_of
-from thereafter.export.plans import NeuralPlan, NgramPlan, RecurrentPlan
+from thereafter.export.plan import NeuralPlan, NgramPlan, RecurrentPlan, layers_of, plan_of
 from thereafter.layers.recurrent import Recurrent
 from thereafter.text.sources import Source
 
@@ -138,7 +137,7 @@ def test_rows_of_int8_weights_are_within_half_a_step_of_theirs() -> None:
 
 @pytest.mark.parametrize("case", core(["lstm folded", "gru", "transformer", "window"], ["lstm folded", "transformer"]))
 def test_int8_graphs_are_close_to_their_model(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thereafter.export.onnx.linear.FEWEST", 1)
+    monkeypatch.setattr("thereafter.export.onnx.cells.FEWEST", 1)
     plan = neural_plan(case)
     (tmp_path / "small").mkdir()
     step, whole = written_by(plan, tmp_path)

@@ -17,9 +17,8 @@ from thereafter.export.onnx.model import model_bytes
 from thereafter.export.onnx.task_checks import TaskGraphs, graphs_of
 from thereafter.export.task_export import check_task
 from thereafter.models.classifier import POOLINGS, Classifier, ClassifierSettings
-from thereafter.models.recurrent_translator import RecurrentTranslator
 from thereafter.models.tagger import Tagger, TaggerSettings
-from thereafter.models.translator import TranslatorSettings
+from thereafter.models.translator import RecurrentTranslator, TranslatorSettings
 from thereafter.models.word_decoder import ATTENTIONS
 
 pytest.importorskip("onnx")

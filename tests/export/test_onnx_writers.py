@@ -17,8 +17,7 @@ from thereafter.export.onnx.task_checks import graphs_of
 from thereafter.export.task_export import check_task
 from thereafter.models.captioner import Captioner, CaptionerSettings, PictureForm
 from thereafter.models.filler import Filler, FillerSettings
-from thereafter.models.transformer_translator import TransformerTranslator
-from thereafter.models.translator import TranslatorSettings
+from thereafter.models.translator import TransformerTranslator, TranslatorSettings
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

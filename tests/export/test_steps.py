@@ -14,13 +14,11 @@ from breadth import core
 from refusals import refused
 from thereafter.errors import ExportError
 from thereafter.export.parts import SoftmaxPlan
-from thereafter.export.plan import layers_of, plan_of
-from thereafter.export.plans import NgramPlan, RecurrentPlan, TransformerPlan
-from thereafter.export.steps.interpreter import Interpreter
+from thereafter.export.plan import NgramPlan, RecurrentPlan, TransformerPlan, layers_of, plan_of
+from thereafter.export.steps.interpreter import Interpreter, as_stored, rounded
 from thereafter.export.steps.lowering import lower
 from thereafter.export.steps.program import Program
-from thereafter.export.steps.rounding import as_stored, rounded
-from thereafter.export.transformers import gpt2
+from thereafter.export.transformers import target
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.transformer import TransformerModel
 
@@ -52,7 +50,7 @@ def test_the_gelu_of_gpt2_is_carried_and_another_epsilon_refused() -> None:
     ids = some_ids(plan.wording.size, 20)
     other = replace(plan, blocks=tuple(replace(block, approximate=False) for block in plan.blocks))
     assert np.abs(ran(Interpreter(lower(other)), ids) - expected(lm.model, ids)).max() > 2e-4
-    assert gpt2.config_of(plan)["activation_function"] == "gelu_new"
+    assert target.config_of(plan)["activation_function"] == "gelu_new"
     assert isinstance(lm.model, TransformerModel)
     for norm in (part for part in lm.model.modules() if isinstance(part, torch.nn.LayerNorm)):
         norm.eps = 1e-6

@@ -20,7 +20,7 @@ from thereafter.figures.diagrams.paths import path_figure, shortest_way
 from thereafter.figures.diagrams.reading import read_cell
 from thereafter.figures.diagrams.transformer import read_block, transformer_figure
 from thereafter.gallery.diagrams import window_figure
-from thereafter.layers.lanes import build_lanes
+from thereafter.layers.stream import build_lanes
 from thereafter.models.build import NEURAL
 from thereafter.models.settings import LstmSettings, RnnSettings, TransformerSettings, WindowSettings
 from thereafter.training.ngram import NgramSettings

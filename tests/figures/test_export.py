@@ -19,8 +19,7 @@ from thereafter.errors import ExportError, MissingPackageError, OptionError
 from thereafter.export.html.target import browser_path
 from thereafter.figures import pictures
 from thereafter.figures.export import write
-from thereafter.figures.figure import Figure
-from thereafter.figures.page import page
+from thereafter.figures.figure import Figure, page
 from thereafter.figures.style import canvas
 
 

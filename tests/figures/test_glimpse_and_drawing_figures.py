@@ -16,7 +16,7 @@ from thereafter.errors import OptionError
 from thereafter.figures import drawn, glimpsed
 from thereafter.figures.catalogue import draw
 from thereafter.inspection.trace import Trace
-from thereafter.tasks.glimpse_answers import GlimpsesExplained
+from thereafter.tasks.glimpsing import GlimpsesExplained
 
 
 def explained_glimpses() -> GlimpsesExplained:

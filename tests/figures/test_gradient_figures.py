@@ -12,15 +12,14 @@ import torch
 
 from refusals import refused
 from thereafter.errors import OptionError
-from thereafter.figures import gradients, growth, stability
+from thereafter.figures import gradients, memory, stability
 from thereafter.figures.figure import Figure
-from thereafter.inspection.bptt_memory import bptt_memory
 from thereafter.inspection.gradients import gradient_flow
 from thereafter.inspection.growth import growth as measured_growth
 from thereafter.inspection.jacobians import jacobians
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.stability import activation_stability, repeated_multiplication
-from thereafter.inspection.truncation import truncation_effect
+from thereafter.inspection.truncation import bptt_memory, truncation_effect
 from thereafter.models.build import build, settings_of
 from thereafter.models.neural import NeuralModel
 
@@ -65,11 +64,11 @@ BUILT: dict[str, tuple[Callable[[], Figure], list[str]]] = {
         lambda: gradients.truncation_kept([truncation_effect(made("rnn"), IDS, lengths=(1, 4), name="rnn", **SAID)]),
         ["rnn", "90 steps", "the digits"],
     ),
-    "time": (lambda: growth.time_by_length(of_growth()), ["lstm, transformer", "random tokens"]),
-    "memory": (lambda: growth.memory_by_length(of_growth()), ["lstm, transformer", "random tokens"]),
-    "state": (lambda: growth.state_by_length(of_growth()), ["lstm, transformer", "random tokens"]),
+    "time": (lambda: memory.time_by_length(of_growth()), ["lstm, transformer", "random tokens"]),
+    "memory": (lambda: memory.memory_by_length(of_growth()), ["lstm, transformer", "random tokens"]),
+    "state": (lambda: memory.state_by_length(of_growth()), ["lstm, transformer", "random tokens"]),
     "bptt": (
-        lambda: growth.bptt_memory_by_length(bptt_memory((8, 16), (None, 4), batch=2, hidden=3)),
+        lambda: memory.bptt_memory_by_length(bptt_memory((8, 16), (None, 4), batch=2, hidden=3)),
         ["rnn, 3 units", "random numbers"],
     ),
     "activations": (
@@ -181,9 +180,9 @@ def test_the_direct_path_is_dotted_on_the_scale_of_its_memory() -> None:
 
 
 def test_the_same_curve_is_drawn_once() -> None:
-    figure = growth.state_by_length(of_growth())
+    figure = memory.state_by_length(of_growth())
     assert [trace.name.split("<")[0] for trace in figure.plot.data] == ["lstm", "transformer"]
-    assert len(growth.memory_by_length(of_growth()).plot.data) == 3
+    assert len(memory.memory_by_length(of_growth()).plot.data) == 3
 
 
 def test_a_layer_that_is_not_there() -> None:

@@ -9,10 +9,14 @@ import pytest
 
 from refusals import refused
 from thereafter.errors import OptionError
-from thereafter.figures.agreement import accuracy_by_congruence, accuracy_by_distance, expectation_along
+from thereafter.figures.agreement import (
+    accuracy_by_congruence,
+    accuracy_by_distance,
+    accuracy_by_group,
+    expectation_along,
+)
 from thereafter.figures.figure import Figure
 from thereafter.figures.memory import accuracy_by_n, information_decay, word_class_by_layer
-from thereafter.figures.pairs import accuracy_by_group
 from thereafter.inspection.measurement import Measurement
 
 pytest.importorskip("plotly")

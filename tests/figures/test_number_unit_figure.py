@@ -6,7 +6,7 @@ import numpy as np
 
 from refusals import refused
 from thereafter.errors import OptionError
-from thereafter.figures.number_unit import number_along
+from thereafter.figures.units import number_along
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.trace import Trace
 

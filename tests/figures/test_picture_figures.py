@@ -12,7 +12,7 @@ import pytest
 from refusals import refused
 from thereafter.errors import OptionError, ShapeError
 from thereafter.evaluation.frame_measures import score_frames
-from thereafter.figures import captioned, clips, pixels
+from thereafter.figures import captioned, clips, pictures
 from thereafter.figures.catalogue import draw
 from thereafter.inspection.measurement import Measurement
 from thereafter.tasks.caption_answers import CaptionExplained
@@ -21,7 +21,7 @@ from thereafter.tasks.clip_answers import ClipExplained, ClipLabels, FramesExpla
 WORDS = ("a", "red", "circle")
 
 
-def explained_caption(picture: pixels.Pixels | None = None) -> CaptionExplained:
+def explained_caption(picture: pictures.Pixels | None = None) -> CaptionExplained:
     weights = np.array([[0.7, 0.1, 0.1, 0.1], [0.1, 0.7, 0.1, 0.1], [0.0, 0.0, 0.0, 1.0]], np.float32)
     shown = np.arange(6 * 8 * 3, dtype=np.uint8).reshape(6, 8, 3) if picture is None else picture
     return CaptionExplained("one.png", "a red circle", WORDS, (0.5, 0.25, 1.0), weights, (2, 2), shown)
@@ -54,13 +54,13 @@ def decoded(source: str) -> np.ndarray:
 @pytest.mark.parametrize("shape", [(1, 1, 1), (5, 7, 1), (6, 4, 3)])
 def test_a_png_has_the_pixels_it_was_made_of(shape: tuple[int, int, int]):
     given = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
-    np.testing.assert_array_equal(decoded(pixels.data_uri(given)).reshape(shape), given)
+    np.testing.assert_array_equal(decoded(pictures.data_uri(given)).reshape(shape), given)
 
 
 def test_what_is_no_picture_is_no_png():
     for shape in ((4, 4), (4, 4, 2), (0, 4, 3)):
         with refused(ShapeError, 1, 3):
-            pixels.png(np.zeros(shape, np.uint8))
+            pictures.png(np.zeros(shape, np.uint8))
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(4, 3), (1, 1), (2, 5)])
@@ -68,16 +68,16 @@ def test_weights_are_spread_as_torch_interpolates(rows: int, columns: int):
     torch = pytest.importorskip("torch")
     weights = np.random.default_rng(1).random((rows, columns))
     expected = torch.nn.functional.interpolate(torch.tensor(weights)[None, None], (11, 13), mode="bilinear")
-    np.testing.assert_allclose(pixels.spread_over(weights, 11, 13), expected[0, 0].numpy(), atol=1e-12)
+    np.testing.assert_allclose(pictures.spread_over(weights, 11, 13), expected[0, 0].numpy(), atol=1e-12)
 
 
 def test_a_picture_is_itself_where_the_weight_is_largest():
     picture = np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8)
-    np.testing.assert_array_equal(pixels.lit_by(picture, np.ones((2, 2))), picture)
-    lit = pixels.lit_by(picture, np.array([[1.0, 0.0], [0.0, 0.0]]))
+    np.testing.assert_array_equal(pictures.lit_by(picture, np.ones((2, 2))), picture)
+    lit = pictures.lit_by(picture, np.array([[1.0, 0.0], [0.0, 0.0]]))
     np.testing.assert_array_equal(lit[:2, :2], picture[:2, :2])
     assert np.ptp(lit[6:, 6:].astype(int)) <= 0.13 * 255  # elsewhere hardly any contrast is left
-    assert pixels.enlarged(picture, 20).shape == (24, 24, 3)
+    assert pictures.enlarged(picture, 20).shape == (24, 24, 3)
 
 
 def test_an_attended_picture_shows_the_picture_and_one_for_each_word():

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from thereafter.figures.figure import Figure
-from thereafter.gallery import claims, state_claims
+from thereafter.gallery import claims
 from thereafter.gallery.build import build
-from thereafter.gallery.example import IN_PLURAL, SENTENCE, SUBJECT, VERB
 from thereafter.gallery.models import Models
-from thereafter.gallery.picture import GalleryPicture
-from thereafter.inspection.word_classes import word_classes
+from thereafter.gallery.picture import IN_PLURAL, SENTENCE, SUBJECT, VERB, GalleryPicture
+from thereafter.inspection.properties import word_classes
 
 
 def figure(**table: Any) -> Figure:
@@ -65,10 +64,10 @@ SURE = {"rnn": {"a": 0.9, "b": 0.52}, "gru": {"a": 0.1, "b": 0.97}, "lstm": {"a"
 UNSURE = SURE | {"rnn": {"a": 0.5, "b": 0.98}}
 CLIPPED = {"tanh clipped at 5": {1: 0.9}, "relu clipped at 5": {1: 0.5}, "tanh clipped at 0.1": {1: 0.9}}
 PAIRS = [
-    (state_claims.mean_gates, gates(0.95, 0.9, 2.0), gates(0.5, 0.1, 0.5)),
-    (state_claims.number_kept, unit(0.5, 0.99), unit(-2.0, 0.99)),
-    (state_claims.number_kept, unit(0.5, 0.99), unit(0.5, 0.5)),
-    (state_claims.heads_look_back(3, 0), heads(0.7), heads(0.3)),
+    (claims.mean_gates, gates(0.95, 0.9, 2.0), gates(0.5, 0.1, 0.5)),
+    (claims.number_kept, unit(0.5, 0.99), unit(-2.0, 0.99)),
+    (claims.number_kept, unit(0.5, 0.99), unit(0.5, 0.5)),
+    (claims.heads_look_back(3, 0), heads(0.7), heads(0.3)),
     (claims.fast_then_slow, curves(25.0, 22.0), curves(700.0, 18.0)),
     (claims.units_follow_text, units(0.95, 0.5), units(0.95, 0.7)),
     (claims.units_follow_text, units(0.95, 0.5), units(0.8, 0.5)),
@@ -99,25 +98,25 @@ PAIRS = [
     ),
     (claims.gru_is_smaller, figure(cell=["gru", "lstm"], counted=[3, 4]), figure(cell=["gru", "lstm"], counted=[4, 4])),
     (
-        state_claims.more_open_than_shut,
+        claims.more_open_than_shut,
         Figure("s", "S", "", None, {"gate value": [0.05, 0.95], "l0.forget": [0.2, 0.8]}),
         Figure("s", "S", "", None, {"gate value": [0.05, 0.95], "l0.forget": [0.8, 0.2]}),
     ),
-    (state_claims.some_remember_long, figure(steps=[1.0, 30.0]), figure(steps=[1.0, 3.0])),
+    (claims.some_remember_long, figure(steps=[1.0, 30.0]), figure(steps=[1.0, 3.0])),
     (
         claims.lower_layers_know,
         figure(layer=["word vectors", "layer 1", "layer 2"], selectivity=[0.1, 0.5, 0.3]),
         figure(layer=["word vectors", "layer 1", "layer 2"], selectivity=[0.9, 0.3, 0.5]),
     ),
     (
-        state_claims.gates_of_classes,
+        claims.gates_of_classes,
         Figure("g", "G", "", None, {"class": ["noun", "determiner", "sentence end"], "words": [5, 5, 5],
                                     "forget gate": [0.5, 0.5, 0.9], "input gate": [0.9, 0.2, 0.2]}),
         Figure("g", "G", "", None, {"class": ["noun", "determiner", "sentence end"], "words": [5, 5, 5],
                                     "forget gate": [0.9, 0.95, 0.9], "input gate": [0.2, 0.9, 0.2]}),
     ),
     (
-        state_claims.near_positions_alike,
+        claims.near_positions_alike,
         figure(position=[0, 0, 1, 1, 2, 2, 3, 3], value=[1.0, 0.0, 0.9, 0.1, 0.1, 0.9, 0.0, 1.0]),
         figure(position=[0, 0, 1, 1, 2, 2, 3, 3], value=[1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 1.0]),
     ),
@@ -133,13 +132,13 @@ def test_a_verdict_follows_the_numbers(claim: Any, shows: Figure, does_not: Figu
 
 def test_senses_and_paths_are_compared_as_they_lie():
     apart = {"mean_cosine_with_its_own_sense": [0.9, 0.8], "mean_cosine_with_the_others": [0.1, 0.2]}
-    assert "2 of 2" in state_claims.senses_apart(figure(**apart))
+    assert "2 of 2" in claims.senses_apart(figure(**apart))
     mixed = apart | {"mean_cosine_with_the_others": [0.1, 0.9]}
-    assert "here it does not show: 1 of 2" in state_claims.senses_apart(figure(**mixed))
+    assert "here it does not show: 1 of 2" in claims.senses_apart(figure(**mixed))
     line, zigzag = np.linspace(0, 1, 20)[:, None], np.array([0.0, 1.0] * 10)[:, None]
-    assert state_claims.step_share(zigzag) == pytest.approx(2.0)  # a whole width a step, half a width from the centre
-    assert state_claims.cell_state_is_smoother(line, zigzag).startswith("As the book says")
-    assert "here it does not show" in state_claims.cell_state_is_smoother(zigzag, line)
+    assert claims.step_share(zigzag) == pytest.approx(2.0)  # a whole width a step, half a width from the centre
+    assert claims.cell_state_is_smoother(line, zigzag).startswith("As the book says")
+    assert "here it does not show" in claims.cell_state_is_smoother(zigzag, line)
 
 
 def test_the_caption_ends_with_what_the_numbers_say_of_the_claim(tmp_path: Any):

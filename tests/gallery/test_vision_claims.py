@@ -11,7 +11,7 @@ from thereafter.figures.glimpsed import glimpse_path, measured_glimpses
 from thereafter.gallery.vision import beside_copying, more_frames_are_surer, surer_by_looking
 from thereafter.inspection.measurement import Measurement
 from thereafter.tasks.clip_answers import ClipExplained, ClipLabels
-from thereafter.tasks.glimpse_answers import GlimpsesExplained
+from thereafter.tasks.glimpsing import GlimpsesExplained
 
 pytest.importorskip("plotly")
 

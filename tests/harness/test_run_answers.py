@@ -15,8 +15,8 @@ from breadth import core
 from refusals import refused
 from thereafter.cli import app
 from thereafter.errors import MissingPackageError, OptionError
-from thereafter.harness import backend, command
-from thereafter.harness.answers import RunAnswers, settings_of
+from thereafter.harness import backend
+from thereafter.harness.backend import RunAnswers, settings_of
 from thereafter.language_model import LanguageModel
 
 ROOT = Path(__file__).parents[2]
@@ -141,12 +141,12 @@ def test_mistakes_at_the_harness_are_sentences(
 ) -> None:
     run = str(words.save(tmp_path / "run"))
     with refused(OptionError, "--model"):
-        command.run_harness(run, ["--model=hf", "--tasks", "blimp"])
+        backend.run_harness(run, ["--model=hf", "--tasks", "blimp"])
     with refused(OptionError, "--model_args", "max_gen_tok", "max_gen_toks"):
         backend.RunBackend(run, max_gen_tok=3)
     monkeypatch.setitem(sys.modules, "lm_eval", None)
     with refused(MissingPackageError, "thereafter[harness]"):
-        command.run_harness(run, ["--tasks", "blimp"])
+        backend.run_harness(run, ["--tasks", "blimp"])
     result = CliRunner().invoke(app, ["lm-eval", "--tasks", "blimp"])
     assert result.exit_code == 2
     assert "--run" in result.output
@@ -154,7 +154,7 @@ def test_mistakes_at_the_harness_are_sentences(
 
 def test_all_other_arguments_go_to_the_harness(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[str, list[str], dict[str, object]]] = []
-    monkeypatch.setattr(command, "run_harness", lambda run, rest, **options: calls.append((run, rest, options)))
+    monkeypatch.setattr(backend, "run_harness", lambda run, rest, **options: calls.append((run, rest, options)))
     rest = ["--tasks", "a", "b", "--limit", "3", "-f", "2", "--gen_kwargs", "top_p=0.9"]
     result = CliRunner().invoke(app, ["lm-eval", *rest[:3], "--run", "runs/book", "--as-written", *rest[3:]])
     assert result.exit_code == 0, result.output

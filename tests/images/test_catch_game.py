@@ -10,10 +10,10 @@ import torch
 
 from refusals import refused
 from thereafter.errors import FormatError, OptionError
-from thereafter.images.catch_codec import CatchCodec
 from thereafter.images.catch_game import (
     ACTIONS,
     FINE,
+    CatchCodec,
     CatchRule,
     Episode,
     Episodes,

@@ -11,8 +11,7 @@ import numpy as np
 from refusals import refused
 from thereafter.errors import OptionError
 from thereafter.images.draws import uniforms
-from thereafter.images.glyphs import SIDE, glyph, numbered_glyphs
-from thereafter.images.strokes import WAYS, written
+from thereafter.images.glyphs import SIDE, WAYS, glyph, numbered_glyphs, written
 
 MASK = 2**64 - 1
 

@@ -10,8 +10,7 @@ import pytest
 from thereafter.data import corpora
 from thereafter.images.clips import read_clips, read_many
 from thereafter.images.made_pictures import moving_rules
-from thereafter.images.moving import MovingClips
-from thereafter.images.moving_rule import MovingRule, read_rule
+from thereafter.images.moving import MovingClips, MovingRule, read_rule
 
 NAMES = ["moving-digit", "moving-digits", "moving-glyph", "moving-glyphs"]
 

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from refusals import refused
 from thereafter.errors import FormatError, OptionError, ShapeError
 from thereafter.images.glyphs import SIDE, numbered_glyphs
-from thereafter.images.moving import MovingClips, MovingRule, corners, headings, move
-from thereafter.images.moving_rule import NAMES, read_rule
+from thereafter.images.moving import NAMES, MovingClips, MovingRule, corners, headings, move, read_rule
 
 ONE = MovingRule(count=400, seed=5, end=200)
 TWO = MovingRule(digits=2, frames=20, directions=0, slowest=3.6, fastest=3.6, count=50, seed=6, end=200)

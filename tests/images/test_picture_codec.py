@@ -17,7 +17,7 @@ from refusals import refused
 from thereafter import progress
 from thereafter.errors import FormatError, OptionError
 from thereafter.images.codec import PictureCodec
-from thereafter.images.fitting_in import fit_in
+from thereafter.images.decoding import fit_in
 from thereafter.images.picture import Picture, pictures_of
 from thereafter.images.sources import open_pictures, picture_of
 from thereafter.progress import Silent

@@ -12,8 +12,17 @@ from numpy.typing import NDArray
 from thereafter.data import corpora
 from thereafter.images import made_pictures
 from thereafter.images.captioned import read_captioned
-from thereafter.images.shape_captions import CAPTIONS, captions_of
-from thereafter.images.shapes import COLOURS, FORMS, PLACES, RELATIONS, SIZES, draw_scene, scene_of
+from thereafter.images.shapes import (
+    CAPTIONS,
+    COLOURS,
+    FORMS,
+    PLACES,
+    RELATIONS,
+    SIZES,
+    captions_of,
+    draw_scene,
+    scene_of,
+)
 
 THING = rf"(?:({'|'.join(SIZES)}) )?({'|'.join(COLOURS)}) ({'|'.join(FORMS)})"
 CONVERSE = {"right of": "left of", "below": "above"}

@@ -11,9 +11,8 @@ import torch
 import thereafter
 from refusals import refused
 from thereafter.errors import OptionError
-from thereafter.gallery.traces import sparsity
+from thereafter.gallery.traces import senses, sparsity
 from thereafter.inspection import dynamics
-from thereafter.inspection.senses import senses
 from thereafter.inspection.surface import gate_surface, prediction_surface
 from thereafter.inspection.trace import Trace
 from thereafter.models.build import build, settings_of

@@ -21,8 +21,8 @@ from thereafter import instruments
 from thereafter.cli import app
 from thereafter.comparing.pair_verdicts import ComparedPairs
 from thereafter.errors import FormatError, OptionError, SourceError
-from thereafter.evaluation.intervals import wilson
-from thereafter.figures.pairs import accuracy_by_group
+from thereafter.evaluation.bootstrap import wilson
+from thereafter.figures.agreement import accuracy_by_group
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.pair_files import read_pair_files
 from thereafter.inspection.pairs import Pair, PairScores, score_each, score_pair_files

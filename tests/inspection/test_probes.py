@@ -20,10 +20,9 @@ from thereafter.cli import app
 from thereafter.errors import OptionError
 from thereafter.gallery.memory import expectation
 from thereafter.inspection.measurement import Measurement
-from thereafter.inspection.probes import control_labels, fit, read
-from thereafter.inspection.probing import probe_class, probe_number, read_states
+from thereafter.inspection.probing import control_labels, fit, probe_class, probe_number, read, read_states
+from thereafter.inspection.properties import CLASSES, word_classes
 from thereafter.inspection.sentence_reader import SentenceReader
-from thereafter.inspection.word_classes import CLASSES, word_classes
 from thereafter.models.build import build, settings_of
 from thereafter.text.agreement import sentences
 from thereafter.text.agreement.lexicon import lexicon

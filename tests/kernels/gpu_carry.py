@@ -68,8 +68,8 @@ from thereafter.kernels.gpu.compiling import (
     Wanted,
     note_wanted,
     noted,
+    read_facts,
 )
-from thereafter.kernels.gpu.cubin import read_facts
 from thereafter.kernels.gpu.row_sums import add_rows_on_gpu
 from thereafter.models.graph_step import GraphStep
 

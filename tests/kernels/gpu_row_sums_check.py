@@ -25,10 +25,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from thereafter import progress
+from thereafter.kernels.chain import add_rows, pick_rows
 from thereafter.kernels.gpu.row_sums import add_rows_on_gpu
-from thereafter.kernels.row_sums import add_rows, pick_rows
-from thereafter.layers.steady_attention import attend
-from thereafter.training.determinism import same_bits
+from thereafter.layers.attention import attend
+from thereafter.training.numerics import same_bits
 
 CUDA = torch.device("cuda")
 CASES = {

@@ -17,8 +17,8 @@ from refusals import refused
 from thereafter import nn
 from thereafter.cells import CELLS
 from thereafter.errors import ShapeError
+from thereafter.kernels.functions import cell_of, spell
 from thereafter.kernels.operators import _given
-from thereafter.kernels.spelling import cell_of, spell
 from thereafter.packages import installed
 
 # torch's own, on its way through pytrees and random streams

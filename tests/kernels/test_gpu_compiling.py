@@ -28,6 +28,8 @@ from thereafter.kernels.gpu.compiling import (
     Carried,
     CompiledPrograms,
     Constant,
+    CubinFacts,
+    Parameter,
     Triton,
     Wanted,
     binary,
@@ -35,10 +37,10 @@ from thereafter.kernels.gpu.compiling import (
     lacks_version,
     note_wanted,
     noted,
+    read_facts,
     scratch_pointers,
     source_digest,
 )
-from thereafter.kernels.gpu.cubin import CubinFacts, Parameter, read_facts
 
 HERE = Path(__file__).parent
 WANTED = Wanted(

@@ -15,7 +15,6 @@ from torch import Tensor
 from thereafter.cells import CELLS
 from thereafter.cells.base import Cell
 from thereafter.kernels import gpu
-from thereafter.kernels.choice import preference
 from thereafter.kernels.gpu import CAPABILITIES, GPU, cannot_take, copying
 from thereafter.kernels.gpu.before import before_geometry
 from thereafter.kernels.gpu.compiling import Constant
@@ -23,6 +22,7 @@ from thereafter.kernels.gpu.geometry import SHARED_BYTES, geometry, shared_bytes
 from thereafter.kernels.gpu.launching import argument_names
 from thereafter.kernels.gpu.layout import FilledUnits
 from thereafter.kernels.jobs import Job
+from thereafter.kernels.running import preference
 
 CODE = Path(gpu.__file__).parent / "code"
 SIZES = [(64, 1150), (40, 1150), (128, 512), (64, 1024), (16, 768), (64, 256), (20, 650), (5, 48), (3, 5), (200, 256)]

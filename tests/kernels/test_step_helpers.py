@@ -177,11 +177,11 @@ class Clock:
     """Passes that take as long as they are told to, and who ran them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from thereafter.kernels.step import step_team
+        from thereafter.kernels.step import passes
 
         self.now, self.took, self.teams = 0, {1: 20, 2: 10}, list[int]()
-        monkeypatch.setattr(step_team, "perf_counter_ns", lambda: self.now)
-        monkeypatch.setattr(step_team, "threads_of_torch", lambda: 2)
+        monkeypatch.setattr(passes, "perf_counter_ns", lambda: self.now)
+        monkeypatch.setattr(passes, "threads_of_torch", lambda: 2)
 
     def call(self, threads: int) -> None:
         self.teams.append(threads)
@@ -189,7 +189,7 @@ class Clock:
 
 
 def test_a_team_works_while_it_is_faster_than_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    from thereafter.kernels.step.step_team import StepTeam
+    from thereafter.kernels.step.passes import StepTeam
 
     clock, team = Clock(monkeypatch), StepTeam(2)
     for _ in range(100):
@@ -209,7 +209,7 @@ def test_a_team_works_while_it_is_faster_than_one_thread(monkeypatch: pytest.Mon
 
 
 def test_a_single_late_pass_costs_a_short_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    from thereafter.kernels.step.step_team import StepTeam
+    from thereafter.kernels.step.passes import StepTeam
 
     clock, team = Clock(monkeypatch), StepTeam(2)
     for _ in range(50):

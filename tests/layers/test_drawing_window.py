@@ -12,7 +12,7 @@ from torch import Tensor
 from refusals import refused
 from thereafter.errors import OptionError, ShapeError
 from thereafter.layers.drawing_window import WindowGrid, read_window, write_window
-from thereafter.layers.numbered_noise import content_keys, normal_by_key, uniform_by_key
+from thereafter.layers.dropout import content_keys, normal_by_key, uniform_by_key
 
 HEIGHT, WIDTH = 5, 7
 SIDES = (2, 3)

@@ -15,9 +15,9 @@ from thereafter.layers.adaptive import AdaptiveSoftmax
 from thereafter.layers.embedding import Embedding
 from thereafter.layers.gaussian import Gaussian
 from thereafter.layers.heads import Head, QuantileHead, WordHead
-from thereafter.layers.readers import Numbers, Reader
 from thereafter.layers.recurrent import Recurrent
 from thereafter.layers.softmax import Softmax
+from thereafter.models.neural import Numbers, Reader
 
 N, V, H = 7, 11, 5
 SIZES = pytest.mark.parametrize("size", [None, 1, 3])

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from refusals import refused
 from thereafter.kernels.functions import apply_one
-from thereafter.layers import steady_attention
-from thereafter.layers.steady_attention import _OrderedAttention, _strictly, attend
+from thereafter.layers import attention
+from thereafter.layers.attention import _OrderedAttention, _strictly, attend
 
 MASKS = {
     "all": (None, False),
@@ -106,7 +106,7 @@ def test_products_that_a_strict_switch_refuses_are_computed_all_the_same():
 
 
 def test_a_cpu_and_evaluation_take_torchs_own(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(steady_attention, "apply_one", None)
+    monkeypatch.setattr(attention, "apply_one", None)
     q, k, v = heads()
     expected = F.scaled_dot_product_attention(q, k, v)
     assert torch.equal(attend(q, k, v), expected)

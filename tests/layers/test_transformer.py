@@ -10,7 +10,7 @@ from torch import nn
 
 from refusals import refused
 from thereafter.errors import OptionError
-from thereafter.layers.positions import Positions, sinusoids
+from thereafter.layers.embedding import Positions, sinusoids
 from thereafter.layers.transformer import Block, CausalAttention, Sight
 
 B, T, H, K = 3, 9, 8, 2

@@ -10,12 +10,10 @@ from torch import Tensor
 
 from thereafter.layers.softmax import Softmax, softmax_nll
 from thereafter.models.classifier import ClassBatch, Classifier, ClassifierSettings
-from thereafter.models.recurrent_translator import RecurrentTranslator
 from thereafter.models.shapes import filled_length, filled_rows
 from thereafter.models.tagger import TagBatch, Tagger, TaggerSettings
 from thereafter.models.task_net import Fillable, TaskNet
-from thereafter.models.transformer_translator import TransformerTranslator
-from thereafter.models.translator import PairBatch, TranslatorSettings
+from thereafter.models.translator import PairBatch, RecurrentTranslator, TransformerTranslator, TranslatorSettings
 
 MOST, PLACES = 16, 320
 

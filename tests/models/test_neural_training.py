@@ -17,7 +17,7 @@ from refusals import refused
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.kinds import KINDS
 from thereafter.models.build import NEURAL, build, settings_of
-from thereafter.models.lines import Span, by_length, cut, padded
+from thereafter.models.scoring import Span, by_length, cut, padded
 from thereafter.models.settings import AwdLstmSettings, LstmSettings
 
 

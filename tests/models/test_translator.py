@@ -13,9 +13,13 @@ from thereafter.decoding.sources import AnswerSettings, decode_answers, search_a
 from thereafter.decoding.warping import largest
 from thereafter.errors import OptionError
 from thereafter.models.decoder import Fields
-from thereafter.models.recurrent_translator import RecurrentTranslator
-from thereafter.models.transformer_translator import TransformerTranslator
-from thereafter.models.translator import PairBatch, Translator, TranslatorSettings
+from thereafter.models.translator import (
+    PairBatch,
+    RecurrentTranslator,
+    TransformerTranslator,
+    Translator,
+    TranslatorSettings,
+)
 from thereafter.models.word_decoder import END
 
 KINDS: list[dict[str, Any]] = [

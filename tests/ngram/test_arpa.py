@@ -16,7 +16,7 @@ import thereafter
 from refusals import refused
 from thereafter.errors import OptionError, StorageError
 from thereafter.ngram.arpa import read_arpa, write_arpa
-from thereafter.ngram.arpa_words import escape, unescape
+from thereafter.ngram.arpa_write import escape, unescape
 from thereafter.ngram.estimate import estimate
 from thereafter.ngram.model import NgramModel, NgramState
 from thereafter.ngram.smoothing import SMOOTHINGS

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 import thereafter
 from refusals import refused
 from thereafter.errors import FormatError, OptionError
-from thereafter.ngram import scoring
+from thereafter.ngram import model as ngram_model
 from thereafter.ngram.estimate import estimate
-from thereafter.ngram.model import NgramModel, NgramState
+from thereafter.ngram.model import NgramModel, NgramState, score, score_plain
 from thereafter.ngram.smoothing import SMOOTHINGS
 
 ALL = list(SMOOTHINGS)
@@ -33,7 +33,7 @@ ALL = list(SMOOTHINGS)
 def compiled_from_the_first_token() -> Iterator[None]:
     """Without this the few tokens of a test would be left to the plain twin, and it would be compared with itself."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scoring, "pays", lambda items: True)
+        patch.setattr(ngram_model, "pays", lambda items: True)
         yield
 
 
@@ -66,8 +66,8 @@ def random_ids(seed: int, size: int, v: int) -> np.ndarray:
 def assert_both_ways(model: NgramModel, ids: np.ndarray, node: int) -> None:
     """The compiled walk and the plain twin: scores, nodes, and the context afterwards."""
     rules: dict[str, Any] = {"uniform": model.uniform, "line_end": model._restart, "start": model._start}
-    fast = scoring.score(model.tables, ids, node, **rules)
-    plain = scoring.score_plain(model.tables, ids, node, **rules)
+    fast = score(model.tables, ids, node, **rules)
+    plain = score_plain(model.tables, ids, node, **rules)
     np.testing.assert_array_equal(fast[0], plain[0])  # a process may use one after the other
     np.testing.assert_array_equal(fast[1], plain[1])
     assert fast[0].dtype == plain[0].dtype == np.float32
@@ -136,9 +136,9 @@ def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch, smoothing: str,
         node = model.tables.contexts - 1
         results = []
         for workers in (1, 2, 7):
-            monkeypatch.setattr(scoring, "usable", lambda workers=workers: workers)
+            monkeypatch.setattr(ngram_model, "usable", lambda workers=workers: workers)
             starts = {"line_end": 3 if context == "line" else -1, "start": int(model.start(1).nodes[0])}
-            results.append(scoring.score(model.tables, held_out, node, uniform=model.uniform, **starts))
+            results.append(score(model.tables, held_out, node, uniform=model.uniform, **starts))
         for other in results[1:]:
             np.testing.assert_allclose(results[0][0], other[0], rtol=1e-6)
             np.testing.assert_array_equal(results[0][1], other[1])

@@ -107,7 +107,7 @@ FAULTS = (
         "math.pow(max(1, self.length + 1), length_penalty)",
     ),
     # evaluation
-    Fault("wilson-interval", "evaluation/intervals.py", "z**2 / (4 * n_X**2)", "z**2 / (2 * n_X**2)"),
+    Fault("wilson-interval", "evaluation/bootstrap.py", "z**2 / (4 * n_X**2)", "z**2 / (2 * n_X**2)"),
     Fault(
         "smape-is-a-share",
         "evaluation/forecast_measures.py",
@@ -123,7 +123,7 @@ FAULTS = (
     ),
     Fault(
         "probe-in-another-base",
-        "inspection/probes.py",
+        "inspection/probing.py",
         "np.log(np.exp(logits_NC).sum(axis=1, keepdims=True))",
         "np.log2(np.exp(logits_NC).sum(axis=1, keepdims=True))",
     ),
@@ -216,13 +216,13 @@ FAULTS = (
     Fault("match-in-thousands", "comparing/matching.py", '"m": 1_000_000', '"m": 1_024_000'),
     # figures
     Fault(
-        "caption-not-escaped", "figures/page.py", "caption = escape(figure.caption)", "caption = str(figure.caption)"
+        "caption-not-escaped", "figures/figure.py", "caption = escape(figure.caption)", "caption = str(figure.caption)"
     ),
     Fault("table-cell-not-escaped", "tabular.py", "html.escape(_readable(value))", "_readable(value)"),
     # export
     Fault(
         "c-trie-search",
-        "export/c/trie.py",
+        "export/c/target.py",
         "return low < end && word[low] == w ? low : 0;",
         "return low < end ? low : 0;",
     ),

@@ -26,8 +26,8 @@ from thereafter.server import jobs
 from thereafter.server.choices import TokenLabels
 from thereafter.server.models import served_language_model
 from thereafter.serving.engine import Engine
-from thereafter.serving.engine_rows import Events, RowEvent, TextRequest
-from thereafter.text.tokenizers.char import CharTokenizer
+from thereafter.serving.engine_prompts import Events, RowEvent, TextRequest
+from thereafter.text.tokenizers.byte import CharTokenizer
 from waiting import run_async, wait_for
 
 TOKENS = 40

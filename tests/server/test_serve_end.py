@@ -32,7 +32,7 @@ from thereafter.server.prompts import read_prompts, wish_of
 from thereafter.server.wire import LARGER_BODIES, CompletionRequest
 from thereafter.serving import listening
 from thereafter.serving.engine import Engine
-from thereafter.serving.engine_rows import RowEvent
+from thereafter.serving.engine_prompts import RowEvent
 from waiting import wait_for
 
 TOKEN = "a word that nobody guesses"

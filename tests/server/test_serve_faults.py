@@ -20,7 +20,7 @@ from thereafter.ngram.model import NgramModel
 from thereafter.server import verb_work
 from thereafter.server.app import make_app
 from thereafter.server.models import ServedModel, ServedModels, served_language_model
-from thereafter.server.verb_wire import ScoresAnswer
+from thereafter.server.verb_work import ScoresAnswer
 
 
 @pytest.fixture(scope="module")

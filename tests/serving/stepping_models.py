@@ -11,7 +11,7 @@ import numpy as np
 from thereafter.decoding.sampling import generators
 from thereafter.decoding.warping import Warping
 from thereafter.models.base import Fields, Ids, Logs, ModelFacts, SequenceModel
-from thereafter.serving.engine_rows import Events, RowEvent, TextRequest, TextRow
+from thereafter.serving.engine_prompts import Events, RowEvent, TextRequest, TextRow
 
 V = 1000
 

@@ -18,7 +18,7 @@ from thereafter.models.build import build, settings_of
 from thereafter.models.cache import CacheModel, CacheSettings
 from thereafter.models.mixture import MixtureModel
 from thereafter.serving.engine import Engine
-from thereafter.serving.engine_rows import TextRequest, TextRow
+from thereafter.serving.engine_prompts import TextRequest, TextRow
 from thereafter.training.kinds import Trained
 
 TEXT = "the cat sat on the mat\nthe dog sat on the cat\n\na cat ate the fish\nle café où est né 日本\n" * 4

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from thereafter.serving.errors import AbandonedError, EndingError
-from thereafter.serving.lanes import ModelLanes
-from thereafter.serving.together import MOST, Together
+from thereafter.serving.lanes import MOST, ModelLanes, Together
 from waiting import run_async, wait_for
 
 

@@ -16,8 +16,7 @@ import pytest
 from PIL import Image
 from serving_studio import Served
 
-from thereafter.images.shape_captions import captions_of
-from thereafter.images.shapes import draw_scene, scene_of
+from thereafter.images.shapes import captions_of, draw_scene, scene_of
 from thereafter.ready import tasks as ready_tasks
 from thereafter.studio.answers.pixels import PixelsAnswer
 from thereafter.studio.verbs import captioning as verbs

@@ -22,7 +22,7 @@ from thereafter.studio.verbs import digit_pictures as opening
 from thereafter.studio.verbs import drawing as verbs
 from thereafter.studio.verbs.clips import written_digit
 from thereafter.task_model import TaskModel, train_task
-from thereafter.tasks.drawing_answers import RedrawnExplained
+from thereafter.tasks.drawing import RedrawnExplained
 
 OPTIONS = {"hidden": 8, "latent": 3, "strokes": 4, "read": 2, "write": 3, "epochs": 1.0, "batch": 8, "device": "cpu"}
 

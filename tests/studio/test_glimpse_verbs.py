@@ -27,7 +27,7 @@ from thereafter.studio.verbs import digit_pictures as opening
 from thereafter.studio.verbs import glimpsing as verbs
 from thereafter.studio.verbs.clips import written_digit
 from thereafter.task_model import TaskModel, train_task
-from thereafter.tasks.glimpse_answers import GlimpsesExplained
+from thereafter.tasks.glimpsing import GlimpsesExplained
 
 SEVEN = written_digit(7).ink
 OPTIONS = {"glimpses": 3, "patch": 6, "scales": 2, "hidden": 8, "read": 8, "epochs": 1.0, "batch": 8, "device": "cpu"}

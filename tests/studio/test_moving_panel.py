@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from serving_studio import Served
 
-from thereafter.images.clip_codec import ClipCodec
-from thereafter.images.moving_rule import MovingRule
+from thereafter.images.clip import ClipCodec
+from thereafter.images.moving import MovingRule
 from thereafter.ready import tasks as ready_tasks
 from thereafter.studio.verbs import clips as opening
 from thereafter.studio.verbs import moving as verbs

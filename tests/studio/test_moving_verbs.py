@@ -16,11 +16,10 @@ from serving_studio import Served
 
 from refusals import refused
 from thereafter.errors import OptionError
-from thereafter.images.clip_codec import ClipCodec
+from thereafter.images.clip import ClipCodec
 from thereafter.images.glyphs import SIDE, numbered_glyphs
 from thereafter.images.made_pictures import moving_rules
-from thereafter.images.moving import MovingClips
-from thereafter.images.moving_rule import NAMES, MovingRule
+from thereafter.images.moving import NAMES, MovingClips, MovingRule
 from thereafter.ready import tasks as ready_tasks
 from thereafter.studio.answers.pixels import PixelsAnswer
 from thereafter.studio.verbs import clips as opening

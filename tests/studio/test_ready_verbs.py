@@ -11,7 +11,7 @@ import pytest
 from serving_studio import LEAST, Served, served
 
 from thereafter.ready import models, tasks
-from thereafter.ready.anew import APART, NAMES
+from thereafter.ready.shipped import APART, NAMES
 from thereafter.studio.studio import Studio
 from waiting import wait_for
 

@@ -15,7 +15,6 @@ from refusals import refused
 from thereafter import locks
 from thereafter.errors import FormatError, OptionError
 from thereafter.evaluation.pairs import measure_pairs
-from thereafter.ready import examples as ready_examples
 from thereafter.ready import tasks as ready_tasks
 from thereafter.ready.tasks import TASKS
 from thereafter.serving.shelf import TaskShelf
@@ -41,13 +40,13 @@ def ask(server: Served, path: str, **asked: Any) -> Any:
 
 def test_generated_sentences_have_the_length_asked_for_and_their_french():
     rng = random.Random(0)
-    for length in range(ready_examples.SHORTEST, ready_examples.LONGEST + 1):
+    for length in range(ready_tasks.SHORTEST, ready_tasks.LONGEST + 1):
         for _ in range(50):
-            source, target = ready_examples.pair(rng, length)
+            source, target = ready_tasks.pair(rng, length)
             assert len(source.split()) == len(target.split()) == length
             assert source.split().count("the") == sum(word in ("le", "la") for word in target.split())
     nouns = {"house": ("maison", "f"), "cat": ("chat", "m"), "table": ("table", "f"), "dog": ("chien", "m")}
-    source, target = next(p for p in iter(lambda: ready_examples.pair(rng, 3), None) if p[0].split()[2] in nouns)
+    source, target = next(p for p in iter(lambda: ready_tasks.pair(rng, 3), None) if p[0].split()[2] in nouns)
     french, gender = nouns[source.split()[2]]
     assert target.split()[:2] == ["la" if gender == "f" else "le", french]  # the adjective follows
 
@@ -57,7 +56,7 @@ def test_a_review_turned_round_has_the_other_label():
     praise, blame = set(), set()
     turns = set()
     for _ in range(300):
-        text, label = ready_examples.review(rng)
+        text, label = ready_tasks.review(rng)
         last = text.rpartition(" but ")[2].rpartition(" and ")[2].split()
         turned = bool({"not", "never", "hardly"} & set(last))
         turns.add(turned)
@@ -70,7 +69,7 @@ def test_a_review_turned_round_has_the_other_label():
 def test_many_words_are_tagged_by_where_they_stand():
     rng, tags = random.Random(0), dict[str, set[str]]()
     for _ in range(500):
-        for word, tag in ready_examples.tagged(rng):
+        for word, tag in ready_tasks.tagged(rng):
             tags.setdefault(word, set()).add(tag)
     assert sum(both == {"NOUN", "VERB"} for both in tags.values()) > 5
     assert tags["fish"] == tags["play"] == {"NOUN", "VERB"}
@@ -99,7 +98,7 @@ def test_without_attention_there_are_words_and_no_weights(models: dict[str, Task
 def test_quality_is_counted_by_the_words_of_the_source(models: dict[str, TaskModel], ready_folder: Path):
     model, test = models["no-attention"], ready_tasks.test_pairs(ready_folder)
     points = {point["length"]: point for point in verbs.quality(model, test).model_dump()["points"]}
-    assert list(points) == list(range(ready_examples.SHORTEST, ready_examples.LONGEST + 1))
+    assert list(points) == list(range(ready_tasks.SHORTEST, ready_tasks.LONGEST + 1))
     lines = [line.split("\t") for line in test.read_text(encoding="utf-8").splitlines()]
     for length in (2, 7, 20):
         group = [(source, target) for source, target in lines if len(source.split()) == length]

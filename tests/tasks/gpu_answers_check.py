@@ -32,7 +32,7 @@ import torch
 import thereafter
 from thereafter.images.catch_game import CatchRule
 from thereafter.images.cluttered import ClutterRule
-from thereafter.images.moving_rule import MovingRule
+from thereafter.images.moving import MovingRule
 from thereafter.kinds import KINDS
 from thereafter.language_model import LanguageModel
 from thereafter.task_model import TaskModel

@@ -15,9 +15,8 @@ import thereafter
 from thereafter.errors import OptionError
 from thereafter.evaluation.catch_measures import ResampledCatches, score_catches
 from thereafter.images.catch_game import ACTIONS, Episode, caught, play
-from thereafter.models.catch_settings import CatcherSettings
-from thereafter.tasks.acting import ACTING
-from thereafter.tasks.acting_answers import Played, PlayedExplained
+from thereafter.models.glimpse_settings import CatcherSettings
+from thereafter.tasks.acting import ACTING, Played, PlayedExplained
 from thereafter.training.recipes import read_recipe
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ import torch
 from refusals import refused
 from thereafter.errors import FormatError
 from thereafter.images.catch_game import CatchRule, Episode, Episodes
-from thereafter.models.catch_settings import CatchBatch
+from thereafter.models.glimpse_settings import CatchBatch
 from thereafter.tasks import TASKS
 from thereafter.tasks.learning import ExampleEpoch, Examples
 from thereafter.tasks.task import AnyTask

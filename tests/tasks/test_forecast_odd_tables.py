@@ -12,7 +12,7 @@ import thereafter
 from refusals import refused
 from thereafter.errors import ThereafterError
 from thereafter.task_model import TaskModel
-from thereafter.tasks.forecast_leaks import changed_by_future, predictor
+from thereafter.tasks.forecast_asking import changed_by_future, predictor
 
 SMALL = {"task": "forecast", "hidden": 8, "epochs": 1, "seed": 1, "device": "cpu"}
 

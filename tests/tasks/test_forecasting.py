@@ -23,7 +23,7 @@ from thereafter.task_model import TaskModel
 from thereafter.tasks.finding import Part
 from thereafter.tasks.fitting import Fitted, fit, settle
 from thereafter.tasks.forecast_answers import Forecast
-from thereafter.tasks.forecast_leaks import changed_by_future, noise_after, predictor
+from thereafter.tasks.forecast_asking import changed_by_future, noise_after, predictor
 from thereafter.tasks.forecasting import FORECASTING
 from thereafter.tasks.task import AnyTask
 from thereafter.training.settings import TrainingSettings

@@ -15,7 +15,7 @@ from stops import stopping_at
 from thereafter import config as toml
 from thereafter.errors import FormatError, OptionError
 from thereafter.tasks import TASKS, finding, fitting, store
-from thereafter.tasks.choosing import task_for
+from thereafter.tasks.store import task_for
 from thereafter.tasks.task import AnyTask
 
 ENDINGS = dict.fromkeys(TOYS, ".tsv") | {

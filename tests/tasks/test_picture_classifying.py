@@ -28,8 +28,8 @@ from thereafter.models.forecasting.settings import cells
 from thereafter.models.series_classifier import SeriesBatch, SeriesClassifier, lengthen_memory
 from thereafter.models.series_settings import PictureClassifierSettings, ReaderSettings
 from thereafter.tasks import TASKS, finding
-from thereafter.tasks.choosing import task_for
 from thereafter.tasks.picture_classifying import CLASSIFYING_PICTURES, scaled
+from thereafter.tasks.store import task_for
 from thereafter.tasks.task import AnyTask
 
 TASK: AnyTask = TASKS.load("classify-pictures")

@@ -17,12 +17,12 @@ from toys import Shell, labelled, labelled_series
 
 import thereafter
 from refusals import refused
-from thereafter.data.channel_scaler import ChannelScaler
+from thereafter.data.scaler import ChannelScaler
 from thereafter.errors import FormatError, OptionError, SourceError
 from thereafter.layers.pooling import POOLINGS, Pooling
 from thereafter.models.series_settings import encoders
-from thereafter.tasks.choosing import task_for
 from thereafter.tasks.series_classifying import CLASSIFYING_SERIES
+from thereafter.tasks.store import task_for
 
 QUICK: dict[str, Any] = {"hidden": 8, "epochs": 8, "batch": 8, "rate": 0.02, "dropout": 0.0, "seed": 1}
 

@@ -18,14 +18,13 @@ from tasks.toy_clips import WAYS, bare_clips, labelled_clips, question_files, sq
 from thereafter.comparing.task_trials import compare_task
 from thereafter.errors import FormatError, OptionError
 from thereafter.evaluation.frame_measures import CopyCounts, copied, frame_nats
-from thereafter.images.clip_codec import ClipCodec
+from thereafter.images.clip import ClipCodec
 from thereafter.images.clips import clip_of, read_clips
 from thereafter.models.frame_predictor import FrameBatch
-from thereafter.tasks.choosing import task_for
-from thereafter.tasks.clip_answers import NextFrames
-from thereafter.tasks.clip_examples import hold_out_clips
-from thereafter.tasks.column_lexicons import ColumnLexicons
+from thereafter.tasks.clip_answers import NextFrames, hold_out_clips
+from thereafter.tasks.lexicon import ColumnLexicons
 from thereafter.tasks.next_frames import NEXT_FRAMES, FrameCopier
+from thereafter.tasks.store import task_for
 from thereafter.tasks.video import VIDEO
 from thereafter.training.settings import TrainingSettings
 

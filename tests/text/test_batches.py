@@ -10,7 +10,7 @@ import pytest
 
 from refusals import refused
 from thereafter.errors import OptionError
-from thereafter.text.batches import as_torch, contiguous_streams, partition_batches, random_offset_partition
+from thereafter.text.chunks import as_torch, contiguous_streams, partition_batches, random_offset_partition
 
 
 def test_the_partition_reproduces_the_rule_for_every_size() -> None:
@@ -103,8 +103,8 @@ def test_too_short_or_senseless() -> None:
 
 def test_nothing_heavy_is_imported() -> None:
     code = (
-        "import sys, thereafter.text.batches, thereafter.text.encoded, thereafter.text.spelling\n"
-        "import thereafter.text.tokenizers.bpe\n"
+        "import sys, thereafter.text.chunks, thereafter.text.encoded, thereafter.text.vocabulary\n"
+        "import thereafter.text.tokenizers.unigram\n"
         "assert not {'torch', 'numba', 'tokenizers'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

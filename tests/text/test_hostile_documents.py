@@ -21,7 +21,7 @@ from thereafter.data import opening
 from thereafter.errors import FormatError, SourceError, ThereafterError, UnknownNameError
 from thereafter.inspection.pair_files import read_pairs
 from thereafter.text.columns import read_column
-from thereafter.text.documents import archive, epub, events
+from thereafter.text.documents import archive, epub, hypertext
 from thereafter.text.documents.hypertext import declared_encoding, text_of_html
 from thereafter.text.documents.markdown import text_of_markdown
 from thereafter.text.documents.subtitles import text_of_cues
@@ -106,7 +106,7 @@ def test_a_chapter_is_not_unpacked_twice(tmp_path: Path) -> None:
 
 
 def test_word_documents_stay_cheap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "MOST_ELEMENTS", 20_000)
+    monkeypatch.setattr(hypertext, "MOST_ELEMENTS", 20_000)
     run = "<w:r><w:t>ab</w:t></w:r>"
     for number, (message, body, head) in enumerate(
         [

@@ -14,8 +14,7 @@ from refusals import refused
 from thereafter.errors import FormatError
 from thereafter.text.pretokenised import SAMPLE, WritingStyle
 from thereafter.text.pretokenised_finding import find_style, style_of_forms, style_of_vocabulary
-from thereafter.text.pretokenised_restoring import Restorer, restore_stream
-from thereafter.text.pretokenised_words import split_words
+from thereafter.text.pretokenised_words import Restorer, restore_stream, split_words
 from thereafter.text.sources import Source, Texts
 from thereafter.text.tokenizers.word import WordTokenizer
 from thereafter.text.writing import in_style

@@ -15,8 +15,7 @@ from thereafter.cli import app
 from thereafter.data.catalogue import CARDS
 from thereafter.errors import FormatError
 from thereafter.text.sources import Source, Texts, resolve
-from thereafter.text.typography import Typography, find_typography, typography_of_run
-from thereafter.text.writing import in_style
+from thereafter.text.writing import Typography, find_typography, in_style, typography_of_run
 
 CURLY = Typography("‘’", "“”", "—")
 STRAIGHT = Typography("'", '"', "--")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from refusals import refused
 from thereafter.errors import FormatError, OptionError, StorageError
 from thereafter.folders import cache_folder
-from thereafter.text.counting import FormCounter
+from thereafter.text.tokenizers.forms import FormCounter
 from thereafter.text.vocabulary import Vocabulary
 
 

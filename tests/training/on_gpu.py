@@ -17,7 +17,7 @@ import torch
 import thereafter
 from thereafter.images.catch_game import CatchRule
 from thereafter.images.cluttered import ClutterRule
-from thereafter.images.moving_rule import MovingRule
+from thereafter.images.moving import MovingRule
 from thereafter.training.graphs import Graphs
 from thereafter.training.watching import StepReport
 

@@ -12,7 +12,7 @@ import torch
 
 from thereafter import progress
 from thereafter.training import numerics
-from thereafter.training.determinism import WORKSPACE, orderless, same_bits
+from thereafter.training.numerics import WORKSPACE, orderless, same_bits
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")  # switches can be set where no GPU is
 Switches = tuple[bool, bool, bool, bool, str | None]

@@ -16,9 +16,8 @@ from thereafter.memory import is_out_of_memory
 from thereafter.training import largest_batch
 from thereafter.training.fit import _use_less
 from thereafter.training.loop import Loop
-from thereafter.training.neural import TextLearner
+from thereafter.training.neural import TextLearner, Validation
 from thereafter.training.settings import TrainingSettings
-from thereafter.training.validation import Validation
 
 SMALL: dict[str, Any] = {"hidden": 8, "embed": 8, "batch": 4, "steps": 8, "seed": 1, "device": "cpu"}
 SMALL |= {"checkpoint_every": 2, "checkpoint_seconds": 0.0, "validate_every": 5, "epochs": 1}

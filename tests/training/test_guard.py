@@ -15,7 +15,7 @@ import thereafter
 from refusals import refused
 from thereafter.errors import TrainingError
 from thereafter.training import loop
-from thereafter.training.validation import Validation
+from thereafter.training.neural import Validation
 from thereafter.training.watching import Training, watching
 
 TEXT = "the cat sat on the mat .\nthe dog sat on the log .\n" * 30

@@ -15,9 +15,9 @@ import thereafter
 from log_readers import check_board, rows_of
 from thereafter import progress
 from thereafter.runs import checkpoint
-from thereafter.training import log_csv, loop
+from thereafter.training import logs, loop
 from thereafter.training.counters import COUNTED
-from thereafter.training.validation import Validation
+from thereafter.training.neural import Validation
 from thereafter.training.watching import StepReport, Training
 
 TEXT = "the cat sat on the mat .\nthe dog sat on the log .\n" * 30
@@ -136,7 +136,7 @@ def test_ctrl_c_while_a_row_is_written(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(log_csv, "write_row", write)
+        patch.setattr(logs, "write_row", write)
         with pytest.raises(KeyboardInterrupt):
             train(book, tmp_path / "run")
     thereafter.resume(tmp_path / "run")

@@ -24,8 +24,8 @@ from stops import stopping_at
 from thereafter.cli.app import app
 from thereafter.errors import FormatError, OptionError, SourceError
 from thereafter.training import optimizers
-from thereafter.training.layering import Layering
 from thereafter.training.settings import TrainingSettings
+from thereafter.training.weights import Layering
 from warm import Command
 
 WORDS = ["the", "a", "cat", "dog", "bird", "saw", "heard", "and", "which", "old", "small", ".", "it", "was"]

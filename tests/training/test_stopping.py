@@ -21,9 +21,8 @@ from thereafter import progress
 from thereafter.runs import checkpoint
 from thereafter.training.counters import COUNTED
 from thereafter.training.learner import Loss
-from thereafter.training.neural import TextLearner
+from thereafter.training.neural import TextLearner, Validation
 from thereafter.training.stopping import Stop, undisturbed
-from thereafter.training.validation import Validation
 from thereafter.training.watching import Training, watching
 
 TEXT = "".join(

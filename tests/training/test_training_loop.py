@@ -18,7 +18,7 @@ from refusals import refused
 from stops import stopping_at
 from thereafter import progress
 from thereafter.errors import StorageError
-from thereafter.training.validation import Validation
+from thereafter.training.neural import Validation
 from thereafter.training.watching import Training, watching
 
 LINES = ["the cat sat on the mat .", "the dog sat on the log .", "a cat saw the dog , and the dog ran .", "it rained ."]

@@ -15,7 +15,7 @@ from thereafter.kinds import KINDS
 from thereafter.models.build import build
 from thereafter.models.neural import NeuralModel
 from thereafter.models.settings import RnnSettings
-from thereafter.training.validation import Validation
+from thereafter.training.neural import Validation
 
 NEURAL = [name for name, kind in KINDS.items() if kind.neural]
 TEXT = "".join(

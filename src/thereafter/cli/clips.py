@@ -65,7 +65,7 @@ def save_clips(
 def _clips(model: TaskModel, run: str, texts: Sequence[str], source: str | None) -> tuple[list[object], str]:
     """The clips that are asked about, with their labels where they have some, and what they are called."""
     from thereafter.tasks import finding
-    from thereafter.tasks.clip_examples import read_example_clips
+    from thereafter.tasks.clip_answers import read_example_clips
 
     if (source is None) == (not texts):
         got = "none" if source is None else f"both {', '.join(texts)} and --in {source}"

@@ -33,7 +33,7 @@ def save_samples(
     each pixel to be lit.
     """
     from thereafter import progress
-    from thereafter.figures.pixels import png
+    from thereafter.figures.pictures import png
     from thereafter.models.drawer import Drawer
     from thereafter.task_model import load_task
     from thereafter.terminal import show_progress
@@ -68,7 +68,7 @@ def save_explained(model: TaskModel, explained: Explained, given: object, name: 
     from thereafter.figures import drawn_strokes, glimpse_path, measured_glimpses, measured_strokes
     from thereafter.models.drawer import Drawer
     from thereafter.models.glimpser import Glimpser
-    from thereafter.tasks.glimpse_answers import GlimpsesExplained
+    from thereafter.tasks.glimpsing import GlimpsesExplained
 
     net, text = model.net, Path(name).name
     if isinstance(explained, GlimpsesExplained) and isinstance(net, Glimpser):

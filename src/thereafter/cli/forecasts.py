@@ -12,7 +12,7 @@ from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
     from thereafter.tasks.forecast_answers import ForecastTable
-    from thereafter.tasks.forecast_points import PointTable
+    from thereafter.tasks.forecast_predicting import PointTable
 
 _FIGURES = (".html", ".png", ".svg")
 

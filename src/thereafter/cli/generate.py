@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thereafter.cli.app import ArpaTokens, AsWritten, Device, Run, app, load
-from thereafter.cli.written import tell_written
+from thereafter.cli.tables import tell_written
 from thereafter.terminal import print_exactly
 
 if TYPE_CHECKING:

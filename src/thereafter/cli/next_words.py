@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thereafter.cli.app import ArpaTokens, AsWritten, Device, Run, app, load
-from thereafter.cli.tables import AsCsv, AsJson, TableFile, print_rows, save_rows
-from thereafter.cli.written import tell_written
+from thereafter.cli.tables import AsCsv, AsJson, TableFile, print_rows, save_rows, tell_written
 from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
-    from thereafter.decoding.completion_table import Completions
+    from thereafter.decoding.completion_typed import Completions
     from thereafter.decoding.next_tokens import NextToken
     from thereafter.language_model import LanguageModel
     from thereafter.tabular import Row

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from thereafter.cli.app import ArpaTokens, AsWritten, Device, Run, app, load
-from thereafter.cli.tables import AsCsv, AsJson, TableFile, print_rows, save_rows
-from thereafter.cli.written import tell_unknown, tell_written
+from thereafter.cli.tables import AsCsv, AsJson, TableFile, print_rows, save_rows, tell_unknown, tell_written
 from thereafter.data.finding import TABLE_ENDINGS, split_column
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.tabular import Row

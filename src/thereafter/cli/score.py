@@ -75,7 +75,7 @@ Items = Annotated[bool, typer.Option("--items", help="Short for --context item: 
 
 def item_context(context: str | None, *, items: bool = False) -> str | None:
     """The context that is asked for by either option; checked before anything is measured."""
-    from thereafter.evaluation.item_context import items_before
+    from thereafter.evaluation.text_reading import items_before
 
     if items and context not in (None, "item"):
         raise OptionError(f"got --items and --context {context}; expected one of them; try --context {context}")
@@ -208,7 +208,7 @@ def _print_json(result: Score) -> None:
 
 
 def _print_table(result: Score, members: list[str]) -> None:
-    from thereafter.evaluation.unknown import unknown_caution
+    from thereafter.evaluation.scores import unknown_caution
 
     for name, value in _rows(result, members).items():
         typer.echo(f"{name:<14} {value}")

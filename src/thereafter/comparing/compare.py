@@ -11,6 +11,11 @@ where it was: the same call again does what is left to do.
     OUT/results/NAME.pairs.json    its verdicts on minimal pairs
     OUT/compare.json         everything
     OUT/report.html          everything, to be read
+
+One model with one seed of a comparison, and the files that keep what came of it.
+
+Results of earlier versions have no sums by line, and pairs may be asked for later: both are measured then, of the
+model in its run folder, without training it again.
 """
 
 from __future__ import annotations
@@ -20,35 +25,42 @@ import json
 import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import metadata
 from os import PathLike
+from pathlib import Path
 
 from thereafter import config as toml
 from thereafter import progress
 from thereafter.comparing import matching
-from thereafter.comparing.budget import default_budget, describe_budget, read_budget, read_seeds, refuse_uneven
+from thereafter.comparing.budget import (
+    default_budget,
+    describe_budget,
+    planned_folder,
+    read_budget,
+    read_seeds,
+    refuse_uneven,
+)
 from thereafter.comparing.comparison import Comparison, Row
 from thereafter.comparing.differences import NO_INTERVALS, model_differences
 from thereafter.comparing.entries import Entry, deal_options, ladder, parse_entries
-from thereafter.comparing.model_difference import ModelDifference
-from thereafter.comparing.pair_verdicts import AskedPairs, PairTable
-from thereafter.comparing.planned_trial import PlannedTrial
-from thereafter.comparing.planning import planned_folder
+from thereafter.comparing.model_difference import LineSums, ModelDifference
+from thereafter.comparing.pair_verdicts import AskedPairs, PairTable, PairVerdicts
 from thereafter.comparing.shared_text import SharedText, fingerprint, is_mixed, share
 from thereafter.comparing.trial import Trial
-from thereafter.comparing.trials import run_trial
+from thereafter.comparing.trials import measure_lines, run_trial
 from thereafter.config import Table
 from thereafter.data.files import AnySource
 from thereafter.data.sources import require_own
-from thereafter.errors import EmptyCorpusError, TrainingError
+from thereafter.errors import EmptyCorpusError, FormatError, TrainingError
 from thereafter.evaluation.corpus_probe import Questions
 from thereafter.evaluation.offered import offered_questions
 from thereafter.inspection.pair_files import PairFiles
 from thereafter.processor import processor
+from thereafter.runs.folder import is_run
 from thereafter.storage import write_text
 from thereafter.text.sources import Source, Texts
-from thereafter.training import protocol
+from thereafter.training import protocol, store
 from thereafter.training.options import TextSettings
 from thereafter.version import __version__
 
@@ -280,3 +292,69 @@ def machine() -> str:
         if torch.cuda.is_available():
             parts.append(torch.cuda.get_device_name())
     return ", ".join([*parts, f"{platform.system()} {platform.machine()}"])
+
+
+@dataclass(frozen=True)
+class PlannedTrial:
+    """One model with one seed, and where it is kept."""
+
+    entry: Entry
+    seed: int | None
+    folder: Path
+
+    @property
+    def stem(self) -> str:
+        return self.entry.stem if self.seed is None else f"{self.entry.stem}-seed{self.seed}"
+
+    @property
+    def label(self) -> str:
+        """What it is called in notes."""
+        return self.entry.name if self.seed is None else f"{self.entry.name}, seed {self.seed}"
+
+    @property
+    def run(self) -> Path:
+        return self.folder / "runs" / self.stem
+
+    @property
+    def result(self) -> Path:
+        return self.folder / "results" / f"{self.stem}.json"
+
+    @property
+    def lines(self) -> Path:
+        """The file of its sums by line."""
+        return self.folder / "results" / f"{self.stem}.npz"
+
+    @property
+    def pairs(self) -> Path:
+        """The file of its answers to minimal pairs."""
+        return self.folder / "results" / f"{self.stem}.pairs.json"
+
+    def finished_trial(self) -> Trial | None:
+        """What came of it, where it was finished before."""
+        try:
+            return Trial.from_dict(json.loads(self.result.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, RecursionError) as error:
+            raise FormatError(f"{self.result} cannot be read: {error}; try removing it: it is made again") from error
+
+    def line_sums(self, test: Source) -> LineSums | None:
+        """What each line of the test part costs it; measured where that was not kept, None where it cannot be."""
+        try:
+            return LineSums.load(self.lines)
+        except FileNotFoundError:
+            sums = measure_lines(store.load(self.run), test) if is_run(self.run) else None
+            if sums is not None:
+                sums.save(self.lines)
+            return sums
+
+    def pair_verdicts(self, asked: AskedPairs) -> PairVerdicts | None:
+        """Its answers to these pairs; measured where they were not kept, None where its run is gone."""
+        kept = PairVerdicts.load(self.pairs)
+        if kept is not None and kept.sha256 == asked.sha256:
+            return kept
+        if not is_run(self.run):
+            return None
+        verdicts = asked.ask(store.load(self.run))
+        verdicts.save(self.pairs)
+        return verdicts

@@ -17,9 +17,8 @@ import numpy as np
 from thereafter.comparing.mean_spread import MeanSpread
 from thereafter.comparing.model_difference import ModelDifference, SeedSpread
 from thereafter.config import Table
-from thereafter.evaluation.bootstrap import LEAST, paired_difference, resample_sums
+from thereafter.evaluation.bootstrap import LEAST, paired_difference, resample_sums, wilson
 from thereafter.evaluation.conditions import ITEM
-from thereafter.evaluation.intervals import wilson
 from thereafter.evaluation.surprisal import column_marks
 from thereafter.inspection.pair_files import Pair, PairFiles, read_pair_files
 from thereafter.inspection.pairs import FIGURES, PairScores, score_each

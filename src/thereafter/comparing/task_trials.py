@@ -12,23 +12,22 @@ from pathlib import Path
 
 from thereafter import config as toml
 from thereafter import progress
-from thereafter.comparing.budget import read_seeds
+from thereafter.comparing.budget import planned_folder, read_seeds
+from thereafter.comparing.differences import task_differences
 from thereafter.comparing.model_difference import ModelDifference, unit_of
-from thereafter.comparing.planning import planned_folder
-from thereafter.comparing.task_differences import task_differences
 from thereafter.config import Table
 from thereafter.data.files import AnySource
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.evaluation.resampled import Resampled
 from thereafter.runs.folder import is_run
-from thereafter.series.any_table import AnyTable, as_source, naming
+from thereafter.series.table import AnyTable, as_source, naming
 from thereafter.storage import write_text
 from thereafter.tabular import Row, Tabular
 from thereafter.tasks import answering, baselines, finding, fitting, store
-from thereafter.tasks.choosing import task_for
 from thereafter.tasks.finding import Part
 from thereafter.tasks.fitting import Fitted
 from thereafter.tasks.resampling import resampled_answers
+from thereafter.tasks.store import task_for
 from thereafter.tasks.task import AnyTask
 from thereafter.training.settings import TrainingSettings
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from thereafter.comparing import timing
 from thereafter.comparing.entries import Entry
-from thereafter.comparing.line_sums import LineSums, sum_lines
+from thereafter.comparing.model_difference import LineSums, sum_lines
 from thereafter.comparing.shared_text import SharedText
 from thereafter.comparing.trial import Trial
 from thereafter.config import Table
@@ -29,8 +29,8 @@ from thereafter.models.base import Logs
 from thereafter.runs import ownership
 from thereafter.runs.folder import CONFIG, TOKENIZER, WEIGHTS, is_run
 from thereafter.text.sources import Source
-from thereafter.text.spelling import Spelling
 from thereafter.text.tokenizers.base import Tokenizer
+from thereafter.text.vocabulary import Spelling
 from thereafter.training import protocol, store
 from thereafter.training.kinds import Trained
 from thereafter.training.options import sort_options

@@ -26,10 +26,10 @@ CODECS = Registry(
         "series": "thereafter.series.scales:SeriesScales",
         "pictures": "thereafter.images.codec:PictureCodec",
         "pixel-order": "thereafter.images.as_series:PixelOrder",
-        "clips": "thereafter.images.clip_codec:ClipCodec",
-        "catch": "thereafter.images.catch_codec:CatchCodec",
-        "label-columns": "thereafter.tasks.column_lexicons:ColumnLexicons",
-        "channels": "thereafter.data.channel_scaler:ChannelScaler",
+        "clips": "thereafter.images.clip:ClipCodec",
+        "catch": "thereafter.images.catch_game:CatchCodec",
+        "label-columns": "thereafter.tasks.lexicon:ColumnLexicons",
+        "channels": "thereafter.data.scaler:ChannelScaler",
     },
 )
 

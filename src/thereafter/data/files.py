@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from thereafter.data.spool import Spool
+from thereafter.data.opening import Spool
 from thereafter.errors import SourceError, UnknownNameError
 
 if TYPE_CHECKING:

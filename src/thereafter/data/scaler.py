@@ -1,14 +1,19 @@
-"""Numbers scaled to mean 0 and standard deviation 1, as measured on the training data."""
+"""Numbers scaled to mean 0 and standard deviation 1, as measured on the training data.
+
+The channels of series scaled to mean 0 and standard deviation 1 each, as measured on the training series.
+
+Shapes: T steps, C channels.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from thereafter.config import Table
 from thereafter.errors import FormatError, OptionError
@@ -58,3 +63,77 @@ class Scaler:
         if not (math.isfinite(mean) and math.isfinite(deviation) and deviation > 0.0):
             raise FormatError(f"a scaler of this run says mean {mean} and deviation {deviation}; try training again")
         return cls(mean, deviation)
+
+
+_DAMAGED = "the channels of this run are damaged; expected a name, a mean and a deviation for each; try training again"
+_LEAST = 1e-12  # of a deviation, relative to the mean: below that a channel is constant
+
+
+@dataclass(frozen=True)
+class ChannelScaler:
+    """z = (x - mean) / deviation by channel, and back: see `codecs.Codec`. Missing values stay NaN.
+
+    `gaps`: whether the training series had missing values.
+
+    >>> scaler = ChannelScaler.fit([np.array([[1.0, 5.0], [3.0, 5.0]])], ["a", "b"])
+    >>> scaler.encode([[2.0, 6.0]]).tolist(), scaler.decode(np.array([[1.0, 1.0]]))
+    ([[0.0, 1.0]], [3.0, 6.0])
+    """
+
+    codec: ClassVar[str] = "channels"
+    names: tuple[str, ...]
+    means: tuple[float, ...]
+    deviations: tuple[float, ...]
+    gaps: bool = False
+
+    @classmethod
+    def fit(cls, series: Iterable[NDArray[np.float64]], names: Sequence[str]) -> Self:
+        """Mean and deviation of each channel over all steps [T, C] of all series; a constant one is only shifted."""
+        values_NC = np.concatenate(list(series) or [np.empty((0, len(names)))])
+        if np.isinf(values_NC).any() or not len(values_NC):
+            raise OptionError(f"channels were given {len(values_NC)} steps; expected at least one, without infinities")
+        means, deviations = [], []
+        for column_N in values_NC.T:
+            seen_N = column_N[~np.isnan(column_N)]
+            mean = float(seen_N.mean()) if len(seen_N) else 0.0
+            deviation = float(seen_N.std()) if len(seen_N) else 0.0
+            means.append(mean)
+            deviations.append(deviation if deviation > _LEAST * max(1.0, abs(mean)) else 1.0)
+        return cls(tuple(names), tuple(means), tuple(deviations), bool(np.isnan(values_NC).any()))
+
+    @property
+    def size(self) -> int:
+        return 0
+
+    def encode(self, values: ArrayLike) -> NDArray[np.float32]:
+        """Values [T, C], or step by step in one row, scaled."""
+        values_TC: NDArray[np.float64] = np.asarray(values, np.float64).reshape(-1, len(self.names))
+        scaled_TC: NDArray[np.float64] = (values_TC - np.array(self.means)) / np.array(self.deviations)
+        return scaled_TC.astype(np.float32)
+
+    def decode(self, numbers: NDArray[np.generic]) -> list[float]:
+        """The values step by step in one row."""
+        values_TC = np.asarray(numbers, np.float64).reshape(-1, len(self.names)) * self.deviations + self.means
+        values: list[float] = values_TC.reshape(-1).tolist()
+        return values
+
+    def to_json(self) -> Table:
+        return {
+            "names": list(self.names),
+            "means": list(self.means),
+            "deviations": list(self.deviations),
+            "gaps": self.gaps,
+        }
+
+    @classmethod
+    def from_json(cls, stored: Table) -> Self:
+        names, gaps = stored.get("names"), stored.get("gaps")
+        means, deviations = stored.get("means"), stored.get("deviations")
+        if not (isinstance(names, list) and isinstance(means, list) and isinstance(deviations, list)):
+            raise FormatError(_DAMAGED)
+        numbers = [*means, *deviations]
+        sound = all(isinstance(name, str) for name in names) and isinstance(gaps, bool)
+        sound = sound and all(isinstance(number, float) and math.isfinite(number) for number in numbers)
+        if not names or not sound or not len(names) == len(means) == len(deviations) or min(deviations) <= 0:
+            raise FormatError(_DAMAGED)
+        return cls(tuple(names), tuple(means), tuple(deviations), bool(gaps))

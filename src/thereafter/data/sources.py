@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.finding import FileKind, Listing, find_files, list_files, not_found_error, split_column
+from thereafter.data.opening import Spool, spooled_stdin
 from thereafter.data.parts import PARTS, left_out_note, own_parts, unclear_note
-from thereafter.data.spool import Spool, spooled_stdin
 from thereafter.errors import OptionError, SourceError
 
 P = TypeVar("P", bound=Parts)

@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.decoding.completion_search import PieceCompleter
-from thereafter.decoding.completion_table import Completion, Completions
-from thereafter.decoding.completion_typed import Typed, is_word, split_at_space, split_forms
+from thereafter.decoding.completion_typed import Completion, Completions, Typed, is_word, split_at_space, split_forms
 from thereafter.decoding.warping import largest
 from thereafter.errors import OptionError
 from thereafter.models.base import S, SequenceModel

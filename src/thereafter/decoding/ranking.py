@@ -17,8 +17,8 @@ import numpy as np
 
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.models.base import Ids, S, SequenceModel
-from thereafter.text.spelling import Spelling
 from thereafter.text.tokenizers.base import Tokenizer
+from thereafter.text.vocabulary import Spelling
 
 PER = ("sentence", "token", "char")
 _TOKENS_AT_ONCE = 1 << 14

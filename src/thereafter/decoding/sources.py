@@ -17,7 +17,7 @@ from thereafter.decoding.warping import Warping
 from thereafter.decoding.writing import Detokenizer, UntilToken
 from thereafter.errors import OptionError
 from thereafter.models.decoder import ConditionedState
-from thereafter.models.encoder import Memory
+from thereafter.models.task_net import Memory
 from thereafter.models.word_decoder import END, WordDecoder
 
 

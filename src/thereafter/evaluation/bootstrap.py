@@ -11,6 +11,8 @@ The draws, the interval and `p_value` follow the rules of sacreBLEU (Post 2018),
 `sacrebleu --paired-bs` gives the same. Neighbouring lines of a running text are not independent. There, whole blocks of
 neighbours are drawn, each line beginning one, and the last line followed by the first (circular block bootstrap,
 Politis and Romano 1992). Shapes: N examples, S statistics of each, R resamples.
+
+The interval of a share: how far chance alone may have moved it.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import math
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from thereafter.config import Table
 from thereafter.errors import OptionError
@@ -130,3 +132,30 @@ def _circular_blocks(statistics_NS: Floats, block: int) -> Floats:
     totals = np.cumsum(around, axis=0)
     blocks: Floats = totals[block:] - totals[:-block]
     return blocks
+
+
+Z_95 = 1.959964
+"""The normal quantile of 97.5 %: a 95 % interval leaves 2.5 % on either side."""
+
+
+def wilson(share: ArrayLike, counted: ArrayLike, z: float = Z_95) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The 95 % interval of shares of so many cases (Wilson 1927), which stays between 0 and 1 and is never of no width.
+
+        (p + z^2 / 2n -+ z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
+
+    Of no cases at all nothing is known: 0 to 1.
+
+    >>> [round(float(end[0]), 4) for end in wilson([0.9], [10])]
+    [0.5958, 0.9821]
+    """
+    n_X = np.asarray(counted, np.float64)
+    empty_X = n_X == 0
+    n_X = np.where(empty_X, 1.0, n_X)
+    share_X = np.where(empty_X, 0.5, np.asarray(share, np.float64))
+    middle_X = share_X + z**2 / (2 * n_X)
+    half_X = z * np.sqrt(share_X * (1 - share_X) / n_X + z**2 / (4 * n_X**2))
+    whole_X = 1 + z**2 / n_X
+    # at shares of 0 and 1 an end is the share itself, but for the last bit
+    low_X = np.minimum((middle_X - half_X) / whole_X, share_X)
+    high_X = np.maximum((middle_X + half_X) / whole_X, share_X)
+    return np.where(empty_X, 0.0, low_X), np.where(empty_X, 1.0, high_X)

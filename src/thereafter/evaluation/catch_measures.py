@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from thereafter.config import Table
 from thereafter.errors import EmptyCorpusError
-from thereafter.evaluation.intervals import wilson
+from thereafter.evaluation.bootstrap import wilson
 from thereafter.tabular import Row, Tabular
 
 Floats = NDArray[np.float64]

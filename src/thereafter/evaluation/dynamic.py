@@ -31,7 +31,7 @@ from thereafter.evaluation.dynamic_settings import STATISTICS_TOKENS, DynamicSet
 from thereafter.models.base import Fields, Floats, Ids, ModelFacts, SequenceModel
 from thereafter.models.neural import NeuralModel
 from thereafter.models.state import NeuralState
-from thereafter.text.batches import as_torch, contiguous_streams
+from thereafter.text.chunks import as_torch, contiguous_streams
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from thereafter.config import Table
 from thereafter.errors import EmptyCorpusError, ShapeError
-from thereafter.evaluation.intervals import Z_95
+from thereafter.evaluation.bootstrap import Z_95
 from thereafter.tabular import Row, Tabular
 
 Floats = NDArray[np.float64]

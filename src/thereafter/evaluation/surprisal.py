@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.evaluation.aligning import align_units
-from thereafter.evaluation.conditions import check_column, summarise
-from thereafter.evaluation.item_context import describe_context
+from thereafter.evaluation.conditions import bare_word, check_column, summarise
 from thereafter.evaluation.surprisal_measurement import as_measurement
-from thereafter.evaluation.text_reading import TextReading
+from thereafter.evaluation.text_reading import TextReading, describe_context
 from thereafter.evaluation.text_units import (
     LINE_END,
     UNITS,
@@ -34,7 +33,6 @@ from thereafter.evaluation.text_units import (
     last_characters,
     words_alone,
 )
-from thereafter.evaluation.word_frequency import bare_word
 from thereafter.inspection.drawing import DrawnFigure
 from thereafter.inspection.measurement import Measurement
 from thereafter.tabular import PlainTable, Row, Tabular, free_names

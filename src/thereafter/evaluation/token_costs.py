@@ -17,9 +17,8 @@ from thereafter.errors import EmptyCorpusError
 from thereafter.evaluation.scores import ScoredPiece, Walk, score_pieces, spelling_of
 from thereafter.models.any_model import AnyModel
 from thereafter.text.spaces import Places, byte_ends, code_points, is_space
-from thereafter.text.spelling import Spelling
 from thereafter.text.tokenizers.base import Ids, MeasuredText, Tokenizer, join_ids
-from thereafter.text.vocabulary import UNKNOWN
+from thereafter.text.vocabulary import UNKNOWN, Spelling
 
 Nats = NDArray[np.float64]
 

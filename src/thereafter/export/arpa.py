@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from thereafter.export.plans import NgramPlan, Plan
+from thereafter.export.plan import NgramPlan, Plan
 from thereafter.export.targets import FLOAT32, WrittenFiles
 from thereafter.models.base import Floats, Ids
 from thereafter.ngram.arpa import read_arpa, write_arpa

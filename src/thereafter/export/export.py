@@ -11,8 +11,7 @@ from thereafter.data.files import AnySource
 from thereafter.errors import ExportError
 from thereafter.export.check import Checked, check, count_steps, refuse
 from thereafter.export.placing import beside, check_place, moved_together, size_of
-from thereafter.export.plan import plan_of
-from thereafter.export.plans import Plan, TransformerPlan
+from thereafter.export.plan import Plan, TransformerPlan, plan_of
 from thereafter.export.targets import OpeningTarget, Target, WrittenFiles, target_of
 from thereafter.export.texts import opening_of, text_of_check
 from thereafter.models.base import Ids

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from thereafter.export.parts import StatePart
-from thereafter.export.plans import Plan
+from thereafter.export.plan import Plan
 
 
 def facts_of(plan: Plan, state: Sequence[StatePart]) -> dict[str, object]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol, runtime_checkable
 
 from thereafter.errors import ExportError
-from thereafter.export.plans import Plan
+from thereafter.export.plan import Plan
 from thereafter.models.base import Floats, Ids
 from thereafter.registry import Registry
 

@@ -51,6 +51,7 @@ from thereafter.registry import Registry
 if TYPE_CHECKING:
     from thereafter.figures.agreement import accuracy_by_congruence as accuracy_by_congruence
     from thereafter.figures.agreement import accuracy_by_distance as accuracy_by_distance
+    from thereafter.figures.agreement import accuracy_by_group as accuracy_by_group
     from thereafter.figures.agreement import expectation_along as expectation_along
     from thereafter.figures.ahead import error_by_steps as error_by_steps
     from thereafter.figures.ahead import steps_ahead as steps_ahead
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
     from thereafter.figures.clips import measured_nats as measured_nats
     from thereafter.figures.clips import nats_by_step as nats_by_step
     from thereafter.figures.clips import predicted_frames as predicted_frames
-    from thereafter.figures.compared import bits_by_model as bits_by_model
+    from thereafter.figures.comparisons import bits_by_model as bits_by_model
     from thereafter.figures.drawn import drawn_strokes as drawn_strokes
     from thereafter.figures.drawn import measured_strokes as measured_strokes
     from thereafter.figures.dynamics import gate_surface as gate_surface
@@ -84,19 +85,18 @@ if TYPE_CHECKING:
     from thereafter.figures.gradients import jacobian_paths as jacobian_paths
     from thereafter.figures.gradients import jacobian_spectrum as jacobian_spectrum
     from thereafter.figures.gradients import truncation_kept as truncation_kept
-    from thereafter.figures.growth import bptt_memory_by_length as bptt_memory_by_length
-    from thereafter.figures.growth import memory_by_length as memory_by_length
-    from thereafter.figures.growth import state_by_length as state_by_length
-    from thereafter.figures.growth import time_by_length as time_by_length
     from thereafter.figures.memory import accuracy_by_n as accuracy_by_n
+    from thereafter.figures.memory import bptt_memory_by_length as bptt_memory_by_length
     from thereafter.figures.memory import information_decay as information_decay
+    from thereafter.figures.memory import memory_by_length as memory_by_length
+    from thereafter.figures.memory import state_by_length as state_by_length
+    from thereafter.figures.memory import time_by_length as time_by_length
     from thereafter.figures.memory import word_class_by_layer as word_class_by_layer
-    from thereafter.figures.number_unit import number_along as number_along
-    from thereafter.figures.pairs import accuracy_by_group as accuracy_by_group
-    from thereafter.figures.series_gates import gates_over_series as gates_over_series
+    from thereafter.figures.series_lines import gates_over_series as gates_over_series
     from thereafter.figures.stability import activation_stability as activation_stability
     from thereafter.figures.stability import repeated_multiplication as repeated_multiplication
     from thereafter.figures.surprisal import coloured as coloured_words  # noqa: F401, a name of the door
+    from thereafter.figures.surprisal import unusual_points as unusual_points
     from thereafter.figures.tasks import alignment as alignment
     from thereafter.figures.tasks import bleu_by_length as bleu_by_length
     from thereafter.figures.tasks import confusion as confusion
@@ -110,8 +110,8 @@ if TYPE_CHECKING:
     from thereafter.figures.traces import parameter_counts as parameter_counts
     from thereafter.figures.traces import training_curves as training_curves
     from thereafter.figures.units import coloured as coloured_units  # noqa: F401, a name of the door
+    from thereafter.figures.units import number_along as number_along
     from thereafter.figures.units import ranking as unit_ranking  # noqa: F401, a name of the door
-    from thereafter.figures.unusual import unusual_points as unusual_points
 
 _DOOR = Registry(
     "figure function",
@@ -119,15 +119,15 @@ _DOOR = Registry(
         "Figure": "thereafter.figures.figure:Figure",
         "accuracy_by_congruence": "thereafter.figures.agreement:accuracy_by_congruence",
         "accuracy_by_distance": "thereafter.figures.agreement:accuracy_by_distance",
-        "accuracy_by_group": "thereafter.figures.pairs:accuracy_by_group",
+        "accuracy_by_group": "thereafter.figures.agreement:accuracy_by_group",
         "accuracy_by_n": "thereafter.figures.memory:accuracy_by_n",
         "activation_stability": "thereafter.figures.stability:activation_stability",
         "alignment": "thereafter.figures.tasks:alignment",
         "attended_picture": "thereafter.figures.captioned:attended_picture",
         "belief_by_frame": "thereafter.figures.clips:belief_by_frame",
-        "bits_by_model": "thereafter.figures.compared:bits_by_model",
+        "bits_by_model": "thereafter.figures.comparisons:bits_by_model",
         "bleu_by_length": "thereafter.figures.tasks:bleu_by_length",
-        "bptt_memory_by_length": "thereafter.figures.growth:bptt_memory_by_length",
+        "bptt_memory_by_length": "thereafter.figures.memory:bptt_memory_by_length",
         "coloured_units": "thereafter.figures.units:coloured",
         "coloured_words": "thereafter.figures.surprisal:coloured",
         "confusion": "thereafter.figures.tasks:confusion",
@@ -139,7 +139,7 @@ _DOOR = Registry(
         "gate_surface": "thereafter.figures.dynamics:gate_surface",
         "gates": "thereafter.figures.traces:gates",
         "gates_by_class": "thereafter.figures.traces:gates_by_class",
-        "gates_over_series": "thereafter.figures.series_gates:gates_over_series",
+        "gates_over_series": "thereafter.figures.series_lines:gates_over_series",
         "glimpse_path": "thereafter.figures.glimpsed:glimpse_path",
         "gradient_decay": "thereafter.figures.gradients:gradient_decay",
         "gradient_depth": "thereafter.figures.gradients:gradient_depth",
@@ -156,9 +156,9 @@ _DOOR = Registry(
         "measured_glimpses": "thereafter.figures.glimpsed:measured_glimpses",
         "measured_nats": "thereafter.figures.clips:measured_nats",
         "measured_strokes": "thereafter.figures.drawn:measured_strokes",
-        "memory_by_length": "thereafter.figures.growth:memory_by_length",
+        "memory_by_length": "thereafter.figures.memory:memory_by_length",
         "nats_by_step": "thereafter.figures.clips:nats_by_step",
-        "number_along": "thereafter.figures.number_unit:number_along",
+        "number_along": "thereafter.figures.units:number_along",
         "parameter_counts": "thereafter.figures.traces:parameter_counts",
         "positions": "thereafter.figures.attention:positions",
         "predicted_frames": "thereafter.figures.clips:predicted_frames",
@@ -167,16 +167,16 @@ _DOOR = Registry(
         "saturation": "thereafter.figures.dynamics:saturation",
         "senses": "thereafter.figures.dynamics:senses",
         "sparsity": "thereafter.figures.text:sparsity",
-        "state_by_length": "thereafter.figures.growth:state_by_length",
+        "state_by_length": "thereafter.figures.memory:state_by_length",
         "steps_ahead": "thereafter.figures.ahead:steps_ahead",
         "temperature": "thereafter.figures.text:temperature",
-        "time_by_length": "thereafter.figures.growth:time_by_length",
+        "time_by_length": "thereafter.figures.memory:time_by_length",
         "timescales": "thereafter.figures.dynamics:timescales",
         "training_curves": "thereafter.figures.traces:training_curves",
         "trajectory": "thereafter.figures.dynamics:trajectory",
         "truncation_kept": "thereafter.figures.gradients:truncation_kept",
         "unit_ranking": "thereafter.figures.units:ranking",
-        "unusual_points": "thereafter.figures.unusual:unusual_points",
+        "unusual_points": "thereafter.figures.surprisal:unusual_points",
         "word_class_by_layer": "thereafter.figures.memory:word_class_by_layer",
         "write": "thereafter.figures.export:write",
     },

@@ -11,7 +11,7 @@ from thereafter.errors import OptionError
 from thereafter.figures import style
 from thereafter.figures.figure import Cell, Figure
 from thereafter.figures.series_lines import SEEN, axis_of_names
-from thereafter.figures.spread import add_line, by_model, join_words, legend_beside
+from thereafter.figures.stability import add_line, by_model, join_words, legend_beside
 from thereafter.inspection.measurement import Measurement
 
 _KIND = "steps-ahead"

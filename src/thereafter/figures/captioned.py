@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from thereafter.errors import OptionError
 from thereafter.figures import style
 from thereafter.figures.figure import Figure
-from thereafter.figures.pixels import Pixels, add_picture, enlarged, lit_by
-from thereafter.figures.plot import Plot
+from thereafter.figures.pictures import Pixels, add_picture, enlarged, lit_by
+from thereafter.figures.style import Plot
 from thereafter.inspection.measurement import Measurement
 from thereafter.packages import require
 from thereafter.tasks.caption_answers import CaptionExplained

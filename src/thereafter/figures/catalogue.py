@@ -60,7 +60,7 @@ FIGURES: dict[str, FigureEntry] = {
         "log", "traces:training_curves", "perplexity while training", "thereafter train SOURCE --out RUN", True
     ),
     "series-gates": FigureEntry(
-        "trace", "series_gates:gates_over_series", "gates of a forecaster over its window", _WINDOW, needs="past"
+        "trace", "series_lines:gates_over_series", "gates of a forecaster over its window", _WINDOW, needs="past"
     ),
     "gates": FigureEntry("trace", "traces:gates", "every gate's mean over a text", _TRACE, needs="gates"),
     "attention": FigureEntry("trace", "attention:head_maps", "where each head looks", _TRACE, needs="attention"),
@@ -79,10 +79,10 @@ FIGURES: dict[str, FigureEntry] = {
     "repeated-multiplication": FigureEntry(
         "repeated-multiplication", "stability:repeated_multiplication", "powers of a matrix", _LIBRARY
     ),
-    "time-by-length": FigureEntry("growth", "growth:time_by_length", "seconds by length of text", _LIBRARY),
-    "memory-by-length": FigureEntry("growth", "growth:memory_by_length", "bytes by length of text", _LIBRARY),
-    "state-by-length": FigureEntry("growth", "growth:state_by_length", "bytes of state by length of text", _LIBRARY),
-    "bptt-memory": FigureEntry("bptt-memory", "growth:bptt_memory_by_length", "bytes of BPTT by truncation", _LIBRARY),
+    "time-by-length": FigureEntry("growth", "memory:time_by_length", "seconds by length of text", _LIBRARY),
+    "memory-by-length": FigureEntry("growth", "memory:memory_by_length", "bytes by length of text", _LIBRARY),
+    "state-by-length": FigureEntry("growth", "memory:state_by_length", "bytes of state by length of text", _LIBRARY),
+    "bptt-memory": FigureEntry("bptt-memory", "memory:bptt_memory_by_length", "bytes of BPTT by truncation", _LIBRARY),
     "trajectory": FigureEntry("trajectory", "dynamics:trajectory", "the path of a state through a text", _DYNAMICS),
     "saturation": FigureEntry("saturation", "dynamics:saturation", "how often gates are open or closed", _LIBRARY),
     "timescales": FigureEntry("timescales", "dynamics:timescales", "how long each unit keeps", _LIBRARY),
@@ -98,12 +98,14 @@ FIGURES: dict[str, FigureEntry] = {
     ),
     "word-class": FigureEntry("probe-class", "memory:word_class_by_layer", "word class by layer", _PROBE, True),
     "memory": FigureEntry("memory", "memory:accuracy_by_n", "accuracy by steps to remember", _MEMORY, True),
-    "pairs": FigureEntry("pairs", "pairs:accuracy_by_group", "how often the good sentence is likelier", _PAIRS, True),
+    "pairs": FigureEntry(
+        "pairs", "agreement:accuracy_by_group", "how often the good sentence is likelier", _PAIRS, True
+    ),
     "agreement": FigureEntry("agreement", "agreement:accuracy_by_distance", "verbs right by distance", _COMPARED, True),
     "congruence": FigureEntry(
         "agreement", "agreement:accuracy_by_congruence", "verbs right by attractor", _COMPARED, True
     ),
-    "bits-per-byte": FigureEntry("comparison", "compared:bits_by_model", "models side by side", _COMPARISON),
+    "bits-per-byte": FigureEntry("comparison", "comparisons:bits_by_model", "models side by side", _COMPARISON),
     "expectation": FigureEntry(
         "expectation", "agreement:expectation_along", "was or were, word by word", _LIBRARY, True
     ),

@@ -13,9 +13,9 @@ from thereafter.errors import OptionError
 from thereafter.evaluation.frame_measures import FrameScore
 from thereafter.figures import style
 from thereafter.figures.figure import Cell, Figure
-from thereafter.figures.pixels import add_frames
-from thereafter.figures.plot import Plot
-from thereafter.figures.spread import add_level, add_line, by_model, join_words, legend_beside
+from thereafter.figures.pictures import add_frames
+from thereafter.figures.stability import add_level, add_line, by_model, join_words, legend_beside
+from thereafter.figures.style import Plot
 from thereafter.inspection.measurement import Measurement
 from thereafter.packages import require
 from thereafter.tasks.clip_answers import ClipExplained, FramesExplained

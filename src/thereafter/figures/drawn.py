@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from thereafter.errors import OptionError
 from thereafter.figures import style
 from thereafter.figures.figure import Figure
-from thereafter.figures.pixels import Pixels, add_frames, coloured, enlarged, outlined
-from thereafter.figures.plot import Plot
+from thereafter.figures.pictures import Pixels, add_frames, coloured, enlarged, outlined
+from thereafter.figures.style import Plot
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.trace import Trace
 from thereafter.packages import require

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from thereafter import progress
 from thereafter.errors import OptionError
-from thereafter.figures.figure import Figure
-from thereafter.figures.page import page, script_name, script_text
+from thereafter.figures.figure import Figure, page, script_name, script_text
 from thereafter.figures.pictures import render
 from thereafter.storage import replacing
 

@@ -1,10 +1,13 @@
 """A figure as its reader gets it: a plot, one line of caption, and the numbers behind it as a table.
 
 A notebook shows it with its title and caption; `save` writes it as a file.
+
+Figures as one HTML page. plotly's script (4.8 MB) is inside, once, or a file beside the page; nothing is fetched.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import textwrap
@@ -15,8 +18,10 @@ from itertools import count
 from os import PathLike
 from pathlib import Path
 
+import numpy as np
+
 from thereafter.errors import OptionError
-from thereafter.figures.plot import Plot
+from thereafter.figures.style import Plot
 from thereafter.packages import require
 from thereafter.registry import Registry
 from thereafter.tabular import Row, Tabular, csv_text
@@ -112,3 +117,115 @@ def titled(plot: Plot, title: str, caption: str) -> dict[str, object]:
     copy.update_layout(title={**words, "subtitle": subtitle}, height=height + above, margin={"t": before + above})
     described: dict[str, object] = json.loads(copy.to_json())
     return described
+
+
+ROWS_SHOWN = 200
+"""The most rows of a table on the page; the file offered below it has all."""
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1b1b1b; --quiet: #555; --page: #fff; --line: #ddd; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8e8e8; --quiet: #b0b0b0; --page: #16181b; --line: #3a3d42; } }
+body { font: 16px/1.5 system-ui, "Segoe UI", Helvetica, Arial, sans-serif; color: var(--ink); background: var(--page);
+  max-width: 64rem; margin: 2rem auto; padding: 0 1.2rem; }
+h1 { font-size: 1.6rem; margin: 0 0 .4rem; } h2 { font-size: 1.2rem; margin: 2.4rem 0 .5rem; }
+p, li { max-width: 48rem; } a { color: inherit; } nav ol { columns: 20rem; padding-left: 1.4rem; }
+figure { margin: 0 0 1rem; } figcaption, .quiet { color: var(--quiet); font-size: .93rem; max-width: 48rem; }
+.plot { background: #fff; border-radius: 6px; padding: 4px; overflow-x: auto; width: fit-content; max-width: 100%; }
+details { margin: .5rem 0; } summary { cursor: pointer; color: var(--quiet); font-size: .93rem; }
+.wide { overflow: auto; max-height: 28rem; }
+table { border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums; margin: .4rem 0; }
+th, td { padding: .2rem .6rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
+td.word, th.word { text-align: left; }
+.missing { display: none; } .bare .missing { display: block; } .bare .plot { display: none; }
+@media print { .plot, figure { break-inside: avoid; } details { display: none; } }
+"""
+_CONFIG = {"displaylogo": False, "responsive": False}
+
+
+def script_name() -> str:
+    """The file name of plotly's script, with its version: pages of several versions may be in one folder."""
+    return f"plotly-{require('plotly.offline', 'drawing a picture').get_plotlyjs_version()}.min.js"
+
+
+def script_text() -> str:
+    """plotly's script."""
+    return str(require("plotly.offline", "drawing a picture").get_plotlyjs())
+
+
+def page(
+    figures: Sequence[Figure],
+    *,
+    title: str,
+    lead: str = "",
+    sources: Mapping[str, str] | None = None,
+    beside: bool = False,
+) -> str:
+    """The whole page. `lead` stands below its title; `sources` says of a figure's name whom it is after. `beside`:
+    plotly's script is read from the file `script_name()` beside the page."""
+    script, missing = f"<script>{script_text()}</script>", ""
+    if beside:
+        script = f"""<script src="{script_name()}" onerror="document.documentElement.className = 'bare'"></script>"""
+        missing = f'<p class="missing">The plots need {script_name()} in the folder of this page; try copying both.</p>'
+    alone = len(figures) == 1 and figures[0].title == title
+    parts = [
+        "<!doctype html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{escape(title)}</title><style>{_STYLE}</style>",
+        f"{script}</head><body>",
+        f"<h1>{escape(title)}</h1>{missing}",
+    ]
+    if lead:
+        parts.append(f"<p>{escape(lead)}</p>")
+    if len(figures) > 2:
+        links = "".join(f'<li><a href="#{escape(one.name)}">{escape(one.title)}</a></li>' for one in figures)
+        parts.append(f"<nav><ol>{links}</ol></nav>")
+    for one in figures:
+        parts.append(_section(one, heading=not alone, source=(sources or {}).get(one.name, "")))
+    return "\n".join([*parts, "</body></html>", ""])
+
+
+def _section(figure: Figure, *, heading: bool, source: str) -> str:
+    plot = figure.plot.to_html(full_html=False, include_plotlyjs=False, config=_CONFIG)
+    parts = [f'<section id="{escape(figure.name)}">']
+    if heading:
+        parts.append(f"<h2>{escape(figure.title)}</h2>")
+    caption = escape(figure.caption) + (f"<br>After {escape(source)}." if source else "")
+    parts += ["<figure>", f'<div class="plot">{plot}</div>', f"<figcaption>{caption}</figcaption>", "</figure>"]
+    return "\n".join([*parts, _numbers(figure), "</section>"])
+
+
+def _numbers(figure: Figure) -> str:
+    """The table, folded, and all of it as a file inside the page."""
+    rows = list(zip(*figure.table.values(), strict=True))
+    named = "".join(f'<th class="word">{escape(str(name))}</th>' for name in figure.table)
+    cells = ["<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows[:ROWS_SHOWN]]
+    shown = f", the first {ROWS_SHOWN} below" if len(rows) > ROWS_SHOWN else ""
+    source = base64.b64encode(figure.csv().encode()).decode()
+    file = f'<a download="{escape(figure.name)}.csv" href="data:text/csv;base64,{source}">{escape(figure.name)}.csv</a>'
+    table = f"<table><thead><tr>{named}</tr></thead><tbody>{''.join(cells)}</tbody></table>"
+    return (
+        f"<details><summary>The numbers ({len(rows):,} rows{shown})</summary><p>{file}</p>"
+        f'<div class="wide">{table}</div></details>'
+    )
+
+
+def _cell(value: Cell) -> str:
+    shown = plain(value)
+    try:
+        float(shown)
+    except ValueError:
+        return f'<td class="word">{escape(shown)}</td>'
+    return f"<td>{shown}</td>"
+
+
+def plain(value: object) -> str:
+    """A value as its reader wants it: five significant places of a fraction, everything else as it is.
+
+    >>> plain(0.123456789), plain(3), plain(2.0), plain("was")
+    ('0.12346', '3', '2', 'was')
+    """
+    if isinstance(value, float | np.floating):
+        number = float(value)
+        return f"{number:.5g}" if math.isfinite(number) else str(number)
+    return str(value)

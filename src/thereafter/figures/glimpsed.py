@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from thereafter.errors import OptionError
 from thereafter.figures import style
 from thereafter.figures.figure import Figure
-from thereafter.figures.pixels import Pixels, add_frames, coloured, enlarged, outlined
-from thereafter.figures.plot import Plot
+from thereafter.figures.pictures import Pixels, add_frames, coloured, enlarged, outlined
+from thereafter.figures.style import Plot
 from thereafter.inspection.measurement import Measurement
 from thereafter.packages import require
-from thereafter.tasks.glimpse_answers import GlimpsesExplained
+from thereafter.tasks.glimpsing import GlimpsesExplained
 
 KIND = "glimpse-path"
 _SIDE, _LINE, _GAP = 112, 19, 14  # pixels of a picture, of a label, between two rows

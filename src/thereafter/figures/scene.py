@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.figures.plot import Plot
+from thereafter.figures.style import Plot
 
 _CENTRE = np.array([0.0, 0.0, -0.08])
 _MARGIN = 8

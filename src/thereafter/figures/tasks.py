@@ -17,8 +17,8 @@ from thereafter.errors import OptionError
 from thereafter.evaluation.translation import LengthBin
 from thereafter.figures import style
 from thereafter.figures.figure import Cell, Figure
-from thereafter.figures.plot import Plot
-from thereafter.figures.spread import by_model, join_words, legend_beside
+from thereafter.figures.stability import by_model, join_words, legend_beside
+from thereafter.figures.style import Plot
 from thereafter.inspection.measurement import Measurement
 from thereafter.packages import require
 

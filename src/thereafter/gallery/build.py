@@ -14,8 +14,7 @@ from pathlib import Path
 
 from thereafter import progress
 from thereafter.errors import MissingPackageError, UnknownNameError
-from thereafter.figures.figure import Figure
-from thereafter.figures.page import page
+from thereafter.figures.figure import Figure, page
 from thereafter.figures.pictures import render
 from thereafter.gallery.models import Models
 from thereafter.gallery.picture import GalleryPicture

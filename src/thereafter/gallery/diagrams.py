@@ -24,7 +24,7 @@ from thereafter.figures.figure import Figure
 from thereafter.figures.style import BLUE
 from thereafter.gallery.picture import GalleryPicture
 from thereafter.gallery.sources import LECTURE, after_book
-from thereafter.layers.lanes import Lane, build_lanes
+from thereafter.layers.stream import Lane, build_lanes
 from thereafter.models.settings import (
     AverageSettings,
     LstmSettings,

@@ -12,8 +12,8 @@ from thereafter.data import corpora
 from thereafter.figures.ahead import error_by_steps, steps_ahead
 from thereafter.figures.figure import Figure
 from thereafter.figures.forecasts import forecast_fan
-from thereafter.figures.series_gates import gates_over_series
-from thereafter.figures.unusual import unusual_points
+from thereafter.figures.series_lines import gates_over_series
+from thereafter.figures.surprisal import unusual_points
 from thereafter.gallery.claims import per_model, verdict
 from thereafter.gallery.models import Models
 from thereafter.gallery.picture import GalleryPicture

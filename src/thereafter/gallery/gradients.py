@@ -112,8 +112,8 @@ def _eigenvalues(models: Models) -> Figure:
 
 
 def _bptt_memory(models: Models) -> Figure:
-    from thereafter.figures.growth import bptt_memory_by_length
-    from thereafter.inspection.bptt_memory import bptt_memory
+    from thereafter.figures.memory import bptt_memory_by_length
+    from thereafter.inspection.truncation import bptt_memory
 
     return bptt_memory_by_length(bptt_memory())
 
@@ -137,19 +137,19 @@ def _growth() -> Measurement:
 
 
 def _time(models: Models) -> Figure:
-    from thereafter.figures.growth import time_by_length
+    from thereafter.figures.memory import time_by_length
 
     return time_by_length(_growth(), size=SIZE)
 
 
 def _memory(models: Models) -> Figure:
-    from thereafter.figures.growth import memory_by_length
+    from thereafter.figures.memory import memory_by_length
 
     return memory_by_length(_growth(), size=SIZE)
 
 
 def _state(models: Models) -> Figure:
-    from thereafter.figures.growth import state_by_length
+    from thereafter.figures.memory import state_by_length
 
     return state_by_length(_growth(), size=SIZE)
 

@@ -13,9 +13,8 @@ from thereafter.figures import agreement as figures_of_agreement
 from thereafter.figures.figure import Figure
 from thereafter.figures.memory import accuracy_by_n, information_decay, word_class_by_layer
 from thereafter.gallery import claims
-from thereafter.gallery.example import BEFORE_VERB, VERB
 from thereafter.gallery.models import BETWEEN, BUDGET, LINES, Models
-from thereafter.gallery.picture import GalleryPicture
+from thereafter.gallery.picture import BEFORE_VERB, VERB, GalleryPicture
 from thereafter.gallery.sources import LECTURE, after_book
 from thereafter.inspection.agreement import agreement
 from thereafter.inspection.measurement import Measurement

@@ -1,4 +1,11 @@
-"""One entry of the gallery: which picture, after whom, and how it is made from the gallery's models."""
+"""One entry of the gallery: which picture, after whom, and how it is made from the gallery's models.
+
+The running example: as near to the book's as the words of `agreement` come.
+
+The book's trophy was won by athletes and does not fit into its case; most of those words no sentence of the corpus has.
+Ours keeps the build: a singular subject, a relative clause with a plural noun in it, then the verb, as many words later
+as the gallery's models were trained on.
+"""
 
 from __future__ import annotations
 
@@ -22,3 +29,9 @@ class GalleryPicture:
     source: str
     build: Callable[[Models], Figure]
     claim: Callable[[Figure], str] | None = None
+
+
+BEFORE_VERB = "the trophy that the tall senators from the old city had admired"
+SENTENCE = f"{BEFORE_VERB} was very heavy ."
+IN_PLURAL = SENTENCE.replace("trophy", "trophies").replace("was", "were")
+SUBJECT, VERB = (SENTENCE.split().index(word) for word in ("trophy", "was"))

@@ -1,35 +1,42 @@
-"""Pictures of states, gates, attention and distributions, from the gallery's models."""
+"""Pictures of states, gates, attention and distributions, from the gallery's models.
+
+One word in different contexts: its vector is one, the state after reading it is many.
+
+Shapes: S sentences, U units.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thereafter.cells.elman import Elman
 from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
 from thereafter.cells.minimal import MinGRU
+from thereafter.errors import OptionError
 from thereafter.figures import attention, dynamics, text, traces
 from thereafter.figures.figure import Figure
-from thereafter.figures.number_unit import number_along
-from thereafter.gallery import bank, claims, state_claims
-from thereafter.gallery.example import IN_PLURAL, SENTENCE, SUBJECT, VERB
+from thereafter.figures.units import number_along
+from thereafter.gallery import bank, claims
 from thereafter.gallery.models import BETWEEN, Models
-from thereafter.gallery.picture import GalleryPicture
+from thereafter.gallery.picture import IN_PLURAL, SENTENCE, SUBJECT, VERB, GalleryPicture
 from thereafter.gallery.sources import ARTICLE, LECTURE, after_book
 from thereafter.inspection import dynamics as measure
+from thereafter.inspection.dynamics import principal
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.number_unit import number_unit
-from thereafter.inspection.senses import senses
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.inspection.surface import gate_surface, prediction_surface
 from thereafter.inspection.trace import Trace
-from thereafter.layers.counting import count_parameters
+from thereafter.layers.recurrent import count_parameters
 from thereafter.models.base import Ids
+from thereafter.models.neural import NeuralModel
 from thereafter.models.recurrent import RecurrentModel
 from thereafter.models.transformer import TransformerModel
 from thereafter.ngram.model import NgramModel
@@ -37,6 +44,7 @@ from thereafter.ready.models import WORD_UNITS
 from thereafter.text.agreement import sentences, words
 from thereafter.text.agreement.lexicon import lexicon
 from thereafter.text.sources import resolve
+from thereafter.text.tokenizers.base import Tokenizer
 
 M = TypeVar("M")
 MODEL = f"an LSTM (agreement, {WORD_UNITS} units)"
@@ -88,9 +96,7 @@ def _cell(models: Models) -> Figure:
     trace, simple = (models.agreement(kind).trace(SENTENCE) for kind in ("lstm", "rnn"))
     path = _with_notes(measure.trajectory(trace, "l0.c"), text=SENTENCE)
     figure = dynamics.trajectory(path, model=MODEL, name="cell-trajectory")
-    return replace(
-        figure, caption=f"{figure.caption} {state_claims.cell_state_is_smoother(trace['l0.c'], simple['l0.h'])}"
-    )
+    return replace(figure, caption=f"{figure.caption} {claims.cell_state_is_smoother(trace['l0.c'], simple['l0.h'])}")
 
 
 def _gate_surface(models: Models) -> Figure:
@@ -211,24 +217,22 @@ def _class(word: str) -> str:
 
 
 PICTURES = [
-    GalleryPicture("static-contextual", after_book(), _senses, state_claims.senses_apart),
+    GalleryPicture("static-contextual", after_book(), _senses, claims.senses_apart),
     GalleryPicture("hidden-trajectory", after_book("Elman (1990)"), _hidden),
     GalleryPicture("gate-surface", after_book(), _gate_surface),
-    GalleryPicture("gates-agreement", after_book("Lakretz et al. (2019)"), _number, state_claims.number_kept),
-    GalleryPicture("gates-running-example", after_book(), _running, state_claims.mean_gates),
+    GalleryPicture("gates-agreement", after_book("Lakretz et al. (2019)"), _number, claims.number_kept),
+    GalleryPicture("gates-running-example", after_book(), _running, claims.mean_gates),
     GalleryPicture("cell-trajectory", after_book(), _cell),
-    GalleryPicture("gates-by-class", after_book(), _classes, state_claims.gates_of_classes),
+    GalleryPicture("gates-by-class", after_book(), _classes, claims.gates_of_classes),
     GalleryPicture("parameter-counts", after_book(), _counts, claims.gru_is_smaller),
     GalleryPicture("training-curves", after_book(), _curves, claims.fast_then_slow),
     GalleryPicture("prediction-surface", after_book(), _prediction),
     GalleryPicture(
-        "gate-saturation", after_book("Karpathy, Johnson and Li (2015)"), _saturation, state_claims.more_open_than_shut
+        "gate-saturation", after_book("Karpathy, Johnson and Li (2015)"), _saturation, claims.more_open_than_shut
     ),
-    GalleryPicture(
-        "timescales", f"Tallec and Ollivier (2018) and {LECTURE}", _timescales, state_claims.some_remember_long
-    ),
-    GalleryPicture("attention-heads", "Vaswani et al. (2017)", _attention, state_claims.heads_look_back(VERB, SUBJECT)),
-    GalleryPicture("positional-encodings", "Vaswani et al. (2017)", _positions, state_claims.near_positions_alike),
+    GalleryPicture("timescales", f"Tallec and Ollivier (2018) and {LECTURE}", _timescales, claims.some_remember_long),
+    GalleryPicture("attention-heads", "Vaswani et al. (2017)", _attention, claims.heads_look_back(VERB, SUBJECT)),
+    GalleryPicture("positional-encodings", "Vaswani et al. (2017)", _positions, claims.near_positions_alike),
     GalleryPicture("temperature", ARTICLE, _temperature, claims.low_temperature_sharpens),
     GalleryPicture("ngram-sparsity", ARTICLE, _sparsity, claims.longer_is_sparser),
 ]
@@ -259,3 +263,63 @@ def sparsity(model: NgramModel, new_ids: Ids, *, text: str = "") -> Measurement:
         dict.fromkeys(("order", "counted", "possible", "seen"), ("order",)),
         {"model": f"{model.order}-gram", "text": text, "new": len(order_T), "vocabulary": model.vocabulary_size},
     )
+
+
+def senses(
+    model: NeuralModel, tokenizer: Tokenizer, word: str, contexts: Mapping[str, Sequence[str]], *, text: str = ""
+) -> Measurement:
+    """The state after a word at the end of several contexts of each sense, against its one static vector.
+
+    `contexts[sense]` are beginnings that end with the word. Returns `point` [sentence, 2], the states in the plane of
+    their first two principal components, `sense` and `context` [sentence], and cosines of the states, their common mean
+    taken off: `cosine` [sentence, sentence], `within` and `between`, their means. The static vector's cosine with
+    itself is 1 in all contexts: `static` [sentence, sentence].
+    """
+    if len(contexts) < 2 or any(len(listed) < 2 for listed in contexts.values()):
+        raise OptionError("expected at least 2 senses of 2 contexts each; try more sentences")
+    labels = [sense for sense, listed in contexts.items() for _ in listed]
+    listed = [context for several in contexts.values() for context in several]
+    states_SU, vectors_SE = [], []
+    table_VE = model.input_embedding()
+    for context in listed:
+        ids = tokenizer.encode(context)
+        if not len(ids) or tokenizer.piece(int(ids[-1])).strip() != word:
+            raise OptionError(f"{context!r} does not end with the model's token {word!r}; expected contexts that do")
+        state = model.read(ids.reshape(1, -1), model.start(1))
+        states_SU.append(model.known(state)[0].float().cpu().numpy())
+        vectors_SE.append(table_VE[int(ids[-1])])
+    points_SU = np.stack(states_SU).astype(np.float64)
+    plane = principal(points_SU, 2)
+    cosine = _cosines(points_SU - points_SU.mean(axis=0))
+    same = np.array([[one == other for other in labels] for one in labels])
+    others = ~np.eye(len(labels), dtype=bool)
+    return Measurement(
+        "senses",
+        {
+            "sense": np.array(labels),
+            "context": np.array(listed),
+            "point": plane.project(points_SU),
+            "share": plane.share_K,
+            "cosine": cosine,
+            "static": _cosines(np.stack(vectors_SE).astype(np.float64)),
+            "within": np.array(cosine[same & others].mean()),
+            "between": np.array(cosine[~same].mean()),
+        },
+        {
+            "sense": ("sentence",),
+            "context": ("sentence",),
+            "point": ("sentence", "component"),
+            "share": ("component",),
+            "cosine": ("sentence", "sentence"),
+            "static": ("sentence", "sentence"),
+            "within": (),
+            "between": (),
+        },
+        {"model": type(model).__name__, "word": word, "text": text},
+    )
+
+
+def _cosines(points_SU: NDArray[np.float64]) -> NDArray[np.float64]:
+    lengths = np.maximum(np.linalg.norm(points_SU, axis=1), np.finfo(np.float64).tiny)
+    cosine_SS: NDArray[np.float64] = points_SU @ points_SU.T / np.outer(lengths, lengths)
+    return cosine_SS

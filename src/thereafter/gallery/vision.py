@@ -47,7 +47,7 @@ from thereafter.layers.glimpse import GlimpseSensor
 from thereafter.models.drawer import Drawer
 from thereafter.tasks.caption_answers import CaptionExplained
 from thereafter.tasks.clip_answers import ClipExplained, FramesExplained, JudgedFrames, NextFrames
-from thereafter.tasks.glimpse_answers import GlimpsesExplained
+from thereafter.tasks.glimpsing import GlimpsesExplained
 
 
 def more_frames_are_surer(figure: Figure) -> str:

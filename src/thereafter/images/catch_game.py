@@ -10,6 +10,8 @@ paddle is under it, else 0 (Mnih, Heess, Graves and Kavukcuoglu 2014, section 4.
 
 Places are whole numbers, so that every machine plays the same game. `play` is the game as people play it, step by step;
 `models/catcher.py` plays many episodes at once. Shapes: B episodes, H and W of the screen.
+
+The games of a task as numbers: their beginnings; see `data/codecs.py` for the contract. Shapes: B episodes.
 """
 
 from __future__ import annotations
@@ -17,14 +19,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import overload
+from typing import ClassVar, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter.config import Table
 from thereafter.data.finding import FileKind
+from thereafter.errors import FormatError, OptionError
 from thereafter.images.draws import uniforms
-from thereafter.images.rules import check_whole_numbers, rule_of_file, rule_of_text, rule_text
+from thereafter.images.moving import check_whole_numbers, rule_of_file, rule_of_text, rule_text
 
 FORMAT = "catch"
 CATCH_FILES = FileKind("rules of catch", ((".json",),))
@@ -185,3 +189,59 @@ def foreseeing(episode: Episode, size: int) -> Callable[[Moment], int]:
     """What one does who sees the whole screen and knows where the ball comes down: goes there by the nearer pixel."""
     aim = play(episode, lambda _: 1, size)[-1].column
     return lambda moment: 0 if aim < moment.paddle else 2 if aim >= moment.paddle + PADDLE else 1
+
+
+_DAMAGED = "the games of this run are damaged; expected the size of the screen, 3 to 256; try training again"
+
+
+@dataclass(frozen=True)
+class CatchCodec:
+    """What the games of a task have in common: the `side` of the screen, in pixels."""
+
+    codec: ClassVar[str] = "catch"
+    side: int
+
+    @classmethod
+    def fit(cls, episodes: Sequence[Episode]) -> Self:
+        """The screen of the first episode; `check` says whether the others have it too."""
+        if not episodes:
+            raise OptionError("there are no episodes to learn from; expected at least one")
+        return cls(episodes[0].size or SIZE)
+
+    @property
+    def size(self) -> int:
+        return 0
+
+    def check(self, episodes: Sequence[Episode], name: str) -> None:
+        """Refuse a screen of another size."""
+        rules = episodes.rules if isinstance(episodes, Episodes) else episodes
+        for one in rules:
+            if one.size not in (0, self.side):
+                raise FormatError(
+                    f"{name} is played on a screen of {one.size} x {one.size} pixels; expected {self.side} x "
+                    f"{self.side}, as in training"
+                )
+
+    def encode(self, numbers: Sequence[int]) -> NDArray[np.uint64]:
+        """The numbers of episodes."""
+        return np.array(numbers, np.uint64)
+
+    def decode(self, numbers: NDArray[np.generic]) -> list[int]:
+        """The numbers as they are."""
+        return [int(number) for number in np.asarray(numbers, np.uint64).tolist()]
+
+    def batch(self, episodes: Sequence[Episode]) -> NDArray[np.int64]:
+        """How episodes begin, [B, 3]: column and slant of the ball, left column of the paddle."""
+        self.check(episodes, "an episode")
+        starts = starts_of(episodes, self.side)
+        return np.stack([starts.ball_B, starts.slant_B, starts.paddle_B], axis=1)
+
+    def to_json(self) -> Table:
+        return {"side": self.side}
+
+    @classmethod
+    def from_json(cls, stored: Table) -> Self:
+        side = stored.get("side")
+        if type(side) is not int or not 3 <= side <= 256:
+            raise FormatError(_DAMAGED)
+        return cls(side)

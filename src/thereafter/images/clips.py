@@ -7,25 +7,31 @@ CLIP/*.png       a folder a clip, its frames in the order of their names (2 befo
 LABEL/CLIP/*.png the same with labels, where there are at least two of them
 
 Pixels are uint8, or floats from 0 to 1; coloured frames (a last axis of 3) become grey.
+
+Clips as folders of pictures: CLIP/*.png, or LABEL/CLIP/*.png.
+
+A frame is decoded when it is first asked for, and kept in a temporary file. Shapes: B clips, T frames, H rows of
+pixels, W columns.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from thereafter.data.finding import FileKind, find_files
 from thereafter.errors import EmptyCorpusError, FormatError, SourceError
 from thereafter.images.arrays import npy_array, npz_array, npz_arrays, npz_strings
 from thereafter.images.clip import ArrayClips, Clip, Clips, lengths_of, read_many
-from thereafter.images.decoding import PICTURE_ENDINGS
-from thereafter.images.folder_clips import FolderClips
-from thereafter.images.moving import MovingClips
-from thereafter.images.moving_rule import read_rule
+from thereafter.images.decoding import PICTURE_ENDINGS, decode, grey, shape_of_file
+from thereafter.images.mapped import MappedArray
+from thereafter.images.moving import MovingClips, read_rule
+from thereafter.images.picture import open_binary
 
 __all__ = ["CLIP_FILES", "Clip", "Clips", "clip_of", "lengths_of", "read_clips", "read_many"]
 
@@ -134,3 +140,67 @@ def _of_npz(path: Path, notes: list[str]) -> ArrayClips:
             )
         columns[other] = column
     return array_clips(frames, columns, where, notes)
+
+
+class FolderClips(Clips):
+    """Clips of the pictures of folders, a folder a clip; frames are in the order of their names, 2 before 10.
+
+    The folder above is the label, where there are at least two such names.
+    """
+
+    def __init__(self, files: Sequence[Path], notes: list[str]) -> None:
+        folders: dict[Path, list[Path]] = {}
+        for path in files:
+            folders.setdefault(path.absolute().parent, []).append(path)
+        self._folders = sorted(folders, key=_natural)
+        self._files = [path for folder in self._folders for path in sorted(folders[folder], key=_natural)]
+        lengths = np.array([len(folders[folder]) for folder in self._folders])
+        self._end_N = np.cumsum(lengths)
+        self._begin_N = self._end_N - lengths
+        labels = [folder.parent.name for folder in self._folders]
+        self.columns = {"label": labels} if len(set(labels)) > 1 else {}
+        self.name = str(self._folders[0].parent)
+        with open_binary(self._files[0]) as file:
+            self._height, self._width, _ = shape_of_file(file, str(self._files[0]))
+        self._decoded_N = np.zeros(len(self._files), np.bool_)
+        self._kept = MappedArray((len(self._files), self._height, self._width), np.uint8, "decoded frames")
+        if len(set(lengths.tolist())) > 1:
+            notes.append(f"clips have {lengths.min():,} to {lengths.max():,} frames; shorter ones end in black")
+
+    def __len__(self) -> int:
+        return len(self._folders)
+
+    def shape(self, row: int) -> tuple[int, int, int]:
+        return int(self._end_N[row] - self._begin_N[row]), self._height, self._width
+
+    def clip_name(self, row: int) -> str:
+        return self._folders[row].name
+
+    def read_many(self, rows: ArrayLike) -> NDArray[np.uint8]:
+        rows_B = np.asarray(rows, np.int64)
+        spans = list(zip(self._begin_N[rows_B].tolist(), self._end_N[rows_B].tolist(), strict=True))
+        most = max(end - begin for begin, end in spans)
+        frames_BTHW = np.zeros((len(spans), most, self._height, self._width), np.uint8)
+        for place, (begin, end) in enumerate(spans):
+            for at in range(begin, end):
+                if not self._decoded_N[at]:
+                    self._kept.write(at, self._decode(self._files[at]))
+                    self._decoded_N[at] = True
+            frames_BTHW[place, : end - begin] = self._kept.array[begin:end]
+        return frames_BTHW
+
+    def _decode(self, path: Path) -> NDArray[np.uint8]:
+        with open_binary(path) as file:
+            pixels_HW = grey(decode(file, str(path)))
+        if pixels_HW.shape != (self._height, self._width):
+            raise FormatError(
+                f"{path} has {pixels_HW.shape[0]} x {pixels_HW.shape[1]} pixels, {self._files[0]} has {self._height} x "
+                f"{self._width}; expected frames of one size; try scaling them beforehand"
+            )
+        return pixels_HW
+
+
+def _natural(path: Path) -> list[tuple[int, int, str]]:
+    """Names with their numbers as numbers: frame2 before frame10."""
+    parts = re.findall(r"\d+|\D+", str(path))
+    return [(0, int(part), part) if part.isdecimal() else (1, 0, part) for part in parts]

@@ -19,10 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 from thereafter.errors import OptionError
 from thereafter.images.draws import uniforms
 from thereafter.images.glyphs import SIDE
-from thereafter.images.moving_rule import SOURCES
+from thereafter.images.moving import SOURCES, check_whole_numbers, rule_of_file, rule_of_text, rule_text
 from thereafter.images.picture import PictureKind
 from thereafter.images.pools import DigitPool, open_pool
-from thereafter.images.rules import check_whole_numbers, rule_of_file, rule_of_text, rule_text
 
 FORMAT = "cluttered digits"
 _DIGIT, _PIECE = 3, 5  # random numbers: which digit, its column and row; of a piece those it is cut from as well

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from thereafter import progress
 from thereafter.config import Table
 from thereafter.errors import FormatError, OptionError
-from thereafter.images.fitting_in import fit_in
+from thereafter.images.decoding import fit_in
 from thereafter.images.given_pictures import GivenPicture, given_array
 from thereafter.images.mapped import MappedArray
 from thereafter.images.measuring import common_kind, described, feature_shape, moments, named, pixel_shape

@@ -17,12 +17,11 @@ from pathlib import Path
 from thereafter.data.finding import FileKind
 from thereafter.errors import EmptyCorpusError, FormatError
 from thereafter.images.arrays import npz_arrays, npz_strings
-from thereafter.images.caption_files import PICTURE_COLUMNS
-from thereafter.images.captioned import all_pictures
+from thereafter.images.captioned import PICTURE_COLUMNS, all_pictures
 from thereafter.images.cluttered import ClutteredPictures, is_clutter_rule
 from thereafter.images.decoding import PICTURE_ENDINGS
 from thereafter.images.idx import IDX_ENDINGS, idx_shape, read_idx_labels
-from thereafter.images.lookup import PicturesByName
+from thereafter.images.mapped import PicturesByName
 from thereafter.images.picture import Picture, PictureSource, pictures_of
 from thereafter.images.sources import open_pictures
 from thereafter.text.labelled import LABEL_NAMES

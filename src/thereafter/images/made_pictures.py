@@ -26,9 +26,8 @@ from thereafter import progress
 from thereafter.folders import cache_folder
 from thereafter.images.catch_game import CatchRule
 from thereafter.images.cluttered import ClutterRule
-from thereafter.images.moving_rule import MovingRule
-from thereafter.images.shape_captions import captions_of
-from thereafter.images.shapes import draw_scene, scene_of
+from thereafter.images.moving import MovingRule
+from thereafter.images.shapes import captions_of, draw_scene, scene_of
 from thereafter.storage import replacing
 from thereafter.text.builtin import Built, keep_texts
 

@@ -21,8 +21,7 @@ from thereafter.images.cluttered import is_clutter_rule, open_cluttered
 from thereafter.images.decoding import PICTURE_ENDINGS, is_image, pixels_of
 from thereafter.images.given_pictures import given_array
 from thereafter.images.idx import IDX_ENDINGS, idx_shape, open_idx
-from thereafter.images.picture import Picture, PictureSource
-from thereafter.images.picture_files import PictureFiles
+from thereafter.images.picture import Picture, PictureFiles, PictureSource
 
 PICTURE_FILES = FileKind("pictures", (PICTURE_ENDINGS, (".zip", ".npz", ".npy", *IDX_ENDINGS)))
 """The pictures of a folder: files of pictures, else archives and arrays."""

@@ -17,8 +17,8 @@ DRAWERS = Registry(
         "trace": "thereafter.figures.choosing:draw_trace",
         "comparison": "thereafter.figures.choosing:draw_comparison",
         "forecasts": "thereafter.figures.forecasts:draw_forecasts",
-        "points": "thereafter.figures.unusual:draw_points",
-        "backtest": "thereafter.figures.backtests:draw_backtest",
+        "points": "thereafter.figures.surprisal:draw_points",
+        "backtest": "thereafter.figures.forecasts:draw_backtest",
     },
 )
 """Who draws what; each takes the object, the name of a figure or None, and the options of that figure."""

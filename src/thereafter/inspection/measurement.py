@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from thereafter.config import Table
 from thereafter.errors import FormatError
 from thereafter.inspection import arrays as stored
-from thereafter.inspection.array_tables import array_rows, description_rows
+from thereafter.inspection.arrays import array_rows, description_rows
 from thereafter.inspection.drawing import DrawnFigure, draw
 from thereafter.inspection.meanings import AXES, kind_of
 from thereafter.tabular import PlainTable, Row, Tabular

@@ -24,15 +24,15 @@ from thereafter import progress
 from thereafter.config import Table
 from thereafter.decoding.ranking import Candidate, log_probs
 from thereafter.errors import EmptyCorpusError, OptionError
+from thereafter.evaluation.bootstrap import wilson
 from thereafter.evaluation.conditions import summarise
-from thereafter.evaluation.intervals import wilson
-from thereafter.evaluation.unknown import MANY
+from thereafter.evaluation.scores import MANY
 from thereafter.inspection.measurement import Arrays, Measurement
 from thereafter.inspection.pair_files import GROUPS, Pair, PairFiles, read_pair_files, read_pairs
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.models.base import Ids
 from thereafter.tabular import Row, Tabular, free_names
-from thereafter.text.spelling import Spelling
+from thereafter.text.vocabulary import Spelling
 
 __all__ = ["Pair", "PairScores", "pair_differences", "read_pairs", "score_each", "score_pair_files", "score_pairs"]
 

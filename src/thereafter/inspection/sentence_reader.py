@@ -8,7 +8,7 @@ from pathlib import Path
 
 from thereafter.config import Table
 from thereafter.errors import OptionError
-from thereafter.evaluation.unknown import MANY
+from thereafter.evaluation.scores import MANY
 from thereafter.models.any_model import AnyModel
 from thereafter.models.base import Ids
 from thereafter.text.sources import Source

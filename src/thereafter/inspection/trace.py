@@ -13,7 +13,7 @@ from thereafter.config import Table
 from thereafter.decoding.warping import largest
 from thereafter.errors import FormatError, OptionError
 from thereafter.inspection import arrays as stored
-from thereafter.inspection.array_tables import array_rows, description_rows
+from thereafter.inspection.arrays import array_rows, description_rows
 from thereafter.inspection.drawing import DrawnFigure, draw
 from thereafter.models.base import Ids, S, SequenceModel
 from thereafter.tabular import PlainTable, Row, Tabular

@@ -69,7 +69,7 @@ def torch_products(job: Job, what: str = "all products are torch's") -> SameBits
     """Where torch's products decide: on a CPU their sums depend on the number of threads, so it must be that of now.
 
     On an NVIDIA GPU they do not; one kind of GPU and one version of torch give the same bits, cuDNN's too while a
-    training has set its workspace (`training/determinism.py`).
+    training has set its workspace (`training/numerics.py`).
     """
     kind, threads = job.x_BTI.device.type, torch.get_num_threads()
     if kind == "cuda":

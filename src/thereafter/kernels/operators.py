@@ -22,11 +22,10 @@ from torch import Tensor
 
 from thereafter.cells import CELLS
 from thereafter.errors import ShapeError
-from thereafter.kernels.functions import traced
+from thereafter.kernels.functions import MASKED, cell_of, spell, traced
 from thereafter.kernels.jobs import Job, SameBits, Unrolled
 from thereafter.kernels.running import choose, run
 from thereafter.kernels.second import are_many, gradients_by_reference, recording
-from thereafter.kernels.spelling import MASKED, cell_of, spell
 
 _JOB = (
     "Tensor x, Tensor[] state, Tensor[] weights, Tensor? lengths, Tensor? reset, Tensor[] masks, float[] shares, "

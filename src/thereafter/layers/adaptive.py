@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError, ShapeError
-from thereafter.kernels.row_sums import pick_rows
+from thereafter.kernels.chain import pick_rows
 from thereafter.layers.heads import check_places
 from thereafter.layers.softmax import draw, rows_at_once, softmax_nll, wide_log_softmax
 

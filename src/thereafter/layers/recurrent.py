@@ -1,12 +1,19 @@
 """A stack of recurrent layers, in one direction or both, behind the interface of torch's own.
 
 Shapes: B rows, T steps, I inputs, O outputs of a layer (both directions together).
+
+How many numbers a model learns, under either convention of biases.
+
+Ways round a layer, for stacks too deep to train without.
+
+Shapes: B rows, T steps, F features: a layer's input and output must be of one size.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypedDict
 
@@ -15,15 +22,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from thereafter.cells.base import State, Weights
+from thereafter.cells.base import Cell, State, Weights
 from thereafter.cells.options import OptionValue
 from thereafter.errors import OptionError
 from thereafter.kernels.scan import KERNELS, prepare_weights, unroll
-from thereafter.layers.connect import CARRY_BIAS, connection_shapes, join
 from thereafter.layers.dropout import Zoneout, locked, probability, weight_drop, zoneout, zoneout_rates
 from thereafter.layers.initial import INITIAL, StateGiven, fresh_state, join_state, split_state
 from thereafter.layers.inputs import Lengths, Rows, take_rows
-from thereafter.layers.lanes import Lane, Sizes, build_lanes, check_sizes, layer_sizes
+from thereafter.layers.stream import Lane, Sizes, build_lanes, check_sizes, layer_sizes
 
 if TYPE_CHECKING:
     from thereafter.layers.stream import Stream
@@ -312,3 +318,60 @@ def bias_kind(given: Bias) -> str:
     if isinstance(given, bool):
         return "two" if given else "none"
     return given
+
+
+def count_parameters(*parts: Cell | nn.Module) -> int:
+    """The learned numbers of cells or modules together, each counted once.
+
+    Text books count one bias for each gate, torch keeps two: what is counted is what the part was made with.
+
+    >>> from thereafter.cells.lstm import LSTM
+    >>> count_parameters(LSTM(128, 256, bias="one")), count_parameters(LSTM(128, 256, bias="two"))
+    (394240, 395264)
+    """
+    total = 0
+    seen: set[int] = set()
+    for part in parts:
+        if isinstance(part, Cell):
+            total += sum(math.prod(shape) for shape in part.shapes().values())
+            continue
+        for weight in part.parameters():
+            if id(weight) not in seen:  # weights may be tied between parts
+                seen.add(id(weight))
+                total += weight.numel()
+    return total
+
+
+CONNECTIONS = (None, "residual", "highway")
+CARRY_BIAS = -1.0
+"""Initial bias of the highway gate: a fresh stack mostly carries (Srivastava et al. 2015 use -1 to -3)."""
+
+
+def connection_shapes(connect: str | None, layers: Sequence[tuple[Lane, ...]]) -> dict[str, tuple[int, ...]]:
+    """The weights the connections need, by name. The first layer has none: its input is not a layer's output."""
+    if connect not in CONNECTIONS:
+        raise OptionError(f"connect is {connect!r}; expected None, 'residual' or 'highway'")
+    shapes: dict[str, tuple[int, ...]] = {}
+    if connect is None:
+        return shapes
+    for index, lanes in enumerate(layers[1:], start=1):
+        before, after = lanes[0].cell.input_size, sum(lane.cell.output_size for lane in lanes)
+        if before != after:
+            raise OptionError(
+                f"connect={connect!r} adds a layer's input to its output, but layer {index} reads {before} features "
+                f"and gives {after}; try the same hidden_size for all layers"
+            )
+        if connect == "highway":
+            shapes |= {f"highway_weight_l{index}": (after, after), f"highway_bias_l{index}": (after,)}
+    return shapes
+
+
+def join(connect: str | None, x_BTF: Tensor, y_BTF: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    """residual: y + x (He et al. 2016). highway: t y + (1 - t) x, t = sigmoid(W x + b) (Srivastava et al. 2015)."""
+    if connect == "residual":
+        return y_BTF + x_BTF
+    if connect == "highway" and weight is not None:
+        gate_BTF = torch.sigmoid(F.linear(x_BTF, weight, bias))
+        # under autocast the three may have different types
+        return torch.lerp(x_BTF.to(y_BTF.dtype), y_BTF, gate_BTF.to(y_BTF.dtype))
+    return y_BTF

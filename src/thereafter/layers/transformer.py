@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError
-from thereafter.layers.steady_attention import attend
+from thereafter.layers.attention import attend
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from torch.nn import functional as F
 
 from thereafter.layers.embedding import Embedding
 from thereafter.models.look import Observer
-from thereafter.models.network import TextFacts
 from thereafter.models.settings import AverageSettings
 from thereafter.models.state import NeuralState
+from thereafter.models.task_net import TextFacts
 from thereafter.models.window import LastTokens
 
 

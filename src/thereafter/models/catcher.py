@@ -28,10 +28,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from thereafter.images.catch_game import ACTIONS, FINE, PADDLE
-from thereafter.layers.glimpse_core import GlimpseCore
+from thereafter.layers.glimpse import GlimpseCore
 from thereafter.layers.reinforce import draw_around, draw_choice, log_chance, log_density, passed_on, reward_loss
-from thereafter.models.catch_settings import CatchBatch, CatcherSettings, Game
 from thereafter.models.forecasting.settings import cells
+from thereafter.models.glimpse_settings import CatchBatch, CatcherSettings, Game
 from thereafter.models.task_net import TaskNet
 
 _A = len(ACTIONS)

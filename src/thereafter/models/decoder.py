@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError
-from thereafter.layers.counting import count_parameters
+from thereafter.layers.recurrent import count_parameters
 from thereafter.models.base import Fields as Arrays
 from thereafter.models.base import Ids, ModelFacts, SequenceModel, checked_tokens
-from thereafter.models.encoder import Memory
 from thereafter.models.quiet import Askers, Evaluating, Quietly
 from thereafter.models.state import NeuralState
+from thereafter.models.task_net import Memory
 
 Tensors = dict[str, Tensor]
 """Tensors by name, each with the rows as its first axis: what steps need of a memory, or the state of a decoder."""

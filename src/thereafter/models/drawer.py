@@ -15,7 +15,7 @@ The loss of a picture is a bound on -log p(x), in nats: with one draw of z,
     -log p(x | z) + sum over t of KL_t,      KL_t = 1/2 sum (mu_t^2 + sigma_t^2 - log sigma_t^2 - 1)
 
 Pixels are drawn: a pixel of intensity v is 1 with probability v. While training it is drawn anew each time; else
-pixels and z are those that belong to the picture (`layers/numbered_noise.py`), so that a figure repeats to the bit. A
+pixels and z are those that belong to the picture (`layers/dropout.py`), so that a figure repeats to the bit. A
 picture from the prior has z_t ~ Normal(0, 1) and no encoder.
 
 Both windows of a step and the patch are one product of h^dec, and x and x' are read together. Shapes: B pictures, T
@@ -36,7 +36,7 @@ from thereafter.cells.base import State
 from thereafter.errors import OptionError
 from thereafter.kernels.scan import unroll
 from thereafter.layers.drawing_window import NUMBERS, PlacedWindows, WindowGrid, read_window, write_window
-from thereafter.layers.numbered_noise import content_keys, normal_by_key, uniform_by_key
+from thereafter.layers.dropout import content_keys, normal_by_key, uniform_by_key
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.forecasting.settings import cells
 from thereafter.models.settings import check_choice, check_share, check_size

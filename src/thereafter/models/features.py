@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from thereafter.models.base import Floats, Ids, rows_at_once
-from thereafter.models.network import Network
 from thereafter.models.state import NeuralState
+from thereafter.models.task_net import Network
 
 
 def observe(model: Network, tokens_BT: Ids, state: NeuralState) -> tuple[Floats, Floats, NeuralState]:

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from thereafter.cells.options import OptionValue
 from thereafter.errors import OptionError
-from thereafter.layers.frame_encoder import as_floats, from_patches, to_patches
+from thereafter.layers.picture_encoder import as_floats, from_patches, to_patches
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.task_net import TaskNet

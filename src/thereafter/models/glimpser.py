@@ -25,11 +25,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError
-from thereafter.layers.counting import count_parameters
-from thereafter.layers.frame_encoder import as_floats
-from thereafter.layers.glimpse_core import GlimpseCore
-from thereafter.layers.numbered_noise import content_keys, uniform_by_key
-from thereafter.layers.picture_encoder import PictureEncoder
+from thereafter.layers.dropout import content_keys, uniform_by_key
+from thereafter.layers.glimpse import GlimpseCore
+from thereafter.layers.picture_encoder import PictureEncoder, as_floats
+from thereafter.layers.recurrent import count_parameters
 from thereafter.layers.reinforce import draw_around, log_density, reward_loss
 from thereafter.models.forecasting.settings import cells
 from thereafter.models.glimpse_settings import WHOLE, GlimpserSettings, Looked, PixelBatch

@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError
-from thereafter.kernels.row_sums import pick_rows
+from thereafter.kernels.chain import pick_rows
 from thereafter.layers.crf import Crf
 from thereafter.layers.dropout import locked
 from thereafter.layers.recurrent import Recurrent

@@ -15,15 +15,14 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from thereafter.layers.embedding import Embedding
-from thereafter.layers.positions import Positions
+from thereafter.layers.embedding import Embedding, Positions
 from thereafter.layers.transformer import Block, Sight
 from thereafter.models.base import Ids
 from thereafter.models.look import Observer
-from thereafter.models.network import TextFacts
 from thereafter.models.neural import NeuralModel
 from thereafter.models.settings import TransformerSettings
 from thereafter.models.state import NeuralState, stacked
+from thereafter.models.task_net import TextFacts
 
 Memory = dict[str, Tensor]
 

@@ -18,10 +18,10 @@ from torch import Tensor, nn
 
 from thereafter.errors import OptionError
 from thereafter.layers.attention import CrossAttention
-from thereafter.layers.positions import Positions
+from thereafter.layers.embedding import Positions
 from thereafter.layers.transformer import CausalAttention, Sight
 from thereafter.models.decoder import Fields, Tensors
-from thereafter.models.encoder import Memory
+from thereafter.models.task_net import Memory
 from thereafter.models.word_decoder import DecoderSettings, WordDecoder, in_source_order
 
 

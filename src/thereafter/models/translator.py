@@ -3,6 +3,22 @@
 A translator is an encoder of sentences (`encoder.Encoder`) and a decoder (`word_decoder.WordDecoder`) in one network.
 
 Shapes: B rows, S places of the source, T steps of the target, N targets without padding, E vectors, V words.
+
+The Transformer as Vaswani et al. (2017) had it: an encoder that sees all of a source, a decoder that looks at it.
+
+    encoder:  x + attention(x, x),  x + forward(x)
+
+with a norm before each part and one at the end (Xiong et al. 2020); `transformer_decoder.py` is the other half.
+
+Shapes: B rows, S places, H features.
+
+An encoder of recurrent layers before a decoder of such (`recurrent_decoder.py`).
+
+    h_s = encoder(x)_s
+
+A reversed source (Sutskever, Vinyals and Le 2014) begins with its last word.
+
+Shapes: B rows, S places, L layers, H units.
 """
 
 from __future__ import annotations
@@ -12,17 +28,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from thereafter.errors import OptionError
+from thereafter.layers.attention import CrossAttention
 from thereafter.layers.embedding import Embedding
 from thereafter.models.decoder import Fields
-from thereafter.models.encoder import Memory
 from thereafter.models.settings import check_choice, check_size
 from thereafter.models.shapes import filled, filled_length, filled_rows
-from thereafter.models.task_net import TaskNet
-from thereafter.models.transformer_decoder import check_heads
-from thereafter.models.word_decoder import END, DecoderSettings, WordDecoder, check_count
+from thereafter.models.task_net import Memory, TaskNet
+from thereafter.models.transformer_decoder import FeedForward, TransformerDecoder, check_heads, initialise
+from thereafter.models.word_decoder import (
+    END,
+    DecoderSettings,
+    RecurrentDecoder,
+    WordDecoder,
+    check_count,
+    recurrent_layers,
+)
 
 MODELS = ("recurrent", "transformer")
 _STEPS = 4  # of the lengths that batches are filled up to
@@ -176,3 +200,89 @@ def inside(batch: PairBatch) -> Tensor:
     """True where a source is real, [B, S]."""
     source_BS = batch.source_BS
     return torch.arange(source_BS.shape[1], device=source_BS.device) < batch.lengths_B.to(source_BS.device)[:, None]
+
+
+class TransformerTranslator(Translator, TransformerDecoder):
+    """See the module's equations."""
+
+    def __init__(
+        self, settings: TranslatorSettings, *, source: int, target: int, unknown: int | None = None, limit: int = 100
+    ) -> None:
+        # not the decoder's own way: parts are drawn in an order in which a seed gives the weights it always gave
+        WordDecoder.__init__(self, settings, settings.hidden, unknown=unknown, limit=limit)
+        self._add_words(source, target)
+        self._add_positions()
+        size, inner = settings.hidden, settings.feedforward or 4 * settings.hidden
+        self.encoder = nn.ModuleList(
+            _Reader(size, settings.heads, inner, settings.dropout) for _ in range(settings.layers)
+        )
+        self._add_blocks()
+        self.norm_source, self.norm = nn.LayerNorm(size), nn.LayerNorm(size)
+        for block in (*self.encoder, *self.decoder):
+            initialise(block, settings.layers)
+
+    def encode(self, batch: PairBatch) -> Memory:
+        inside_BS = inside(batch)
+        x_BSH = self._with_positions(self.source_vectors(batch.source_BS), 0)
+        for block in self.encoder:
+            x_BSH = block(x_BSH, inside_BS)
+        return Memory(self.norm_source(x_BSH), inside_BS)
+
+
+class _Reader(nn.Module):
+    """A block of the encoder."""
+
+    def __init__(self, size: int, heads: int, inner: int, dropout: float) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(size)
+        self.attention = CrossAttention(size, heads, dropout=dropout)
+        self.after = FeedForward(size, inner, dropout)
+        self.dropout = dropout
+
+    def forward(self, x_BSH: Tensor, inside_BS: Tensor) -> Tensor:
+        read = self.norm(x_BSH)
+        y_BSH = self.attention(read, self.attention.keys(read), inside_BS)
+        after_BSH: Tensor = self.after(x_BSH + F.dropout(y_BSH, self.dropout, self.training))
+        return after_BSH
+
+
+class RecurrentTranslator(Translator, RecurrentDecoder):
+    """See the module's equations. `hidden` counts both directions of the encoder, so that its last states fit."""
+
+    def __init__(
+        self, settings: TranslatorSettings, *, source: int, target: int, unknown: int | None = None, limit: int = 100
+    ) -> None:
+        # not the decoder's own way: parts are drawn in an order in which a seed gives the weights it always gave
+        WordDecoder.__init__(self, settings, settings.embed, unknown=unknown, limit=limit)
+        self._add_words(source, target)
+        self._both = settings.bidirectional
+        size = settings.hidden // (2 if self._both else 1)
+        self.encoder = recurrent_layers(settings, settings.embed, size, bidirectional=self._both)
+        self._add_layers()
+
+    def encode(self, batch: PairBatch) -> Memory:
+        source_BS, place_BS = batch.source_BS, None
+        if self.settings.reverse:
+            place_BS = _reverse(batch.lengths_B.to(source_BS.device), source_BS.shape[1])
+            source_BS = source_BS.gather(1, place_BS)
+        h_BSH, state = self.encoder(self.source_vectors(source_BS), lengths=batch.lengths_B)
+        parts = state if isinstance(state, tuple) else (state,)
+        fields = self.encoder.lanes[0].cell.state_sizes()
+        summary = {
+            name: self._both_ways(part_LBH).transpose(0, 1) for name, part_LBH in zip(fields, parts, strict=True)
+        }
+        return Memory(h_BSH, inside(batch), summary, place_BS)
+
+    def _both_ways(self, part_LBH: Tensor) -> Tensor:
+        """The last states of a layer's two directions side by side."""
+        if not self._both:
+            return part_LBH
+        lanes, rows, size = part_LBH.shape
+        return part_LBH.view(lanes // 2, 2, rows, size).transpose(1, 2).reshape(lanes // 2, rows, 2 * size)
+
+
+def _reverse(lengths_B: Tensor, places: int) -> Tensor:
+    """Where each place of a reversed source comes from, [B, S]: its END stays last, and so does padding."""
+    place_S = torch.arange(places, device=lengths_B.device)
+    turned_BS = lengths_B[:, None] - 2 - place_S
+    return torch.where(turned_BS >= 0, turned_BS, place_S)

@@ -18,10 +18,10 @@ from torch import Tensor, nn
 from thereafter.layers.embedding import Embedding
 from thereafter.models.base import Ids
 from thereafter.models.look import Observer
-from thereafter.models.network import TextFacts
 from thereafter.models.neural import NeuralModel
 from thereafter.models.settings import AverageSettings, WindowSettings
 from thereafter.models.state import NeuralState
+from thereafter.models.task_net import TextFacts
 
 
 @dataclass(frozen=True)

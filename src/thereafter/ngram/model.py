@@ -1,19 +1,26 @@
 """The n-gram as a SequenceModel.
 
 Shapes: B rows, T steps, V words that can be predicted.
+
+The log probability of every token of a stream: a compiled walk along the trie, and the same in plain numpy.
+
+Shapes: T tokens, S = T + the words of the context + one `<s>` for each line that starts inside.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter.compiled import available, compiled, pays
 from thereafter.models.base import Fields, Ids, ModelFacts, SequenceModel, checked_tokens, rows_at_once
-from thereafter.ngram.scoring import score
-from thereafter.ngram.tables import Tables
+from thereafter.ngram.tables import Float32, Int, Tables
+from thereafter.processor import usable
 
 
 @dataclass(frozen=True)
@@ -144,3 +151,208 @@ class NgramModel(SequenceModel[NgramState]):
 
     def _check_tokens(self, tokens_BT: Ids) -> Ids:
         return checked_tokens(tokens_BT, self.vocabulary_size)
+
+
+_PARALLEL_FROM = 20_000  # tokens below which a second thread costs more than it brings
+_BLOCK = 512  # paths that go down the trie together: enough to keep the memory busy, few enough to stay in the cache
+
+# Indices in the compiled loops are unsigned: signed ones are tested for Python's counting from the end, every time.
+_U = np.uint64
+_0, _1 = np.uint64(0), np.uint64(1)
+
+
+def score(
+    tables: Tables, ids: NDArray[np.integer], node: int, *, uniform: bool, line_end: int, start: int
+) -> tuple[Float32, Int, int]:
+    """Score tokens after a context: (log p of each [T], the node of the longest known n-gram of each [T], the context
+    afterwards).
+
+    `uniform`: unseen words share the weight of a context evenly (add-alpha) instead of asking its suffix. After the
+    token `line_end` (-1: none) the context is `start` again.
+    """
+    tokens = np.ascontiguousarray(ids, dtype=np.int32).view()
+    tokens.flags.writeable = False
+    if not len(tokens) or not pays(len(tokens)) or not available():
+        return score_plain(tables, tokens, node, uniform=uniform, line_end=line_end, start=start)
+    restart = np.array(tables.path(start), dtype=np.int32)
+
+    def walk(part: Int, context: int) -> tuple[Float32, Int, int]:
+        stream, places = _lay_out(part, np.array(tables.path(context), dtype=np.int32), restart, line_end)
+        arrays = (tables.word, tables.logp, tables.backoff, tables.first_child)
+        scores, nodes = _walk(*arrays, stream, places, tables.order, uniform, line_end)
+        return scores, nodes, _after(tables, int(part[-1]), int(nodes[-1]), line_end, start)
+
+    workers = usable() if len(tokens) >= _PARALLEL_FROM else 1
+    if workers == 1:
+        return walk(tokens, node)
+    # A context has at most order - 1 words, so that many tokens before a cut determine its context.
+    reach = max(1, tables.order - 1)
+    cuts = [len(tokens) * k // workers for k in range(workers + 1)]
+    nodes = [node] + [walk(tokens[cut - reach : cut], 0)[2] for cut in cuts[1:-1]]
+    with ThreadPoolExecutor(workers) as pool:
+        parts = list(pool.map(walk, [tokens[a:b] for a, b in pairwise(cuts)], nodes))
+    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]), parts[-1][2]
+
+
+def _after(tables: Tables, token: int, node: int, line_end: int, start: int) -> int:
+    """The context after a token whose longest known n-gram is `node`."""
+    if token == line_end:
+        return start
+    return node if node < tables.contexts else int(tables.suffix[node])
+
+
+@compiled
+def _lay_out(ids: Int, before: Int, restart: Int, line_end: int) -> tuple[Int, Int]:
+    """The stream with its left context and `<s>` after every line end [S], and the position of each token."""
+    inner_ends = 0
+    for t in range(len(ids) - 1):
+        inner_ends += int(ids[t] == line_end)
+    stream = np.empty(len(before) + len(ids) + inner_ends * len(restart), dtype=np.int32)
+    places = np.empty(len(ids), dtype=np.int32)
+    stream[: len(before)] = before
+    place = len(before)
+    for t in range(len(ids)):
+        stream[place] = ids[t]
+        places[t] = place
+        place += 1
+        if ids[t] == line_end and t < len(ids) - 1:
+            for w in restart:
+                stream[place] = w
+                place += 1
+    return stream, places
+
+
+@compiled
+def _walk(
+    word: Int,
+    logp: Float32,
+    backoff: Float32,
+    first_child: Int,
+    stream: Int,
+    places: Int,
+    order: int,
+    uniform: bool,
+    line_end: int,
+) -> tuple[Float32, Int]:
+    """Go down the trie from every position of the stream, a block of positions at a time, all of them in step.
+
+    A path that ends before the token at t is a context in which this token was not seen, so its back-off weight is
+    added to log p of t; the longest path that reaches t gives the rest. The paths are independent, so the processor
+    loads many entries of the tables at once, while a walk from token to token would wait for each.
+    """
+    total, contexts = _U(len(stream)), _U(len(backoff))
+    paid = np.zeros(len(stream), dtype=np.float64)
+    settled = np.zeros(len(stream), dtype=np.bool_)  # if `uniform`, the first context with children decides
+    longest = np.empty(len(stream), dtype=np.int32)
+    lanes = min(_BLOCK, len(stream))
+    first, node, low = np.empty(lanes, np.uint32), np.empty(lanes, np.uint32), np.empty(lanes, np.uint32)
+    left, busy, wanted = np.empty(lanes, np.uint32), np.empty(lanes, np.uint32), np.empty(lanes, np.int32)
+    # From right to left, short before long: of all paths that reach a token the longest is then written last.
+    for block in range((len(stream) - 1) // _BLOCK * _BLOCK, -1, -_BLOCK):
+        alive = _0
+        for i in range(block, min(block + _BLOCK, len(stream))):
+            longest[i] = 1 + stream[i]
+            first[alive], node[alive] = i, 1 + stream[i]
+            alive += _U(stream[i] != line_end and order > 1)
+        for length in range(1, order):
+            while alive > _0 and first[alive - _1] + _U(length) >= total:
+                alive -= _1
+            searching = _0
+            for a in range(alive):
+                begin, end = first_child[node[a]], first_child[node[a] + _1]
+                wanted[a] = stream[first[a] + _U(length)]
+                low[a], left[a] = begin, end - begin
+                busy[searching] = a
+                searching += _U(end - begin > 1)
+            while searching > _0:  # binary search without a branch, which could not be predicted
+                unfinished = _0
+                for k in range(searching):
+                    a = busy[k]
+                    place, size = low[a], left[a]
+                    half = size >> _1
+                    low[a] = place + half if word[place + half - _1] < wanted[a] else place
+                    left[a] = size - half
+                    busy[unfinished] = a
+                    unfinished += _U(size - half > _1)
+                searching = unfinished
+            going_on = _0
+            for a in range(alive):
+                i, place, w = first[a], low[a], wanted[a]
+                t = i + _U(length)
+                hit = left[a] > _0
+                if hit:
+                    hit = word[place] == w
+                if hit:
+                    longest[t] = place
+                elif not uniform:
+                    paid[t] += backoff[node[a]]
+                elif left[a] > _0:
+                    paid[t] = backoff[node[a]]
+                    settled[t] = True
+                first[going_on], node[going_on] = i, place
+                going_on += _U(hit & (w != line_end) & (place < contexts))
+            alive = going_on
+    scores = np.empty(len(places), dtype=np.float32)
+    nodes = np.empty(len(places), dtype=np.int32)
+    for k in range(len(places)):
+        t = _U(places[k])
+        nodes[k] = longest[t]
+        scores[k] = paid[t] if settled[t] else paid[t] + logp[nodes[k]]
+    return scores, nodes
+
+
+def score_plain(
+    tables: Tables, ids: Int, node: int, *, uniform: bool, line_end: int, start: int
+) -> tuple[Float32, Int, int]:
+    """The same as `_walk`, in plain numpy: the nodes of all n-grams of the stream at once, order by order."""
+    before = tables.path(node)
+    stream, targets = _with_context(before, ids, line_end, tables.path(start))
+    order = tables.order
+    # nodes[n][i]: the node of the n-gram that starts at i; nodes[0] is the empty one
+    nodes = [np.zeros(len(stream), dtype=np.int64)]
+    for n in range(1, order + 1):
+        longer = np.full(len(stream), -1, dtype=np.int64)
+        usable = len(stream) - n + 1
+        if usable > 0:
+            longer[:usable] = tables.find(nodes[-1][:usable], stream[n - 1 :])
+        nodes.append(longer)
+
+    def ending_at(n: int, last: NDArray[np.int64]) -> NDArray[np.int64]:
+        first = last - n + 1
+        return np.where(first >= 0, nodes[n][np.maximum(first, 0)], -1)
+
+    scores = np.zeros(len(targets), dtype=np.float64)
+    longest = np.zeros(len(targets), dtype=np.int64)
+    for n in range(order, 0, -1):
+        child = ending_at(n, targets)
+        hit = (longest == 0) & (child >= 0)
+        longest[hit] = child[hit]
+    lengths = tables.order_of(longest)
+    settled = np.zeros(len(targets), dtype=bool)
+    for n in range(order - 1, 0, -1):  # contexts that are longer than the known one
+        context = ending_at(n, targets - 1)
+        here = np.maximum(context, 0)
+        missed = (context >= 0) & (lengths <= n)
+        if not uniform:
+            scores[missed] += tables.backoff[here[missed]]
+        else:
+            fixed = missed & ~settled & (tables.first_child[here + 1] > tables.first_child[here])
+            scores[fixed] = tables.backoff[here[fixed]]
+            settled |= fixed
+    scores[~settled] += tables.logp[longest[~settled]]
+    if len(targets):
+        node = _after(tables, int(ids[-1]), int(longest[-1]), line_end, start)
+    return scores.astype(np.float32), longest.astype(np.int32), node
+
+
+def _with_context(
+    before: list[int], ids: Int, line_end: int, restart: list[int]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The stream with its left context and `<s>` after every line end, and the position of each token."""
+    ends = (ids == line_end).astype(np.int64)
+    shift = len(before) + np.arange(len(ids)) + (np.cumsum(ends) - ends) * len(restart)
+    room = int(shift[-1]) + 1 if len(ids) else len(before)
+    stream = np.full(room, restart[0] if restart else 0, dtype=np.int64)
+    stream[: len(before)] = before
+    stream[shift] = ids
+    return stream, shift

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from thereafter.config import Table
-from thereafter.evaluation.several_labels import TOGETHER
+from thereafter.evaluation.classes import TOGETHER
 from thereafter.ready.models import SENTENCES_NAME, Ready, sentences
 from thereafter.ready.tasks import TASKS, ReadyTask, examples
 from thereafter.ready.units import HAVE_UNITS, LETTERS_TEXT, search_letters, search_number

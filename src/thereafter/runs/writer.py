@@ -1,10 +1,18 @@
-"""A run folder that is written while its training goes on."""
+"""A run folder that is written while its training goes on.
+
+Writing and reading a whole run, whatever it holds: all files first, then the moves.
+
+Going on with a run that was stopped or killed, whatever it trains.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +20,18 @@ from numpy.typing import NDArray
 from thereafter import config as toml
 from thereafter import progress
 from thereafter.config import Table
-from thereafter.errors import StorageError
+from thereafter.errors import FormatError, StorageError
+from thereafter.runs import folder as files
+from thereafter.runs import narrow, ownership
 from thereafter.runs.folder import BOARD, CONFIG, LOG, ROWS, STATE, TOKENIZER, WEIGHTS, check_free, is_file, left_behind
 from thereafter.runs.journal import Journal, Line
-from thereafter.runs.saving import Codecs
 from thereafter.storage import map_arrays, replacing, write_arrays, write_text
 
 if TYPE_CHECKING:
     import torch
+
+    from thereafter.runs.checkpoint import Snapshot
+
 
 EVENT_FILES = "events.out.tfevents.*"
 """What TensorBoard's files are called."""
@@ -110,3 +122,125 @@ class RunWriter:
         for path in self.folder.iterdir():
             if left_behind(path.name):
                 path.unlink(missing_ok=True)
+
+
+Arrays = Mapping[str, NDArray[np.generic]]
+
+
+class Codecs(Protocol):
+    """What turns a user's data into numbers and back: a tokenizer, or the codecs of a task."""
+
+    def save(self, path: Path) -> None:
+        """Write it as JSON."""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """All that a run folder holds. `facts` are small texts that stand beside the weights."""
+
+    config: Table
+    codecs: Codecs
+    arrays: Arrays
+    facts: Mapping[str, str]
+    log: list[Line]
+
+
+def save(run: Saved, folder: Path, dtype: str = "float32") -> Path:
+    """Write a run. All files are written before the first takes its place, the configuration last: a folder that has
+    it is complete, and a disk that fills up leaves the run that was there.
+
+    A run that is there already is replaced; a folder that holds anything else is left alone. `dtype`: the form of the
+    weights (`narrow.py`).
+    """
+    files.check_free(folder)
+    arrays = narrow.narrowed(run.arrays, dtype)
+    config_table = run.config if dtype == "float32" else run.config | {narrow.TABLE: {"dtype": dtype}}
+    with ExitStack() as moves:  # left in reverse order
+        moves.enter_context(ownership.owning(folder))
+        config, log, codecs, weights = (moves.enter_context(replacing(folder / name)) for name in files.FILES)
+        write_arrays(weights, arrays, run.facts)
+        run.codecs.save(codecs)
+        write_text(log, "".join(json.dumps(line) + "\n" for line in run.log))
+        write_text(config, toml.dumps(config_table))
+        (folder / files.STATE).unlink(missing_ok=True)  # that of another training
+        (folder / files.CONFIG).unlink(missing_ok=True)  # an old one must not stand beside new weights for a moment
+    return folder
+
+
+def read_weights(folder: Path, config: Table) -> tuple[dict[str, NDArray[np.generic]], dict[str, str]]:
+    """The weights of a run, mapped and not copied, with the facts beside them; those that are stored in fewer bytes are
+    copied into float32, and `config` says no more of that."""
+    files.check_weights(config, folder)
+    arrays, facts = map_arrays(folder / files.WEIGHTS)
+    if narrow.TABLE not in config:
+        return arrays, facts
+    form = config.pop(narrow.TABLE)
+    if not isinstance(form, dict) or form.get("dtype") not in narrow.DTYPES:
+        raise FormatError(
+            f"{folder / files.CONFIG}: the form of the weights is {form!r}; expected dtype = one of "
+            f"{', '.join(narrow.DTYPES)}; try saving again"
+        )
+    try:
+        return narrow.widened(arrays), facts
+    except FormatError as error:
+        raise FormatError(f"{folder / files.WEIGHTS}: {error}") from error
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A locked run whose training goes on. `snapshot` is None where it starts from the beginning."""
+
+    folder: Path
+    config: Table
+    log: list[Line]
+    snapshot: Snapshot | None
+    writer: RunWriter
+
+    def journal(self) -> Journal:
+        """The log, cut back to where the training goes on. It changes the folder: call it after all checks."""
+        snapshot = self.snapshot
+        self.writer.tidy()
+        self.writer.resumed(None if snapshot is None else snapshot.facts)
+        keep = self.writer.first_line() if snapshot is None else int(snapshot.facts["log_bytes"])
+        return self.writer.journal(keep=keep)
+
+    @property
+    def notes(self) -> list[str]:
+        """The notes on the data from when the training began."""
+        began = (line for line in self.log if line.get("event") == "began" and "notes" in line)
+        return next((list(line["notes"]) for line in began), [])
+
+
+def resume(folder: Path, counters: Collection[str], load: Callable[[Path], T], go_on: Callable[[Unfinished], T]) -> T:
+    """Train a run to its end; a finished one is loaded, with a note.
+
+    `counters` are the numbers that a checkpoint must hold to be one.
+    """
+    config, _ = files.read_config(folder)
+    if "training" not in config or files.is_finished(folder):
+        return _load_finished(folder, load)
+    from thereafter.runs import checkpoint  # torch is needed from here on
+
+    with ownership.owning(folder):
+        config, log = files.read_config(folder)
+        state = folder / files.STATE
+        snapshot = checkpoint.read(state, counters) if files.is_file(state) else None
+        if files.is_finished(folder):  # by another process, while this one waited for the lock
+            return _load_finished(folder, load)
+        if snapshot is not None and not files.is_file(folder / files.WEIGHTS) and _had_weights(snapshot.facts):
+            raise FormatError(
+                f"{folder} has lost its {files.WEIGHTS}; expected the best weights so far; try training again"
+            )
+        return go_on(Unfinished(folder, config, log, snapshot, RunWriter(folder)))
+
+
+def _load_finished(folder: Path, load: Callable[[Path], T]) -> T:
+    progress.note(f"the training in {folder} has finished: there is nothing to go on with")
+    return load(folder)
+
+
+def _had_weights(facts: Table) -> bool:
+    return int(facts["at"]["validated"]) >= 0

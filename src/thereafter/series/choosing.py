@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from thereafter.errors import FormatError, OptionError, UnknownNameError
-from thereafter.series.cells import is_missing, number_of
-from thereafter.series.columns import TableLayout
+from thereafter.series.columns import TableLayout, is_missing, number_of
 from thereafter.series.table import ColumnChoice
 from thereafter.series.times import EXAMPLES, NUMBER_FORMS, TEXT_FORMS, form_of
 

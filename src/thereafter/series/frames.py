@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from thereafter import progress
 from thereafter.data.files import Files
-from thereafter.data.spool import Spool
+from thereafter.data.opening import Spool
 from thereafter.errors import OptionError
 from thereafter.series.times import is_stamp
 

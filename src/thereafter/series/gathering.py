@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from thereafter import progress
 from thereafter.errors import FormatError
-from thereafter.series.cells import is_missing, numbers_of
 from thereafter.series.choosing import ChosenColumns, choose_columns
-from thereafter.series.columns import CellBlock, TableLayout, table_blocks, table_layout
+from thereafter.series.columns import CellBlock, TableLayout, is_missing, numbers_of, table_blocks, table_layout
 from thereafter.series.table import ColumnChoice
 from thereafter.series.times import EXAMPLES, StampReader, StampReading
 from thereafter.text.lines import place

@@ -1,6 +1,8 @@
 """A series as a user hands it to `predict`: an array, a list of numbers, or a line of text.
 
 Shapes: T steps, C channels.
+
+Series with rows for the time after their last one: no values, and of the covariates what the calendar knows.
 """
 
 from __future__ import annotations
@@ -12,8 +14,11 @@ from numbers import Real
 import numpy as np
 
 from thereafter.errors import OptionError
-from thereafter.series.cells import numbers_of
+from thereafter.series.calendar_features import calendar_features, calendar_names
+from thereafter.series.columns import numbers_of
 from thereafter.series.labelled_series import LabelledSeries
+from thereafter.series.table import SeriesTable
+from thereafter.series.windows import observed_ends
 
 _EXAMPLE = "a numpy array [steps] or [steps, channels], a list of numbers, or text such as '0.1 0.2 0.3'"
 
@@ -85,3 +90,32 @@ def _checked(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Label
         raise OptionError("the series to classify has an infinite value; expected numbers, or NaN where one is missing")
     names = ("value",) if values_TC.shape[1] == 1 else tuple(str(k + 1) for k in range(values_TC.shape[1]))
     return LabelledSeries(values_TC, channels=names)
+
+
+def extend_table(table: SeriesTable, rows: int, *, calendar: bool) -> SeriesTable:
+    """The table with so many rows after the last value of every series; `calendar`: its features are known there."""
+    more_S = np.maximum(0, rows - (np.diff(table.bounds_S1) - observed_ends(table)))
+    more_S[np.diff(table.bounds_S1) == 0] = 0
+    if not more_S.any():
+        return table
+    added = len(calendar_names(table.frequency)) if calendar else 0
+    stamps, values, past, known = [], [], [], []
+    for at, more in enumerate(more_S.tolist()):
+        part = slice(int(table.bounds_S1[at]), int(table.bounds_S1[at + 1]))
+        after = table.frequency.after(table.times_N[part][-1], more) if more else table.times_N[:0]
+        columns = np.full((more, len(table.known)), np.nan)
+        if added:
+            columns[:, len(table.known) - added :] = calendar_features(after, table.frequency)
+        stamps += [table.times_N[part].astype(np.int64), after.astype(np.int64)]
+        values += [table.values_ND[part], np.full((more, len(table.targets)), np.nan)]
+        past += [table.past_NP[part], np.full((more, len(table.past)), np.nan)]
+        known += [table.known_NK[part], columns]
+    times_N = np.concatenate(stamps)
+    return replace(
+        table,
+        bounds_S1=np.concatenate(([0], np.cumsum(np.diff(table.bounds_S1) + more_S))).astype(np.int64),
+        times_N=times_N.astype("datetime64[s]") if np.issubdtype(table.times_N.dtype, np.datetime64) else times_N,
+        values_ND=np.concatenate(values),
+        past_NP=np.concatenate(past),
+        known_NK=np.concatenate(known),
+    )

@@ -12,10 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.errors import FormatError
-from thereafter.series.cells import is_missing, numbers_of
-from thereafter.series.columns import CellBlock, TableLayout, table_blocks
-from thereafter.series.label_columns import LongColumns
-from thereafter.series.labelled_series import LabelledSeries
+from thereafter.series.columns import CellBlock, TableLayout, is_missing, numbers_of, table_blocks
+from thereafter.series.labelled_series import LabelledSeries, LongColumns
 from thereafter.series.times import TEXT_FORMS, StampReader
 from thereafter.series.times import form_of as form_of_times
 from thereafter.text.lines import place

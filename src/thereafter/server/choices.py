@@ -16,9 +16,8 @@ from thereafter.decoding.writing import Written
 from thereafter.language_model import LanguageModel
 from thereafter.server.prompts import START, ReadPrompt, Wish
 from thereafter.server.wire import TokenLogProbs
-from thereafter.serving.engine_rows import RowEvent
-from thereafter.serving.engine_scores import ScoredTokens
-from thereafter.text.pretokenised_restoring import Restorer
+from thereafter.serving.engine_prompts import RowEvent, ScoredTokens
+from thereafter.text.pretokenised_words import Restorer
 from thereafter.text.tokenizers.base import Tokenizer
 
 IMPOSSIBLE = -9999.0

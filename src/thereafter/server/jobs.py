@@ -22,8 +22,7 @@ from thereafter.language_model import LanguageModel
 from thereafter.server.choices import ChoicePart, ChoiceWriter, TokenEntry, prompt_entries
 from thereafter.server.prompts import ReadPrompt, Wish
 from thereafter.serving.engine import Engine
-from thereafter.serving.engine_rows import Events, RowEvent, TextRequest, TextRow
-from thereafter.serving.engine_scores import ScoredTokens
+from thereafter.serving.engine_prompts import Events, RowEvent, ScoredTokens, TextRequest, TextRow
 from thereafter.serving.errors import AbandonedError, EndingError
 
 Sink = Callable[[RowEvent], None]

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from thereafter.server import verb_work
 from thereafter.server.refusals import in_time
-from thereafter.server.verb_wire import (
+from thereafter.server.verb_work import (
     ForecastsAnswer,
     LabelsAnswer,
     NextTokenAsked,

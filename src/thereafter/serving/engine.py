@@ -27,10 +27,19 @@ from numpy.typing import NDArray
 from thereafter.errors import OptionError
 from thereafter.models.any_model import AnyModel
 from thereafter.models.base import State, checked_tokens
-from thereafter.serving.engine_batch import PausedRow, RowBatch, end_by_error
-from thereafter.serving.engine_prompts import PromptReader
-from thereafter.serving.engine_rows import Deliver, Events, RowEvent, TextRequest, TextRow
-from thereafter.serving.engine_scores import ScoredTokens, ScoreJob
+from thereafter.serving.engine_prompts import (
+    Deliver,
+    Events,
+    PausedRow,
+    PromptReader,
+    RowBatch,
+    RowEvent,
+    ScoredTokens,
+    ScoreJob,
+    TextRequest,
+    TextRow,
+    end_by_error,
+)
 from thereafter.serving.errors import EndingError, FullError
 
 MOST_ROWS = 64

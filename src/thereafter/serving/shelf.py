@@ -22,7 +22,7 @@ from thereafter.errors import FormatError, ThereafterError
 from thereafter.ready.tasks import TASKS
 from thereafter.ready.units import UNITS
 from thereafter.serving.errors import NotThereError
-from thereafter.serving.own import CONFIG, WEIGHTS, own_runs
+from thereafter.serving.listening import CONFIG, WEIGHTS, own_runs
 from thereafter.serving.schema import Answer
 from thereafter.storage import open_plain, read_plain
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from thereafter.errors import BusyError, OptionError, SourceError
 from thereafter.locks import FileLock, Owner
 from thereafter.serving.errors import NotThereError
-from thereafter.serving.own import CONFIG, LOG, is_own_run, own_runs
+from thereafter.serving.listening import CONFIG, LOG, is_own_run, own_runs
 from thereafter.storage import read_plain
 from thereafter.studio.answers.training import CurveAnswer, JobAnswer, State
 from thereafter.studio.child import Report

@@ -129,14 +129,14 @@ def watched_options(source: str, tokens: str | None, options: Mapping[str, float
 
 def _make_ready(command: ReadyCommand, lines: Lines) -> bool:
     """Train what is missing; one that fails does not keep the others from their panels."""
-    from thereafter.ready import anew
     from thereafter.ready import models as ready
+    from thereafter.ready import shipped
     from thereafter.ready import tasks as ready_tasks
 
     folder, scale = Path(command["folder"]), command["scale"]
     jobs: dict[str, Callable[[], None]]
     if command["do"] == "anew":
-        jobs = {command["name"]: partial(anew.make_anew, command["name"], folder, scale)}
+        jobs = {command["name"]: partial(shipped.make_anew, command["name"], folder, scale)}
     elif command["do"] == "tasks":
         missing = ready_tasks.missing(folder, command["task"])
         jobs = {task.name: partial(ready_tasks.make, task, folder, scale) for task in missing}

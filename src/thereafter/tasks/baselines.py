@@ -40,12 +40,11 @@ from thereafter.images.draws import uniforms
 from thereafter.series.given import with_channels
 from thereafter.series.labelled_series import LabelledSeries
 from thereafter.series.windows import Windows
-from thereafter.tasks.acting_answers import Played
+from thereafter.tasks.acting import Played
 from thereafter.tasks.answering import answers
 from thereafter.tasks.caption_rows import caption_rows, rotated_answers
 from thereafter.tasks.classifying import words_of
-from thereafter.tasks.clip_answers import ClipLabels
-from thereafter.tasks.clip_examples import label_columns
+from thereafter.tasks.clip_answers import ClipLabels, label_columns
 from thereafter.tasks.filling import CANDIDATES, ClozeSentence, Filled
 from thereafter.tasks.finding import Part
 from thereafter.tasks.fitting import Fitted, fit

@@ -27,8 +27,7 @@ from thereafter.decoding.sources import AnswerSettings, decode_answers
 from thereafter.errors import OptionError, SourceError
 from thereafter.evaluation.caption_measures import caption_words
 from thereafter.evaluation.caption_score import CaptionScore, measure_captions
-from thereafter.images.caption_files import read_names
-from thereafter.images.captioned import CAPTIONED_FILES, CaptionedPicture, all_pictures, read_captioned
+from thereafter.images.captioned import CAPTIONED_FILES, CaptionedPicture, all_pictures, read_captioned, read_names
 from thereafter.images.codec import PictureCodec
 from thereafter.images.picture import Picture
 from thereafter.images.sources import PICTURE_FILES, holds_pictures, picture_of

@@ -3,6 +3,17 @@
 Its measure is nats a picture, a bound on -log p (`evaluation/drawing_measures.py`). A trained network scores pictures,
 draws them again, and draws new ones: `model.net.sample(16, seed=1)`. Shapes: B pictures, T strokes, C channels, H
 rows, W columns, V = 2 windows, P pixels.
+
+Every pixel by itself: what a network that draws has to beat.
+
+    p(x) = product over pixels of p^x (1 - p)^(1 - x),      p = (sum of intensities + 1/2) / (pictures + 1)
+
+p is counted on the training pictures; the half keeps a pixel that was never lit possible. Nothing is hidden, so that
+this is -log p(x) itself and no bound. Shapes: B pictures, C channels, H rows, W columns.
+
+Answers of a network that draws: a picture as it would draw it, and what the picture costs.
+
+Shapes: N pictures, T strokes, C channels, H rows, W columns; V = 2 windows, of reading and of writing.
 """
 
 from __future__ import annotations
@@ -14,10 +25,12 @@ from typing import ClassVar, Self, TypedDict
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
 from thereafter import progress
+from thereafter.config import Table
 from thereafter.data.files import Files, Parts
 from thereafter.data.finding import FileKind
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError
@@ -26,12 +39,143 @@ from thereafter.images.codec import PictureCodec
 from thereafter.images.labelled_pictures import LABELLED_FILES, LabelledPicture
 from thereafter.images.picture import Picture
 from thereafter.images.sources import picture_of
-from thereafter.models.drawer import DRAW_MODELS, PIXELS, Drawer, DrawerSettings, DrawingBatch, Strokes
-from thereafter.models.lone_pixels import LonePixels
-from thereafter.tasks.drawing_answers import Redrawn, RedrawnExplained, RedrawnPrediction, drawing_figures
+from thereafter.models.drawer import (
+    DRAW_MODELS,
+    PIXELS,
+    Bound,
+    Drawer,
+    DrawerSettings,
+    DrawingBatch,
+    Strokes,
+    drawn_pixels,
+)
+from thereafter.models.task_net import TaskNet
+from thereafter.tabular import Row
 from thereafter.tasks.picture_examples import MOST_HELD_OUT, asked_pictures_of, part_of_pictures
 from thereafter.tasks.shown import Fields, Shown
 from thereafter.tasks.task import Task
+
+Floats32 = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Redrawn:
+    """A picture as it was drawn again: the chance of each pixel to be lit, [C, H, W]; the nats of its pixels, and of z
+    by stroke."""
+
+    chances_CHW: Floats32 = field(repr=False)
+    pixels: float
+    latent_T: tuple[float, ...]
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, Redrawn) and (self.pixels, self.latent_T) == (other.pixels, other.latent_T)
+        return same and isinstance(other, Redrawn) and np.array_equal(self.chances_CHW, other.chances_CHW)
+
+    @property
+    def nats(self) -> float:
+        """The bound on -log p of the picture."""
+        return self.pixels + sum(self.latent_T)
+
+    @property
+    def pixels_HWC(self) -> NDArray[np.uint8]:
+        """The picture itself, 0 to 255."""
+        return np.rint(255 * np.moveaxis(self.chances_CHW, 0, 2)).astype(np.uint8)
+
+    def __str__(self) -> str:
+        if not self.latent_T:
+            return f"{self.nats:.2f} nats"
+        strokes = f"{len(self.latent_T):,} strokes {sum(self.latent_T):.2f}"
+        return f"{self.nats:.2f} nats: pixels {self.pixels:.2f}, {strokes}"
+
+
+@dataclass(frozen=True)
+class RedrawnPrediction:
+    """A picture by its name, with what it costs."""
+
+    picture: str
+    answer: Redrawn
+
+    def rows(self) -> list[Row]:
+        answer = self.answer
+        figures: Row = {"nats": answer.nats, "pixels": answer.pixels, "latent": sum(answer.latent_T)}
+        return [{"picture": self.picture, **figures}]
+
+    def __str__(self) -> str:
+        return str(self.answer)
+
+
+@dataclass(frozen=True, eq=False)
+class RedrawnExplained:
+    """How a picture was drawn: the canvas after every stroke, and the windows (none without attention), in pixels.
+
+    `places_TV3`: row, column and stride of the window of reading, and of that of writing.
+    """
+
+    answer: Redrawn
+    canvases_TCHW: Floats32 = field(repr=False)
+    places_TV3: Floats32 = field(repr=False)
+
+    def as_dict(self) -> Table:
+        """Plain JSON values: what each stroke cost, and where it read and wrote."""
+        names = ("row", "column", "stride")
+        strokes: list[Table] = []
+        for stroke, latent in enumerate(self.answer.latent_T):
+            places = self.places_TV3[stroke].tolist() if len(self.places_TV3) else []
+            windows = zip(("read", "write"), places, strict=False)
+            own: Table = {name: dict(zip(names, place, strict=True)) for name, place in windows}
+            strokes.append({"latent": latent, **own})
+        return {"nats": self.answer.nats, "pixels": self.answer.pixels, "strokes": strokes}
+
+    def __str__(self) -> str:
+        lines = [str(self.answer)]
+        for stroke, latent in enumerate(self.answer.latent_T):
+            line = f"  stroke {stroke + 1:>3}  {latent:6.2f} nats"
+            if len(self.places_TV3):
+                (y, x, wide), (down, right, stride) = self.places_TV3[stroke].tolist()
+                line += f"  reads at {y:5.1f}, {x:5.1f} (stride {wide:4.1f})"
+                line += f"  writes at {down:5.1f}, {right:5.1f} (stride {stride:4.1f})"
+            lines.append(line)
+        return "\n".join(lines)
+
+
+def drawing_figures(answers: Sequence[object]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Nats of the pixels of pictures, [N], and of z by stroke, [N, T]."""
+    drawn = [one for one in answers if isinstance(one, Redrawn)]
+    latent_NT = np.array([one.latent_T for one in drawn], np.float64).reshape(len(drawn), -1)
+    return np.array([one.pixels for one in drawn], np.float64), latent_NT
+
+
+class LonePixels(TaskNet[DrawingBatch]):
+    """See the module's equation; `solve` finds its chances."""
+
+    chance_CHW: Tensor
+
+    def __init__(self, *, height: int, width: int, channels: int = 1) -> None:
+        super().__init__()
+        self.register_buffer("chance_CHW", torch.full((channels, height, width), 0.5))
+
+    @property
+    def device(self) -> torch.device:
+        return self.chance_CHW.device
+
+    def solve(self, sums_CHW: Tensor, pictures: int) -> None:
+        """Take the chances from the sums of the intensities 0 to 1 of so many pictures."""
+        self.chance_CHW.copy_((sums_CHW + 0.5) / (pictures + 1))
+
+    def nats(self, batch: DrawingBatch) -> Tensor:
+        return self.bound(batch).pixels_B.sum()
+
+    def bound(self, batch: DrawingBatch) -> Bound:
+        """-log p of every picture, exactly; no strokes."""
+        x_BCHW = drawn_pixels(batch, self.chance_CHW, anew=self.training)
+        p_BCHW = self.chance_CHW.expand_as(x_BCHW)
+        nats_B = F.binary_cross_entropy(p_BCHW, x_BCHW, reduction="none").sum((1, 2, 3))
+        return Bound(nats_B, nats_B.new_zeros(len(nats_B), 0))
+
+    def sample(self, count: int, seed: int = 0) -> Tensor:
+        """The chance of every pixel, which is the same in all pictures, [count, C, H, W]."""
+        return self.chance_CHW.expand(count, -1, -1, -1)
+
 
 DrawingNet = Drawer | LonePixels
 _AT_ONCE = 512  # pictures that are summed at once

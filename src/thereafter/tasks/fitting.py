@@ -20,8 +20,8 @@ from thereafter.models.task_net import Batched, TaskNet
 from thereafter.runs.folder import FORMAT
 from thereafter.runs.journal import Journal, Line
 from thereafter.runs.writer import RunWriter
+from thereafter.tasks.batching import Codecs, CodecsFile
 from thereafter.tasks.bodies import Body, contradictions
-from thereafter.tasks.codecs import Codecs, CodecsFile
 from thereafter.tasks.finding import Part
 from thereafter.tasks.learning import MEASURED_AT_ONCE, ExampleBatch, ExampleLearner, Examples, HeldOut
 from thereafter.tasks.task import AnyTask
@@ -29,12 +29,11 @@ from thereafter.training import largest_batch
 from thereafter.training import settings as training_settings
 from thereafter.training.fit import Course, Destination
 from thereafter.training.fit import fit as train
-from thereafter.training.layering import check_layered
 from thereafter.training.loop import Loop
 from thereafter.training.options import TextSettings
 from thereafter.training.settings import AUTO, TrainingSettings
 from thereafter.training.starting import TABLE
-from thereafter.training.weights import weights_of
+from thereafter.training.weights import check_layered, weights_of
 
 _IDLE: Mapping[str, object] = {"batching": None, "jitter": False}
 """Options of language models that have no effect on tasks, and the value that tasks use."""

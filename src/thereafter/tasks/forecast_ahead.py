@@ -22,7 +22,7 @@ from thereafter.series.scales import SeriesScales
 from thereafter.series.table import SeriesTable
 from thereafter.series.windows import Window, Windows
 from thereafter.tasks.forecast_answers import spelled_times
-from thereafter.tasks.forecast_batches import make_batch
+from thereafter.tasks.forecast_windows import make_batch
 
 KIND = "steps-ahead"
 STEPS = (1, 4, 16, 64)

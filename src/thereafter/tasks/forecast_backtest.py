@@ -20,12 +20,12 @@ from thereafter.errors import EmptyCorpusError, UnknownNameError
 from thereafter.evaluation.bootstrap import LEAST, interval, resample_sums
 from thereafter.evaluation.forecast_score import BAND
 from thereafter.inspection.drawing import DrawnFigure, draw
-from thereafter.series.extending import extend_table
+from thereafter.series.given import extend_table
 from thereafter.series.table import Times
 from thereafter.series.windows import WHOLE, Windows, cut_windows
 from thereafter.tabular import PlainTable, Row, Tabular, text_table
 from thereafter.tasks import answering
-from thereafter.tasks.codecs import Codecs
+from thereafter.tasks.batching import Codecs
 from thereafter.tasks.fitting import Fitted
 from thereafter.tasks.forecast_answers import Forecast, shown_number, spelled_times
 from thereafter.tasks.forecast_asking import ask_table

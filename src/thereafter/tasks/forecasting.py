@@ -46,7 +46,6 @@ from thereafter.series.windows import (
     split_ends,
 )
 from thereafter.tasks.forecast_answers import LEVELS, Forecast
-from thereafter.tasks.forecast_batches import make_batch
 from thereafter.tasks.forecast_frame import choose_frame, columns_of
 from thereafter.tasks.forecast_predicting import forecasts_of, step_names
 from thereafter.tasks.forecast_scoring import measure_forecasts
@@ -56,6 +55,7 @@ from thereafter.tasks.forecast_windows import (
     check_counts,
     end_of,
     facts_of,
+    make_batch,
     table_of_numbers,
     thinned,
     unseen_rows,

@@ -1,11 +1,14 @@
 """The task `glimpse`: one label for a picture of which the network sees small parts, at places that it chooses.
 
 Shapes: B pictures, T glimpses, C channels, H rows, W columns, L labels.
+
+A label with the path of glimpses that led to it. Shapes: T glimpses, L labels, C channels, H rows, W columns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypedDict
 
@@ -13,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from thereafter.config import Table
 from thereafter.data.files import Files, Parts
 from thereafter.data.finding import FileKind
 from thereafter.errors import OptionError
@@ -22,10 +26,8 @@ from thereafter.images.codec import PictureCodec
 from thereafter.images.labelled_pictures import LABELLED_FILES, LabelledPicture, require_known_picture_labels
 from thereafter.models.glimpse_settings import PLACES, WHOLE, GlimpserSettings, Looked, PixelBatch
 from thereafter.models.glimpser import Glimpser, PictureReader, build_reader
-from thereafter.tasks.glimpse_answers import GlimpsesExplained
 from thereafter.tasks.lexicon import Lexicon
-from thereafter.tasks.picture_answers import PicturePrediction
-from thereafter.tasks.picture_classifying import CLASSIFYING_PICTURES
+from thereafter.tasks.picture_classifying import CLASSIFYING_PICTURES, PicturePrediction
 from thereafter.tasks.picture_examples import asked_pictures_of, hold_out_pictures, read_pictures
 from thereafter.tasks.shown import Fields, Shown
 from thereafter.tasks.task import Task
@@ -188,3 +190,47 @@ def _explained(looked: Looked, batch: PixelBatch, names: Sequence[str]) -> list[
 
 
 GLIMPSING = Glimpsing()
+
+
+@dataclass(frozen=True, eq=False)
+class GlimpsesExplained:
+    """A label, the probability of all labels (the likeliest first), and each glimpse: where, and what was believed.
+
+    `places_T2`: column and row of the middle of each glimpse, in pixels from the upper left corner. `beliefs_TL`:
+    p(label | the glimpses so far), the labels in the order of `names`. `pixels_CHW`: the picture.
+    """
+
+    label: str
+    probabilities: dict[str, float]
+    names: tuple[str, ...]
+    places_T2: NDArray[np.float32]
+    beliefs_TL: NDArray[np.float32]
+    pixels_CHW: NDArray[np.uint8]
+
+    def best(self, glimpse: int) -> tuple[str, float]:
+        """The likeliest label after a glimpse, counted from 0, and its probability."""
+        at = int(self.beliefs_TL[glimpse].argmax())
+        return self.names[at], float(self.beliefs_TL[glimpse, at])
+
+    def as_dict(self) -> Table:
+        """Plain JSON values."""
+        glimpses = [
+            {
+                "column": round(float(column), 3),
+                "row": round(float(row), 3),
+                "probabilities": dict(zip(self.names, belief_L.tolist(), strict=True)),
+            }
+            for (column, row), belief_L in zip(self.places_T2, self.beliefs_TL, strict=True)
+        ]
+        return {"label": self.label, "probabilities": self.probabilities, "glimpses": glimpses}
+
+    def __str__(self) -> str:
+        lines = [", ".join(f"{label} {_percent(p)}" for label, p in self.probabilities.items())]
+        for glimpse, (column, row) in enumerate(self.places_T2):
+            label, p = self.best(glimpse)
+            lines.append(f"  glimpse {glimpse + 1} at column {column:.1f}, row {row:.1f}: {label} {_percent(p)}")
+        return "\n".join(lines)
+
+
+def _percent(p: float) -> str:
+    return f"{p:.1%}".replace("%", " %")

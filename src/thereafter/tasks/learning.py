@@ -16,7 +16,7 @@ from torch import Tensor
 from thereafter.models.state import NeuralState
 from thereafter.models.task_net import Batched, Fillable, Recordable, TaskNet
 from thereafter.tasks import batching
-from thereafter.tasks.codecs import Codecs
+from thereafter.tasks.batching import Codecs
 from thereafter.tasks.task import AnyTask
 from thereafter.training.learner import Loss
 from thereafter.training.settings import TrainingSettings

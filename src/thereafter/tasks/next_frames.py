@@ -21,18 +21,22 @@ from torch import Tensor
 from thereafter.data.finding import FileKind
 from thereafter.errors import FormatError, OptionError
 from thereafter.evaluation.frame_measures import CopyCounts, FrameScore, score_frames
-from thereafter.images.clip_codec import MOST, ClipCodec, clip_shapes
+from thereafter.images.clip import MOST, ClipCodec, clip_shapes
 from thereafter.images.clips import CLIP_FILES, Clip, lengths_of
-from thereafter.layers.frame_encoder import as_floats
+from thereafter.layers.picture_encoder import as_floats
 from thereafter.models.frame_predictor import COPY, FRAME_MODELS, FrameBatch, FramePredictor, FramePredictorSettings
 from thereafter.models.task_net import TaskNet
-from thereafter.tasks.clip_answers import FramesExplained, FramesPrediction, JudgedFrames, NextFrames, figures_of
-from thereafter.tasks.clip_examples import (
+from thereafter.tasks.clip_answers import (
     ClipQuestion,
+    FramesExplained,
+    FramesPrediction,
+    JudgedFrames,
+    NextFrames,
     asked_clip,
     clip_budget,
     count_frames,
     cut_clips,
+    figures_of,
     read_and_ahead,
     read_example_clips,
     spelled_clips,

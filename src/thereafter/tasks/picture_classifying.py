@@ -2,11 +2,14 @@
 
 `--task classify` leads here where the source holds pictures.
 Shapes: B pictures, C channels, H rows, W columns, T steps, K numbers of a step, L labels.
+
+Answers of a classifier of pictures: as a row of a table, and with the evidence of each pixel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypedDict
 
@@ -14,6 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from thereafter.config import Table
 from thereafter.data.files import Files, Parts
 from thereafter.data.finding import FileKind
 from thereafter.errors import OptionError
@@ -24,8 +28,8 @@ from thereafter.images.labelled_pictures import LABELLED_FILES, LabelledPicture,
 from thereafter.images.sources import picture_of
 from thereafter.models.series_classifier import SeriesBatch, SeriesClassifier
 from thereafter.models.series_settings import PictureClassifierSettings
+from thereafter.tabular import Row
 from thereafter.tasks.lexicon import Lexicon
-from thereafter.tasks.picture_answers import PictureExplained, PicturePrediction
 from thereafter.tasks.picture_examples import (
     asked_pictures_of,
     hold_out_pictures,
@@ -206,3 +210,58 @@ def scaled(encoded: NDArray[np.generic], pictures: PictureCodec) -> NDArray[np.f
 
 
 CLASSIFYING_PICTURES = PictureClassifying()
+
+
+_WIDEST = 56  # characters of the map that is printed
+_FAINT = 0.1  # of the largest evidence: what is printed as nothing
+
+
+@dataclass(frozen=True)
+class PicturePrediction:
+    """A picture by its name, with its label and the probability of every label, in the order of the labels."""
+
+    picture: str
+    label: str
+    probabilities: dict[str, float]
+
+    def rows(self) -> list[Row]:
+        row: Row = {"picture": self.picture, "label": self.label, "probability": self.probabilities[self.label]}
+        return [row | {f"p_{label}": p for label, p in self.probabilities.items()}]
+
+    def __str__(self) -> str:
+        return self.label
+
+
+@dataclass(frozen=True, eq=False)
+class PictureExplained:
+    """A label, the probability of all labels (the likeliest first), and how much each pixel supports the label.
+
+    `evidence_HW` is the gradient of the label's score in the scaled pixels, times these: above 0 a pixel supports the
+    label, below 0 it speaks against it. `values_CHW`: the picture as the network saw it, before scaling. `weights`: the
+    share of each step in the pooled vector.
+    """
+
+    label: str
+    probabilities: dict[str, float]
+    values_CHW: NDArray[np.generic]
+    evidence_HW: NDArray[np.float32]
+    weights: tuple[float, ...]
+
+    def as_dict(self) -> Table:
+        """Plain JSON values."""
+        evidence = [[round(float(value), 6) for value in row] for row in self.evidence_HW]
+        return {"label": self.label, "probabilities": self.probabilities, "evidence": evidence}
+
+    def __str__(self) -> str:
+        lines = [", ".join(f"{label} {p:.1%}".replace("%", " %") for label, p in self.probabilities.items())]
+        height, width = self.evidence_HW.shape
+        every = -(-width // _WIDEST)
+        tall, wide = -(-height // every), -(-width // every)
+        padded = np.zeros((tall * every, wide * every))
+        padded[:height, :width] = self.evidence_HW
+        shown = padded.reshape(tall, every, wide, every).sum((1, 3))
+        most = float(np.abs(shown).max()) or 1.0
+        for row in shown:
+            signs = ("+" if value > _FAINT * most else "-" if value < -_FAINT * most else "." for value in row)
+            lines.append("  " + "".join(signs))
+        return "\n".join(lines)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from thereafter.evaluation.catch_measures import ResampledCatches
+from thereafter.evaluation.classes import ResampledLabels
 from thereafter.evaluation.drawing_measures import ResampledDrawings
 from thereafter.evaluation.frame_measures import ResampledFrames
 from thereafter.evaluation.resampled import (
@@ -22,21 +23,19 @@ from thereafter.evaluation.resampled import (
     ResampledTags,
     ResampledTranslations,
 )
-from thereafter.evaluation.several_labels import ResampledLabels
 from thereafter.images.captioned import CaptionedPicture
 from thereafter.images.clips import Clip
 from thereafter.images.labelled_pictures import LabelledPicture
 from thereafter.series.labelled_series import LabelledSeries
 from thereafter.series.scales import SeriesScales
 from thereafter.series.windows import Window
-from thereafter.tasks.acting_answers import games_won
+from thereafter.tasks.acting import games_won
+from thereafter.tasks.batching import Codecs
 from thereafter.tasks.clip_answers import ClipLabels, figures_of
-from thereafter.tasks.codecs import Codecs
-from thereafter.tasks.column_lexicons import ColumnLexicons
-from thereafter.tasks.drawing_answers import drawing_figures
+from thereafter.tasks.drawing import drawing_figures
 from thereafter.tasks.forecast_answers import Forecast
 from thereafter.tasks.forecast_scoring import actual_values, deviations_of
-from thereafter.tasks.lexicon import Lexicon
+from thereafter.tasks.lexicon import ColumnLexicons, Lexicon
 from thereafter.tasks.wording import Wording
 from thereafter.text.conll import TaggedSentence
 from thereafter.text.labelled import LabelledText

@@ -14,20 +14,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from thereafter.data.channel_scaler import ChannelScaler
 from thereafter.data.finding import FileKind
+from thereafter.data.scaler import ChannelScaler
 from thereafter.evaluation.classes import Classes, measure_classes
 from thereafter.models.series_classifier import SeriesBatch, SeriesClassifier
 from thereafter.models.series_settings import SeriesClassifierSettings
 from thereafter.series.given import is_number, series_of, with_channels
-from thereafter.series.label_columns import LabelColumns
 from thereafter.series.labelled import (
     SERIES_FILES,
     read_labelled_series,
     read_questions,
     require_known_series_labels,
 )
-from thereafter.series.labelled_series import LabelledSeries
+from thereafter.series.labelled_series import LabelColumns, LabelledSeries
 from thereafter.tasks.lexicon import Lexicon
 from thereafter.tasks.series_answers import SeriesExplained, SeriesPrediction
 from thereafter.tasks.shown import Fields, Shown

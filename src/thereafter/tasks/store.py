@@ -1,4 +1,7 @@
-"""A trained task as a run folder: what `runs` writes and reads of it."""
+"""A trained task as a run folder: what `runs` writes and reads of it.
+
+Which task is meant where one name stands for several: `classify` takes texts, and series of numbers too.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from pathlib import Path
 import torch
 
 from thereafter import config as toml
+from thereafter import progress
 from thereafter.config import Table
 from thereafter.data import corpora
 from thereafter.data.files import AnySource, Files, Parts
@@ -16,13 +20,13 @@ from thereafter.data.parts import own_parts
 from thereafter.devices import device_for, placed
 from thereafter.errors import FormatError, SourceError
 from thereafter.runs import folder as files
-from thereafter.runs import ownership, resuming, saving
+from thereafter.runs import ownership, writer
 from thereafter.runs.journal import Line
-from thereafter.runs.resuming import Unfinished
+from thereafter.runs.writer import Unfinished
 from thereafter.series.frames import IN_MEMORY
 from thereafter.tasks import TASKS, finding
+from thereafter.tasks.batching import CodecsFile, read_codecs
 from thereafter.tasks.bodies import Body, body_of
-from thereafter.tasks.codecs import CodecsFile, read_codecs
 from thereafter.tasks.finding import Part
 from thereafter.tasks.fitting import Fitted, fit, run
 from thereafter.tasks.lexicon import Lexicon
@@ -81,13 +85,13 @@ def _files(source: AnySource, part: Part) -> list[str] | None:
 def save(fitted: Fitted, folder: Path, dtype: str = "float32") -> Path:
     """Write a trained task as a run, in the place of one that is there already; `dtype` as in `runs/narrow.py`."""
     arrays = {name: tensor.cpu().numpy() for name, tensor in weights_of(fitted.net).items()}
-    return saving.save(saving.Saved(fitted.config, CodecsFile(fitted.codecs), arrays, {}, fitted.log), folder, dtype)
+    return writer.save(writer.Saved(fitted.config, CodecsFile(fitted.codecs), arrays, {}, fitted.log), folder, dtype)
 
 
 def load(folder: Path, device: str = "cpu") -> Fitted:
     """Read a run back onto a device (`devices.device_for`); nothing in it is executed."""
     config, log, task = read_config(folder)
-    arrays, _ = saving.read_weights(folder, config)
+    arrays, _ = writer.read_weights(folder, config)
     codecs = read_codecs(folder / files.TOKENIZER)
     settings = toml.build(task.settings, config[task.name], task.name)
     check_counts(settings, len(arrays))
@@ -98,7 +102,7 @@ def load(folder: Path, device: str = "cpu") -> Fitted:
 def resume(folder: Path) -> Fitted:
     """Train a run to its end; a finished one is loaded, with a note."""
     read_config(folder)
-    return resuming.resume(folder, COUNTED, load, _go_on)
+    return writer.resume(folder, COUNTED, load, _go_on)
 
 
 def _go_on(unfinished: Unfinished) -> Fitted:
@@ -163,3 +167,14 @@ def read_config(folder: Path) -> tuple[Table, list[Line], AnyTask]:
     task: AnyTask = TASKS.load(name)
     files.check_tables(config, folder, {"source": (), "training": (), name: ()})
     return config, log, task.configured(toml.build(task.settings, config[name], name))
+
+
+def task_for(name: str, source: AnySource) -> AnyTask:
+    """The task of that name, or the one that takes this source in its place, which is printed."""
+    task: AnyTask = TASKS.load(name)
+    chosen = task.name_for(source)
+    if chosen == task.name:
+        return task
+    progress.note(f"the source holds {TASKS.load(chosen).kind}: the task {chosen!r} is taken for {name!r}")
+    other: AnyTask = TASKS.load(chosen)
+    return other

@@ -26,8 +26,7 @@ from thereafter.tasks.predictions import TaggedWords
 from thereafter.tasks.shown import Shown
 from thereafter.tasks.task import Task
 from thereafter.text.conll import TaggedSentence, read_tagged, require_known_tags
-from thereafter.text.pretokenised_habits import ENGLISH, Habits
-from thereafter.text.pretokenised_words import Splitter
+from thereafter.text.pretokenised_words import ENGLISH, Habits, Splitter
 from thereafter.text.sources import TAGGED_FILES
 from thereafter.text.written import WrittenSentence, split_sentence, split_text
 

@@ -16,8 +16,8 @@ from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.finding import FileKind
 from thereafter.errors import OptionError
 from thereafter.models.task_net import Batched, TaskNet
+from thereafter.tasks.batching import Codecs
 from thereafter.tasks.bodies import Body
-from thereafter.tasks.codecs import Codecs
 from thereafter.tasks.predictions import PlainPrediction, PredictedRows
 from thereafter.tasks.shown import Explained, Shown
 from thereafter.text.lines import lines_of

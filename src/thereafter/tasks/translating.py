@@ -21,9 +21,13 @@ from thereafter.decoding.sources import AnswerSettings, decode_answers
 from thereafter.errors import OptionError, SourceError
 from thereafter.evaluation.pairs import Pairs, measure_pairs
 from thereafter.inspection.trace import record
-from thereafter.models.recurrent_translator import RecurrentTranslator
-from thereafter.models.transformer_translator import TransformerTranslator
-from thereafter.models.translator import PairBatch, Translator, TranslatorSettings
+from thereafter.models.translator import (
+    PairBatch,
+    RecurrentTranslator,
+    TransformerTranslator,
+    Translator,
+    TranslatorSettings,
+)
 from thereafter.models.word_decoder import END
 from thereafter.tasks.lexicon import padded
 from thereafter.tasks.shown import Fields, Shown

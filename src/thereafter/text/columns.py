@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, count, islice
 
 from thereafter.errors import FormatError, UnknownNameError
-from thereafter.text.encodings import guess_encoding
 from thereafter.text.labelled import TEXT_NAMES, looks_like_header
-from thereafter.text.lines import place, read_lines
+from thereafter.text.lines import guess_encoding, place, read_lines
 from thereafter.text.tables import Path, TableRow, columns, format_of, read_table, require_characters, stream_rows
 
 _PIECE = 1 << 18

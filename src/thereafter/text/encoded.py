@@ -22,7 +22,7 @@ import numpy as np
 
 from thereafter.errors import StorageError
 from thereafter.folders import cache_folder
-from thereafter.text.batches import IdArray
+from thereafter.text.chunks import IdArray
 from thereafter.text.sources import Source
 from thereafter.text.tokenizers.base import Ids, Tokenizer, join_ids
 

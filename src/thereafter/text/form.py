@@ -16,8 +16,7 @@ from pathlib import Path
 
 from thereafter.errors import SourceError
 from thereafter.text.documents import declares_encoding, describe_document, document_format, read_document
-from thereafter.text.encodings import READ_AS_WESTERN, guess_encoding
-from thereafter.text.lines import lines_of
+from thereafter.text.lines import READ_AS_WESTERN, guess_encoding, lines_of
 from thereafter.text.reading import BLOCK, read_chunks
 from thereafter.text.wrapping import Wrapping, measure_wrapping, unwrap
 
@@ -51,7 +50,7 @@ class Form:
     document: str | None = None
     """The format of a document that is read without its markup; None for plain text."""
     encoding: str | None = None
-    """The encoding of a file that is no UTF-8, where its bytes leave no doubt (`text/encodings.py`)."""
+    """The encoding of a file that is no UTF-8, where its bytes leave no doubt (`text/lines.py`)."""
 
     @property
     def changes(self) -> bool:

@@ -20,9 +20,7 @@ from itertools import chain
 from thereafter.config import Table
 from thereafter.errors import FormatError
 from thereafter.text.chunks import WORD_TAIL, recut
-from thereafter.text.pretokenised_habits import Habits
-from thereafter.text.pretokenised_restoring import restore
-from thereafter.text.pretokenised_words import CLITICS, Splitter, ends_sentence
+from thereafter.text.pretokenised_words import CLITICS, Habits, Splitter, ends_sentence, restore
 
 SAMPLE = 1 << 16
 """The characters by which a text is taken to be in the form already."""

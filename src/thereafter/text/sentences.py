@@ -12,6 +12,10 @@ beginning follow. It does not where
 
 Full stops of scripts without spaces need none after them. A line end is a border too, since the lines of a text in its
 form are paragraphs; in `wrapped` text only an empty line is.
+
+Abbreviations that are written with a point, in small letters: what ends with it is a word, and maybe no sentence.
+
+Whoever cuts text into words or sentences takes its sets from here and adds what it alone treats so.
 """
 
 from __future__ import annotations
@@ -20,20 +24,35 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from thereafter.text import abbreviations
-from thereafter.text.abbreviations import forms_of
 
-_FOLLOWED = abbreviations.TITLES | forms_of("sr vs cf e.g i.e eg viz al ca approx hrsg z.b d.h bzw ibid op n.b")
+def forms_of(listed: str) -> frozenset[str]:
+    """The words of a list that is written with spaces between them."""
+    return frozenset(listed.split())
+
+
+TITLES = forms_of(
+    "mr mrs ms mx dr prof rev fr st ste sra mme mlle mgr messrs hon capt cpt col gen lt maj sgt cpl adm cmdr gov "
+    "sen rep pres supt insp esqr"
+)
+"""Before names: something always follows."""
+NUMBERED = forms_of("no nos nr p pp vol fig ch sec art")
+"""Before numbers; before anything else the point ends a sentence."""
+COMPANIES = forms_of("inc ltd co corp bros jr")
+"""After names: they may be the last word of a sentence."""
+PLACES = forms_of("ave blvd dept univ")
+CALENDAR = forms_of("jan feb mar apr jun jul aug sept sep oct nov dec mon tue wed thu fri")
+"""With a capital: small letters make other words of some of them."""
+
+
+_FOLLOWED = TITLES | forms_of("sr vs cf e.g i.e eg viz al ca approx hrsg z.b d.h bzw ibid op n.b")
 """Abbreviations that something always follows."""
-_NUMBERED = abbreviations.NUMBERED | forms_of("vols figs chap par ver v bk ed eq tab pl col l ll")
+_NUMBERED = NUMBERED | forms_of("vols figs chap par ver v bk ed eq tab pl col l ll")
 """Abbreviations before a number; before anything else their point ends the sentence."""
 _AMBIGUOUS = (
-    abbreviations.COMPANIES
-    | abbreviations.PLACES
-    | forms_of("etc esq a.m p.m b.c a.d b.c.e u.s u.k u.s.a u.n e.u d.c ph.d m.d b.a m.a r.i.p")
+    COMPANIES | PLACES | forms_of("etc esq a.m p.m b.c a.d b.c.e u.s u.k u.s.a u.n e.u d.c ph.d m.d b.a m.a r.i.p")
 )
 """Abbreviations that may be the last word of a sentence."""
-_CALENDAR = frozenset(map(str.capitalize, abbreviations.CALENDAR)) | forms_of("Tues Thurs Sat Sun Mt")
+_CALENDAR = frozenset(map(str.capitalize, CALENDAR)) | forms_of("Tues Thurs Sat Sun Mt")
 """The same, where only a capital tells them from words."""
 STARTERS = forms_of(
     "the a an he she it we they you i this that these those there here what when where who why how but and or so if in "

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from thereafter.text.scripts import SPACELESS
+from thereafter.text.spaces import SPACELESS
 
 _ENOUGH_FULL = 0.8  # of the breaks; wrapped books have 0.98 and more, verse and lists below 0.5
 _RAGGED = 0.88  # of the width: how short a full line may be, for texts that were wrapped by hand

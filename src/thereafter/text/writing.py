@@ -2,19 +2,34 @@
 
 Two things may be known of a text: that it was pre-tokenised, and how (`WritingStyle`), else which quotes, apostrophes
 and dashes it has (`Typography`). A run keeps both tables in its configuration.
+
+Quotes, apostrophes and dashes as a text has them, and other text brought into that form.
+
+A book that prints don’t has never seen don't, and to a model of it the straight apostrophe is a rare character. Where a
+training text has one form (nearly) always, plain text is brought into it; marks that may mean two things stay as they
+are, and so does a text that has the form already, byte for byte.
+
+    book = find_typography(["“I don’t know,” she said—“not I.”\\n"] * 20)
+    book.rewritten('"I don\\'t know," she said--"not I."')     # “I don’t know,” she said—“not I.”
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from typing import Protocol
 
 from thereafter.config import Table
+from thereafter.errors import FormatError
+from thereafter.text.chunks import WORD_TAIL, recut
 from thereafter.text.pretokenised import WritingStyle
 from thereafter.text.pretokenised_finding import find_style, style_of_run
 from thereafter.text.sources import Rewriting, Source, Texts
 from thereafter.text.tokenizers.base import Tokenizer
-from thereafter.text.typography import SAMPLE, Typography, find_typography, typography_of_run
 
 
 class WritingForm(Rewriting, Protocol):
@@ -72,3 +87,233 @@ def _tables(style: WritingStyle | None, typography: Typography | None) -> Table:
         "style": {} if style is None else style.to_table(),
         "typography": {} if typography is None else typography.to_table(),
     }
+
+
+SAMPLE = 1 << 16
+"""The characters by which a text is taken to be in the form already."""
+_TYPED = 2_000  # characters that somebody may have typed: every mark of another form counts
+_MOSTLY = 10  # a longer text is in the form if it has ten marks of it for each of another
+_EVIDENCE = 20  # marks of a training text; fewer say nothing
+_NEARLY = 50  # for each mark of another form: then a training text has one form
+_CURLY_SINGLE, _CURLY_DOUBLE = "‘’", "“”„"
+_PAIRS = ("“”", "„“", "„”", "””")
+_ALLOWED = {"apostrophe": ("", "'", "’", "‘’"), "double": ("", '"', *_PAIRS), "dash": ("", "--", "—")}
+
+
+@dataclass(frozen=True)
+class Typography:
+    """The marks a text has; "" for those it has in both forms, or hardly at all. Equal ones rewrite alike."""
+
+    apostrophe: str = ""
+    """"'", "’", or "‘’" where single quotes open with ‘."""
+    double: str = ""
+    """The double quote, or the one that opens and the one that closes."""
+    dash: str = ""
+    """"--" or "—"."""
+
+    def rewrite(self, chunks: Iterable[str]) -> Iterator[str]:
+        """A text in this form, as far as its beginning is not in it already; chunks may end anywhere."""
+        head, size, rest = [], 0, iter(chunks)
+        for chunk in rest:
+            head.append(chunk)
+            size += len(chunk)
+            if size > SAMPLE:
+                break
+        beginning = "".join(head)
+        needed = self._needed(beginning)
+        whole = chain([beginning] if beginning else [], rest)
+        return map(needed._with_marks, recut(whole, WORD_TAIL)) if needed != Typography() else whole
+
+    def rewritten(self, text: str) -> str:
+        """A whole text in this form."""
+        return self._needed(text)._with_marks(text)
+
+    def applies(self, text: str) -> bool:
+        """Whether a text has marks that are to be rewritten, by its beginning."""
+        beginning = text[:SAMPLE]
+        needed = self._needed(text)
+        return needed != Typography() and needed._with_marks(beginning) != beginning
+
+    def _needed(self, text: str) -> Typography:
+        """The marks of this form that a text has mostly in another."""
+        beginning = text[:SAMPLE]
+        if beginning.isascii() and not any(mark in beginning for mark in ("'", '"', "--")):
+            return Typography()
+        counts, most = _count_marks([beginning]), 0 if len(text) <= _TYPED else 1
+        straight, curly = counts["'"], counts["’"] + counts["‘"]
+        own, other = (straight, curly) if self.apostrophe == "'" else (curly, straight)
+        apostrophe = self.apostrophe if _outweighs(other, own * most) else ""
+        straight, curly = counts['"'], sum(counts[mark] for mark in _CURLY_DOUBLE)
+        own, other = (straight, curly) if self.double == '"' else (curly, straight)
+        double = self.double if _outweighs(other, own * most) else ""
+        own, other = (counts["--"], counts["—"]) if self.dash == "--" else (counts["—"], counts["--"])
+        return Typography(apostrophe, double, self.dash if _outweighs(other, own * most) else "")
+
+    def _with_marks(self, text: str) -> str:
+        """A text, or a part of one that begins at a word, with these marks."""
+        if self.dash == "—":
+            text = OPENED_DASH.sub("—", text)
+        elif self.dash:
+            text = text.replace("—", "--")
+        straightened = {ord(mark): "'" for mark in _CURLY_SINGLE} if self.apostrophe == "'" else {}
+        straightened |= {ord(mark): '"' for mark in _CURLY_DOUBLE} if self.double == '"' else {}
+        if straightened and not text.isascii():
+            text = text.translate(straightened)
+        return curl(text, self.apostrophe.replace("'", ""), self.double.replace('"', ""))
+
+    def identity(self) -> str:
+        """All that decides what it does, for the fingerprint of a source."""
+        return "typography " + json.dumps(asdict(self), ensure_ascii=True, sort_keys=True)
+
+    def to_table(self) -> Table:
+        """A plain table, as a run's configuration keeps it; what has no form is left out."""
+        return {name: marks for name, marks in asdict(self).items() if marks}
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, object]) -> Typography:
+        """The typography of `to_table`; FormatError for anything else."""
+        for name, marks in table.items():
+            if marks not in _ALLOWED.get(name, ()):
+                raise FormatError(
+                    f"text.typography of this run has {name} = {marks!r}, which no text has; the file is damaged, or "
+                    "of a later version; try training again"
+                )
+        return replace(cls(), **{name: str(marks) for name, marks in table.items()})
+
+    def __str__(self) -> str:
+        """In words, for a user."""
+        facts = [f"apostrophes as {self.apostrophe[-1:]}"] * bool(self.apostrophe)
+        facts += [f"quotes as {' '.join(self.double)}"] * bool(self.double)
+        return ", ".join(facts + [f"dashes as {self.dash}"] * bool(self.dash))
+
+
+def find_typography(chunks: Iterable[str]) -> Typography | None:
+    """The marks of a training text, all of it; None where it has no form, or hardly any marks.
+
+    >>> find_typography(['"It\\'s", he said, "isn\\'t it?"\\n'] * 10)
+    Typography(apostrophe="'", double='"', dash='')
+    >>> find_typography(["no marks at all"]) is None
+    True
+    """
+    counts = _count_marks(chunks)
+    apostrophe = _form_of(counts["'"], "'", counts["’"] + counts["‘"], "’")
+    if apostrophe == "’" and _NEARLY * counts["‘"] > counts["’"]:
+        apostrophe = "‘’"
+    double = _form_of(counts['"'], '"', sum(counts[mark] for mark in _CURLY_DOUBLE), "curly")
+    if double == "curly":
+        double = _pair_of(counts)
+    marks = Typography(apostrophe, double, _form_of(counts["--"], "--", counts["—"], "—"))
+    return None if marks == Typography() else marks
+
+
+def typography_of_run(config: Table) -> Typography | None:
+    """The typography a run keeps in its configuration; runs of earlier versions have none."""
+    stored = config["text"].get("typography")
+    return Typography.from_table(stored) if stored else None
+
+
+def _count_marks(chunks: Iterable[str]) -> Counter[str]:
+    counts = Counter[str]()
+    for chunk in chunks:
+        counts["'"] += chunk.count("'")
+        counts['"'] += chunk.count('"')
+        if "--" in chunk:
+            counts["--"] += sum(1 for _ in OPENED_DASH.finditer(chunk))
+        if not chunk.isascii():
+            for mark in (*_CURLY_SINGLE, *_CURLY_DOUBLE, "—"):
+                counts[mark] += chunk.count(mark)
+    return counts
+
+
+def _outweighs(other: int, own: int) -> bool:
+    return other > 0 and other * _MOSTLY > own
+
+
+def _form_of(one: int, form: str, other: int, other_form: str) -> str:
+    """The form of which there is enough, and hardly any of the other."""
+    if max(one, other) < _EVIDENCE:
+        return ""
+    return form if one >= _NEARLY * other else other_form if other >= _NEARLY * one else ""
+
+
+def _pair_of(counts: Mapping[str, int]) -> str:
+    """The quotes that open and close; "" for a text that has more than one pair."""
+    rare = sum(counts[mark] for mark in _CURLY_DOUBLE) // _NEARLY
+    used = "".join(mark for mark in "„“”" if counts[mark] > rare)
+    return {"“”": "“”", "„“": "„“", "„”": "„”", "”": "””"}.get(used, "")
+
+
+# Straight quotes and apostrophes as curly ones: which way each of them turns, by what stands around it.
+#
+#     She said, "I don't."     “ after a space, ” after a mark, ’ inside a word
+#     'Tis true. 'Go!'         ’ where a word is shortened, ‘ where a quotation begins
+#
+# A quote with white space on both sides stays as it is: nothing says whether it opens or closes.
+
+
+OPENED_DASH = re.compile(r"--(?![->])(?<![-!<]--)(?:(?<=\S--)|(?=\s|\Z))")
+"""Two hyphens that are a dash: after a word, or between spaces; not `--option`, a row of hyphens or a comment's end."""
+_QUOTE = re.compile("[\"']")
+_QUOTES = "\"'“”‘’"
+_OPENERS = "([{<*_"  # stars and underscores are the italics of plain text
+_DASHES = "-–—"
+_SHORTENED = frozenset(
+    "t tis twas twere twill twould em er im til till cause bout ere n round s re ve ll d m".split()  # noqa: SIM905
+)
+"""What stands after an apostrophe where a word begins: 'tis, 'em; the ends of words, too, where a text begins so."""
+_MOST = 4  # quotes in a row that are looked past
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+def curl(text: str, apostrophe: str, double: str) -> str:
+    """A text with curly quotes in the place of straight ones.
+
+    `apostrophe`: ’, or ‘’ where single quotes open with ‘, or "" to leave them. `double`: the quote that opens and the
+    one that closes, or "".
+
+    >>> curl("\\"I don't,\\" she said.", "’", "“”")
+    '“I don’t,” she said.'
+    """
+    if not apostrophe and not double:
+        return text
+
+    def turn(match: re.Match[str]) -> str:
+        if match[0] == '"':
+            return _double(text, match.start(), double) if double else '"'
+        return _single(text, match.start(), apostrophe) if apostrophe else "'"
+
+    return _QUOTE.sub(turn, text)
+
+
+def _double(text: str, at: int, pair: str) -> str:
+    before, after = _around(text, at)
+    if '"' in (text[at - 1 : at], text[at + 1 : at + 2]):
+        return '"'  # two in a row are no quotation
+    if before.isspace():
+        return '"' if after.isspace() else pair[0]
+    opens = before in _OPENERS or (before in _DASHES and after.isalnum())
+    return pair[0] if opens and not after.isspace() else pair[1]
+
+
+def _single(text: str, at: int, form: str) -> str:
+    before, after = _around(text, at)
+    opening = form[0] if len(form) > 1 else "'"
+    if before.isspace() and (not after or after.isspace()):
+        return "'" if after else opening
+    if not after.isalnum() or text[at - 1 : at].isalnum():
+        return form[-1]
+    if before.isspace() or before in _OPENERS or before in _DASHES:
+        word = _WORD.match(text, at + 1)
+        shortened = text[at + 1].isdigit() or (word is not None and word[0].lower() in _SHORTENED)
+        return form[-1] if shortened else opening
+    return form[-1]
+
+
+def _around(text: str, at: int) -> tuple[str, str]:
+    """The characters before and after a quote, other quotes left out: a space where a text begins, "" at its end."""
+    left, right = at - 1, at + 1
+    while left >= 0 and text[left] in _QUOTES and at - left < _MOST:
+        left -= 1
+    while right < len(text) and text[right] in _QUOTES and right - at < _MOST:
+        right += 1
+    return text[left] if left >= 0 else " ", text[right : right + 1]

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 
 from thereafter.text.conll import TaggedSentence
 from thereafter.text.lines import lines_of
-from thereafter.text.pretokenised_habits import ENGLISH, Habits
-from thereafter.text.pretokenised_words import CLITICS, Splitter, is_abbreviation
+from thereafter.text.pretokenised_words import CLITICS, ENGLISH, Habits, Splitter, is_abbreviation
 from thereafter.text.sentences import find_sentences
 
 _ALONE = frozenset(",.;:!?")

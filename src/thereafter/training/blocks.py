@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from thereafter.text.batches import IdArray
+from thereafter.text.chunks import IdArray
 from thereafter.training.order import Plan
 
 

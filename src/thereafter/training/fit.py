@@ -24,14 +24,12 @@ from thereafter.runs.checkpoint import Snapshot
 from thereafter.runs.journal import Journal
 from thereafter.runs.writer import RunWriter
 from thereafter.training import largest_batch, numerics
-from thereafter.training.generators import seeded
-from thereafter.training.layering import LayerNames
 from thereafter.training.learner import B, Epochs, Heldout, Learner
 from thereafter.training.logs import logging_in
 from thereafter.training.loop import Loop
-from thereafter.training.products import steady_products
+from thereafter.training.numerics import seeded, steady_products
 from thereafter.training.settings import TrainingSettings
-from thereafter.training.weights import load_weights, put_weights, weights_of
+from thereafter.training.weights import LayerNames, load_weights, put_weights, weights_of
 
 _SINCE = "the steps since its last checkpoint are lost: with more memory it goes on from there with"
 _DAMAGED = (KeyError, TypeError, ValueError, AttributeError, StopIteration, RuntimeError)

@@ -14,7 +14,7 @@ from thereafter.config import Table
 from thereafter.kinds import KindTable
 from thereafter.models.any_model import AnyModel
 from thereafter.runs.journal import Journal
-from thereafter.text.batches import IdArray
+from thereafter.text.chunks import IdArray
 from thereafter.text.sources import Texts
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.training.settings import TrainingSettings

@@ -26,9 +26,8 @@ from thereafter.kernels.functions import leaving_unread
 from thereafter.memory import available_memory, is_out_of_memory, memory_in_words, out_of_memory
 from thereafter.models.state import NeuralState
 from thereafter.training import numerics, optimizers
-from thereafter.training.generators import seeded
 from thereafter.training.learner import B, Learner
-from thereafter.training.products import mixed_products, steady_products
+from thereafter.training.numerics import mixed_products, seeded, steady_products
 from thereafter.training.rehearsing import changed_by_a_step
 from thereafter.training.settings import TrainingSettings
 from thereafter.training.weights import weights_of

@@ -6,10 +6,30 @@
     thereafter.train("book.txt", model="lstm", out="runs/book", log="csv,tensorboard")
 
 The second writes them into the run folder, and goes on with them when the run is resumed.
+
+The log of a training for TensorBoard: loss, learning rate and gradient norm of steps, the figures of every
+validation. TensorBoard's own writer, which comes with torch, makes the files. It takes some 0.1 ms a scalar.
+
+A training that goes back, or is resumed after it was killed, reports some steps again: a new file then begins with the
+mark by which TensorBoard drops what it has read of the old ones from that step on.
+
+The log of a training as CSV: one row a step, one row a validation, in the file as soon as it is known.
+
+    event,step,epoch,seen,seconds,loss,rate,norm,best,perplexity
+    step,1,0,512,0.021,4.1431,0.00012,0.8312,,63.0
+    validation,500,3,256000,9.113,1.7912,,,true,5.997
+
+A row goes out in one write, so that whoever reads the file while it grows sees whole rows. A training that goes back,
+or is resumed after it was killed, reports some steps again: a row that comes again replaces the old one and all that
+came after it, so that no step stands in the file twice.
 """
 
 from __future__ import annotations
 
+import csv
+import io
+import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -17,10 +37,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Protocol
 
-from thereafter.errors import OptionError
+from thereafter import packages
+from thereafter.errors import FormatError, OptionError, StorageError
 from thereafter.runs.folder import BOARD, ROWS
-from thereafter.training.log_csv import CsvLog
-from thereafter.training.log_tensorboard import TensorBoardLog
+from thereafter.storage import is_plain
 from thereafter.training.settings import TrainingSettings, require_tensorboard
 from thereafter.training.watching import StepReport, Training, ValidationReport, Watcher, adding
 
@@ -125,3 +145,190 @@ def _logging(places: Sequence[tuple[Callable[[Path], TrainingLog], Path]]) -> It
             yield
     finally:
         logs.close()
+
+
+_STEP = "step/"
+
+
+class Board(Protocol):
+    """What is used of TensorBoard's writer."""
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class TensorBoardLog:
+    """Writes the reports of one training to event files in a folder; of one step in `every`."""
+
+    def __init__(self, folder: Path, every: int = 1) -> None:
+        require_tensorboard()
+        self._folder, self._every = folder, every
+        self._board: Board | None = None
+        self._last = (-1, 0)
+
+    def step(self, report: StepReport) -> None:
+        """Add the figures of a step."""
+        board = self._board_at(report.step, 0)  # also for a step that is not written: what is purged begins with it
+        if report.step % self._every == 0:
+            for name, value in (("loss", report.loss), ("rate", report.rate), ("norm", report.norm)):
+                board.add_scalar(f"{_STEP}{name}", value, report.step)
+
+    def validation(self, report: ValidationReport) -> None:
+        """Add the figures of a validation."""
+        board = self._board_at(report.step, 1)
+        for name, value in {"loss": report.loss, **report.figures}.items():
+            board.add_scalar(f"validation/{name}", value, report.step)
+
+    def sync(self) -> None:
+        """Write what waits to the files."""
+        if self._board is not None:
+            self._board.flush()
+
+    def close(self) -> None:
+        """Nothing more is written."""
+        if self._board is not None:
+            self._board.close()
+            self._board = None
+
+    def _board_at(self, step: int, event: int) -> Board:
+        """The writer for a step (event 0) or the validation after it (1): a new one where they do not go on."""
+        if self._board is None or (step, event) <= self._last:
+            self.close()
+            # a validation that is made up for: of what is purged from its step on, the step itself is written again
+            kept = _step_scalars(self._folder, step) if event and step and step % self._every == 0 else {}
+            self._board = _board(self._folder, step)
+            for tag, value in kept.items():
+                self._board.add_scalar(tag, value, step)
+        self._last = (step, event)
+        return self._board
+
+
+def _step_scalars(folder: Path, step: int) -> dict[str, float]:
+    """The figures of a step as TensorBoard reads them, by tag."""
+    module = packages.require("tensorboard.backend.event_processing.event_accumulator", "a log for TensorBoard")
+    reader = module.EventAccumulator(str(folder), size_guidance={module.SCALARS: 0}).Reload()
+    tags = [tag for tag in reader.Tags()[module.SCALARS] if tag.startswith(_STEP)]
+    return {tag: event.value for tag in tags for event in reader.Scalars(tag) if event.step == step}
+
+
+def _board(folder: Path, purge_step: int) -> Board:
+    module = packages.require("torch.utils.tensorboard", "a log for TensorBoard")
+    try:
+        board: Board = module.SummaryWriter(str(folder), purge_step=purge_step)
+    except OSError as error:
+        raise StorageError(f"cannot write to {folder}: {error.strerror}; try another folder") from error
+    return board
+
+
+COLUMNS = ("event", "step", "epoch", "seen", "seconds", "loss", "rate", "norm", "best")
+"""Of every log; the figures that a training adds come after them."""
+_EVENTS = ("step", "validation")
+Place = tuple[int, int]
+"""Where a row stands: its step, and 0 for the step itself, 1 for the validation after it."""
+_END = (sys.maxsize, 0)  # what the file ends with is not known: the place of the next row is looked for
+
+
+class CsvLog:
+    """Writes the reports of one training to a file, which is opened at the first of them."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: io.FileIO | None = None
+        self._last: Place = _END
+
+    def step(self, report: StepReport) -> None:
+        """Add the row of a step."""
+        row = {"rate": repr(report.rate), "norm": repr(report.norm)}
+        self._add(0, report, row)
+
+    def validation(self, report: ValidationReport) -> None:
+        """Add the row of a validation."""
+        self._add(1, report, {"best": "true" if report.best else "false"})
+
+    def sync(self) -> None:
+        """Wait until all rows are on the disk."""
+        if self._file is not None:
+            try:
+                os.fsync(self._file.fileno())
+            except OSError as error:
+                raise self._storage_error(error) from error
+
+    def close(self) -> None:
+        """Nothing more is written."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _add(self, event: int, report: StepReport | ValidationReport, own: dict[str, str]) -> None:
+        figures = {name: repr(value) for name, value in report.figures.items()}
+        columns, place = (*COLUMNS, *figures), (report.step, event)
+        row = {"event": _EVENTS[event], "step": str(report.step), "epoch": str(report.epoch), "seen": str(report.seen)}
+        row |= {"seconds": f"{report.seconds:.3f}", "loss": repr(report.loss)} | own | figures
+        try:
+            file = self._file = self._file or self._open()
+            if place <= self._last:
+                self._go_back(file, place, columns)
+            self._last = _END  # where the write is broken off, the file is looked at again
+            write_row(file, [row.get(name, "") for name in columns])
+        except OSError as error:
+            raise self._storage_error(error) from error
+        self._last = place
+
+    def _open(self) -> io.FileIO:
+        if self._path.exists() and not is_plain(self._path):
+            raise StorageError(f"{self._path} is not a plain file; expected one for the log; try another name")
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        return io.FileIO(self._path, "a+")
+
+    def _go_back(self, file: io.FileIO, place: Place, columns: Sequence[str]) -> None:
+        """Cut the row of a place off, and all that come after it; an empty file gets its first line."""
+        file.seek(0)
+        written = file.readall() or b""
+        first, *rows = written.splitlines(keepends=True) or [b""]
+        head = _line(columns)
+        if first != head and not head.startswith(first):  # a beginning of it: killed in its first write
+            raise FormatError(
+                f"{self._path} begins with {first[:80].decode('utf-8', 'replace')!r}; expected the log of a training, "
+                f"{head.decode().strip()!r}; nothing was written; try another name, or moving it away"
+            )
+        if first != head:
+            file.truncate(0)
+            file.write(head)
+            return
+        length = len(head)
+        for row in rows:
+            before = _place(row)
+            if before is None or before >= place:
+                break
+            length += len(row)
+        file.truncate(length)
+
+    def _storage_error(self, error: OSError) -> StorageError:
+        return StorageError(
+            f"cannot write {self._path}: {error.strerror}; the rows before stay; try freeing space, or another place"
+        )
+
+
+def _place(row: bytes) -> Place | None:
+    """Where a row stands; None for half a row, or one that is none."""
+    event, _, rest = row.decode("utf-8", "replace").partition(",")
+    step = rest.partition(",")[0]
+    if not row.endswith(b"\n") or event not in _EVENTS or not step.isdecimal():
+        return None
+    return int(step), _EVENTS.index(event)
+
+
+def _line(values: Sequence[str]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(values)
+    return text.getvalue().encode("utf-8")
+
+
+def write_row(file: io.FileIO, values: Sequence[str]) -> None:
+    raw = _line(values)
+    written = file.write(raw) or 0
+    if written < len(raw):  # a disk that is just full takes a part
+        file.write(raw[written:])

@@ -30,20 +30,17 @@ from thereafter.runs.checkpoint import Snapshot
 from thereafter.runs.journal import Journal
 from thereafter.training import numerics, optimizers
 from thereafter.training.counters import Counters
-from thereafter.training.generators import generator_states, set_generators
 from thereafter.training.graphs import Graphs, beside_graphs
 from thereafter.training.guard import Guard, blame
-from thereafter.training.layering import Layering, LayerNames
 from thereafter.training.learner import B, Epoch, Epochs, Heldout, Learner
+from thereafter.training.numerics import generator_states, mixed_products, set_generators
 from thereafter.training.pending import PendingSteps
-from thereafter.training.products import mixed_products
-from thereafter.training.progress_line import ProgressLine
 from thereafter.training.rehearsing import undone
 from thereafter.training.schedules import Position, Schedule
 from thereafter.training.settings import TrainingSettings
 from thereafter.training.stopping import Stop, undisturbed
-from thereafter.training.watching import Audience, StepReport, ValidationReport
-from thereafter.training.weights import load_weights, weights_of
+from thereafter.training.watching import Audience, ProgressLine, StepReport, ValidationReport
+from thereafter.training.weights import Layering, LayerNames, load_weights, weights_of
 
 STEPS_AT_ONCE = {"cpu": 1}
 """Steps whose figures are read from the device together, by type of device; every other one is asked seldom."""

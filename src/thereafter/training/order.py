@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.text.batches import IdArray
+from thereafter.text.chunks import IdArray
 
 _JITTER, _PARTITION, _LINES = range(3)
 _SHORTEST = 5  # no jittered block is shorter

@@ -1,11 +1,15 @@
-"""The protocol every model is trained under: find the text, hold some out, fit the tokenizer, encode, train."""
+"""The protocol every model is trained under: find the text, hold some out, fit the tokenizer, encode, train.
+
+What a language model says to files and folders of pictures: they are no text, and which tasks read them.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -15,13 +19,16 @@ from thereafter import config as toml
 from thereafter import progress
 from thereafter.config import Table
 from thereafter.data.files import AnySource, Files, Parts
+from thereafter.data.finding import FileKind, find_files
 from thereafter.errors import EmptyCorpusError, OptionError, SourceError
-from thereafter.images.no_text import refuse_folders_of_pictures, refuse_pictures
+from thereafter.images.archives import is_picture, members_of
+from thereafter.images.decoding import PICTURE_ENDINGS
+from thereafter.images.idx import IDX_ENDINGS
 from thereafter.runs.folder import FORMAT
 from thereafter.runs.journal import Journal
 from thereafter.runs.writer import RunWriter
-from thereafter.text import scripts
-from thereafter.text.batches import IdArray
+from thereafter.text import spaces
+from thereafter.text.chunks import IdArray
 from thereafter.text.encoded import encode_source, fit_source
 from thereafter.text.sources import Source, Texts, resolve
 from thereafter.text.tokenizers import TOKENIZERS
@@ -274,7 +281,7 @@ def _script_note(tokenizer: Tokenizer) -> list[str]:
     if tokenizer.name != "prose" or vocabulary.counts is None:
         return []
     forms = zip(tokenizer.ordinary_forms, vocabulary.counts[len(tokenizer.reserved) :], strict=True)
-    note = scripts.advice(scripts.share_of_characters(forms))
+    note = spaces.advice(spaces.share_of_characters(forms))
     return [] if note is None else [note]
 
 
@@ -331,3 +338,49 @@ def run_name(source: str, model: str) -> str:
     stem = Path(name).name.split(".")[0] or "text"
     plain = "".join(c if c.isalnum() or c in "-_" else "-" for c in stem)[:40]
     return f"{plain}-{model}"
+
+
+_ENDINGS = (*PICTURE_ENDINGS, *IDX_ENDINGS, ".npz", ".npy")
+_DOCUMENTS = {"mimetype", "META-INF/container.xml", "word/document.xml"}  # of EPUB and others, which are archives too
+
+
+def refuse_pictures(source: AnySource) -> None:
+    """A file of pictures is no text in an unusual encoding."""
+    for name in _names(source):
+        if name.lower().removesuffix(".gz").endswith(_ENDINGS) or _is_archive(Path(name)):
+            raise _no_text(name)
+
+
+def refuse_folders_of_pictures(source: AnySource) -> None:
+    """A folder without text files may have pictures."""
+    for name in _names(source):
+        try:
+            pictures = Path(name).expanduser().is_dir() and find_files(name, FileKind("pictures", (_ENDINGS,)))
+        except (SourceError, OSError, ValueError, RuntimeError):  # none, or no such folder: said elsewhere
+            continue
+        if pictures:
+            raise _no_text(name)
+
+
+def _names(source: AnySource) -> Iterator[str]:
+    for path in source if isinstance(source, list | tuple) else [source]:
+        if isinstance(path, str | os.PathLike):
+            yield os.fspath(path)
+
+
+def _is_archive(path: Path) -> bool:
+    if path.suffix.lower() != ".zip":
+        return False
+    try:
+        names = [one.filename for one in members_of(path)]
+    except SourceError:
+        return False
+    return any(map(is_picture, names)) and _DOCUMENTS.isdisjoint(names)
+
+
+def _no_text(name: str) -> SourceError:
+    return SourceError(
+        f"{name} holds pictures, not running text; try the task that reads them",
+        "task='caption', task='classify' or task='video'",
+        "--task caption, --task classify or --task video",
+    )

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from thereafter.memory import available_memory
-from thereafter.training.generators import generator_states, set_generators
+from thereafter.training.numerics import generator_states, set_generators
 from thereafter.training.optimizers import Optimizer
 from thereafter.training.weights import weights_of
 

@@ -13,9 +13,9 @@ from thereafter import config as toml
 from thereafter import progress
 from thereafter.config import Table
 from thereafter.errors import SourceError
-from thereafter.runs import resuming
+from thereafter.runs import writer
 from thereafter.runs.folder import TOKENIZER, is_file
-from thereafter.runs.resuming import Unfinished
+from thereafter.runs.writer import Unfinished
 from thereafter.text.encoded import encode_source
 from thereafter.text.form import Forming
 from thereafter.text.sources import Source, Texts
@@ -31,7 +31,7 @@ from thereafter.training.settings import TrainingSettings
 def resume(folder: Path) -> Trained:
     """Train a run to its end; a finished one is loaded, with a note."""
     store.read_config(folder)
-    return resuming.resume(folder, COUNTED, store.load, _go_on)
+    return writer.resume(folder, COUNTED, store.load, _go_on)
 
 
 def _go_on(run: Unfinished) -> Trained:

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from thereafter import progress
 from thereafter.config import Table
 from thereafter.errors import FormatError, OptionError, SourceError
-from thereafter.evaluation.unknown import MANY, unknown_share
+from thereafter.evaluation.scores import MANY, unknown_share
 from thereafter.kinds import KINDS, listed
 from thereafter.runs import folder as files
 from thereafter.storage import open_plain
-from thereafter.text.batches import IdArray
+from thereafter.text.chunks import IdArray
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.training import store
 from thereafter.training.kinds import MODELS, ModelKind, Trained

@@ -7,7 +7,7 @@ from pathlib import Path
 from thereafter.config import Table
 from thereafter.errors import FormatError, OptionError, nearest
 from thereafter.runs import folder as files
-from thereafter.runs import saving
+from thereafter.runs import writer
 from thereafter.runs.journal import Line
 from thereafter.runs.narrow import check_dtype
 from thereafter.text.tokenizers import load_tokenizer
@@ -27,14 +27,14 @@ def save(trained: Trained, folder: Path, dtype: str = "float32") -> Path:
             f"dtype is {dtype!r}, and the model {name!r} counts: it has tables of log probabilities and no weights to "
             "round; expected 'float32'; try leaving dtype out, or cutoffs when training"
         )
-    saved = saving.Saved(trained.config, trained.tokenizer, *kind.arrays(trained.model), trained.log)
-    return saving.save(saved, folder, dtype)
+    saved = writer.Saved(trained.config, trained.tokenizer, *kind.arrays(trained.model), trained.log)
+    return writer.save(saved, folder, dtype)
 
 
 def load(folder: Path) -> Trained:
     """Read a run back; n-gram tables are mapped, not copied."""
     config, log = read_config(folder)
-    arrays, facts = saving.read_weights(folder, config)
+    arrays, facts = writer.read_weights(folder, config)
     kind: ModelKind = MODELS.load(config["model"])
     tokenizer = load_tokenizer(folder / files.TOKENIZER)
     model = kind.restore(arrays, facts, config)

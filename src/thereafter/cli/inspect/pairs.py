@@ -10,8 +10,7 @@ import typer
 
 from thereafter.cli.app import ArpaTokens, AsWritten, Encoding, inspect_app, load
 from thereafter.cli.inspect.gradients import Picture
-from thereafter.cli.tables import AsCsv, AsJson, ItemColumn, print_conditions, print_rows, save_rows
-from thereafter.cli.written import tell_written
+from thereafter.cli.tables import AsCsv, AsJson, ItemColumn, print_conditions, print_rows, save_rows, tell_written
 from thereafter.config import Table
 from thereafter.errors import OptionError
 from thereafter.tabular import ENDINGS
@@ -83,7 +82,7 @@ def pairs(
     """
     from thereafter import instruments
     from thereafter.comparing.pair_verdicts import ComparedPairs
-    from thereafter.evaluation.item_context import items_before
+    from thereafter.evaluation.text_reading import items_before
 
     if item is not None and by is None:
         raise OptionError(f"--item is {item!r} without --by; expected a column of conditions too; try --by condition")
@@ -122,8 +121,8 @@ def pairs(
     else:
         save_rows(compared.to_rows() if len(several) > 1 else several[0].to_rows(), out)
     if figure is not None:
+        from thereafter.figures.agreement import accuracy_by_group
         from thereafter.figures.export import write
-        from thereafter.figures.pairs import accuracy_by_group
 
         typer.echo(f"drawn {write([accuracy_by_group([one.measurement() for one in several])], figure)}", err=True)
 

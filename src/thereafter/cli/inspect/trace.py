@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from thereafter.cli.app import AsWritten, Run, inspect_app, load, writable
-from thereafter.cli.tables import AsCsv, AsJson, print_rows
-from thereafter.cli.written import tell_written
+from thereafter.cli.tables import AsCsv, AsJson, print_rows, tell_written
 from thereafter.terminal import print_caution
 
 

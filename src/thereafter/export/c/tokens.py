@@ -9,8 +9,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.export.c.arrays import bytes_text, ints
-from thereafter.export.c.parts import functions
+from thereafter.export.c.arrays import bytes_text, functions, ints
 from thereafter.export.parts import WordingPlan
 
 ENCODED = ("char", "byte")

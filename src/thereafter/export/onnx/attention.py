@@ -13,12 +13,11 @@ import math
 
 import numpy as np
 
-from thereafter.export.onnx.cells import State, normalised
+from thereafter.export.onnx.cells import GraphWeights, State, normalised
 from thereafter.export.onnx.graph import Graph
 from thereafter.export.onnx.layers import rows_of, type_of
-from thereafter.export.onnx.linear import GraphWeights
 from thereafter.export.parts import BlockPlan, StatePart
-from thereafter.export.plans import TransformerPlan
+from thereafter.export.plan import TransformerPlan
 
 
 class AttentionGraph:

@@ -17,9 +17,9 @@ from torch import nn
 
 from thereafter.errors import ExportError
 from thereafter.export.onnx import cells
+from thereafter.export.onnx.cells import GraphWeights
 from thereafter.export.onnx.graph import Graph
 from thereafter.export.onnx.layers import joined
-from thereafter.export.onnx.linear import GraphWeights
 from thereafter.export.plan import array, layers_of, linear_of
 from thereafter.layers.picture_encoder import BatchNorm, PictureEncoder
 from thereafter.models.captioner import Captioner

@@ -5,7 +5,7 @@ Shapes: N places, H features, V words.
 
 from __future__ import annotations
 
-from thereafter.export.onnx.linear import GraphWeights
+from thereafter.export.onnx.cells import GraphWeights
 from thereafter.export.parts import Array, HeadPlan, SoftmaxPlan
 
 

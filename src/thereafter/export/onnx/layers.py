@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from thereafter.export.onnx.cells import State, input_product
+from thereafter.export.onnx.cells import GraphWeights, State, input_product
 from thereafter.export.onnx.cells import step as cell_step
 from thereafter.export.onnx.graph import Graph
-from thereafter.export.onnx.linear import GraphWeights
 from thereafter.export.parts import Array, LanePlan, LayerPlan, StatePart
 from thereafter.layers.convert import gate_order
 

@@ -15,9 +15,8 @@ from torch import nn
 
 from thereafter.errors import ExportError
 from thereafter.export.onnx.attention import gelu
-from thereafter.export.onnx.cells import normalised
+from thereafter.export.onnx.cells import GraphWeights, normalised
 from thereafter.export.onnx.graph import Graph
-from thereafter.export.onnx.linear import GraphWeights
 from thereafter.export.onnx.tasks import convolved, inside_of, pooled, stack_sequence
 from thereafter.export.plan import layers_of, linear_of, norm_of
 from thereafter.layers.blocks import RecurrentBlock, RecurrentBlocks, StepwiseLayer

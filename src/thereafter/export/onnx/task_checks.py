@@ -27,11 +27,9 @@ from thereafter.models.filler import FillBatch, Filler
 from thereafter.models.forecasting.batch import WindowBatch
 from thereafter.models.forecasting.forecaster import Forecaster
 from thereafter.models.forecasting.network import ForecastNetwork
-from thereafter.models.recurrent_translator import RecurrentTranslator
 from thereafter.models.series_classifier import SeriesBatch, SeriesClassifier
 from thereafter.models.tagger import TagBatch, Tagger
-from thereafter.models.transformer_translator import TransformerTranslator
-from thereafter.models.translator import PairBatch, Translator
+from thereafter.models.translator import PairBatch, RecurrentTranslator, TransformerTranslator, Translator
 from thereafter.models.word_decoder import END
 
 ROWS, LONGEST = 8, 40

@@ -18,11 +18,10 @@ import numpy as np
 from torch import Tensor, nn
 
 from thereafter.errors import ExportError
-from thereafter.export.onnx.cells import State
+from thereafter.export.onnx.cells import GraphWeights, State
 from thereafter.export.onnx.graph import Graph
 from thereafter.export.onnx.heads import log_p
 from thereafter.export.onnx.layers import layer_sequence
-from thereafter.export.onnx.linear import GraphWeights
 from thereafter.export.parts import LayerPlan
 from thereafter.export.plan import array, head_of, layers_of, linear_of
 from thereafter.layers.recurrent import Recurrent

@@ -18,16 +18,15 @@ import numpy as np
 from torch import nn
 
 from thereafter.export.onnx.attention import gelu
-from thereafter.export.onnx.cells import normalised
+from thereafter.export.onnx.cells import GraphWeights, normalised
 from thereafter.export.onnx.graph import Graph
 from thereafter.export.onnx.heads import log_p
-from thereafter.export.onnx.linear import GraphWeights
 from thereafter.export.onnx.tasks import inside_of
 from thereafter.export.parts import Array
 from thereafter.export.plan import array, head_of, linear_of, norm_of
 from thereafter.layers.attention import CrossAttention
 from thereafter.models.transformer_decoder import FeedForward
-from thereafter.models.transformer_translator import TransformerTranslator
+from thereafter.models.translator import TransformerTranslator
 
 
 def transformer_encoder_graph(net: TransformerTranslator) -> Graph:

@@ -16,15 +16,15 @@ import math
 import numpy as np
 
 from thereafter.export.onnx import cells
+from thereafter.export.onnx.cells import GraphWeights
 from thereafter.export.onnx.graph import Graph
 from thereafter.export.onnx.heads import log_p
 from thereafter.export.onnx.layers import joined
-from thereafter.export.onnx.linear import GraphWeights
 from thereafter.export.onnx.tasks import inside_of, stack_sequence
 from thereafter.export.plan import array, head_of, layers_of, linear_of
 from thereafter.layers.attention import Attention
-from thereafter.models.recurrent_decoder import RecurrentDecoder
-from thereafter.models.recurrent_translator import RecurrentTranslator
+from thereafter.models.translator import RecurrentTranslator
+from thereafter.models.word_decoder import RecurrentDecoder
 
 
 def encoder_graph(net: RecurrentTranslator) -> Graph:

@@ -1,15 +1,19 @@
 """A plan as a program.
 
 Shapes: V words, R = V + 1 rows of the word vectors, E word vector, G sums of the first layer, H features, W window.
+
+The cells as operations; `cells/` has the equations.
+
+Shapes: S hidden units of a cell, O its outputs, G = S times its gates, I inputs, R rows of the word vectors.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from thereafter.export.parts import Array, HeadPlan, SoftmaxPlan
-from thereafter.export.plans import AveragePlan, NeuralPlan, RecurrentPlan, TransformerPlan, WindowPlan
-from thereafter.export.steps.lowering_cells import folded, write_layer
+from thereafter.errors import ExportError
+from thereafter.export.parts import EPSILON, Array, HeadPlan, LanePlan, LayerPlan, SoftmaxPlan
+from thereafter.export.plan import AveragePlan, NeuralPlan, RecurrentPlan, TransformerPlan, WindowPlan
 from thereafter.export.steps.program import OpBlock, Program, Writer
 
 
@@ -166,3 +170,153 @@ def _head(writer: Writer, head: HeadPlan, words: int) -> OpBlock:
     writer.indices["rank"] = head.rank.astype(np.int32)
     writer.op("take", "logits", x=all_, arrays={"index": "rank"}, n=words)
     return writer.close("head")
+
+
+class Products:
+    """The weights of one cell in a program: W x and U h with their biases and norms."""
+
+    def __init__(self, writer: Writer, lane: LanePlan) -> None:
+        self.writer, self.lane = writer, lane
+
+    def vector(self, name: str) -> str | None:
+        """The name of a weight vector in the program; None where the cell has none."""
+        if name not in self.lane.weights:
+            return None
+        return self.writer.vector(f"{self.lane.name}_{name}", self.lane.weights[name])
+
+    def read(self, out: str, x: str) -> None:
+        """out = W x + b, normalised where the cell asks for it."""
+        weight = self.writer.matrix(f"{self.lane.name}_weight_ih", self.lane.weights["weight_ih"])
+        gain, bias = self.vector("norm_ih"), self.vector("bias_ih")
+        self.writer.linear(out, weight, x, bias if gain is None else None)
+        self._normalised(out, gain, bias)
+
+    def add_recurrent(self, z: str, h: str) -> None:
+        """z += U h + b', normalised where the cell asks for it: through a buffer of its own then."""
+        size = len(self.lane.weights["weight_hh"])
+        if "norm_hh" in self.lane.weights:
+            r = self.writer.own("r", size)
+            self.recur(r, h)
+            self.writer.op("add", z, x=r, n=size)
+            return
+        weight = self.writer.matrix(f"{self.lane.name}_weight_hh", self.lane.weights["weight_hh"])
+        self.writer.linear(z, weight, h, self.vector("bias_hh"), add=True)
+
+    def recur(self, out: str, x: str, rows: slice = slice(None), name: str = "hh") -> None:
+        """out = U x + b' of some of the gates."""
+        own, lane = self.lane.weights, self.lane.name
+        weight = self.writer.matrix(f"{lane}_weight_{name}", own["weight_hh"][rows])
+        parts = [
+            None if part not in own else self.writer.vector(f"{lane}_{part[:-2]}{name}", own[part][rows])
+            for part in ("norm_hh", "bias_hh")
+        ]
+        self.writer.linear(out, weight, x, parts[1] if parts[0] is None else None)
+        self._normalised(out, *parts)
+
+    def _normalised(self, out: str, gain: str | None, bias: str | None) -> None:
+        if gain is not None:
+            named = {"gain": gain} | ({} if bias is None else {"shift": bias})
+            self.writer.op("norm", out, arrays=named)
+
+
+def folded(lane: LanePlan, embedding: Array) -> Array:
+    """W x + b of the first layer for every word, [R, G], worked out in 64 bits: a table in the place of a product."""
+    z_RG = embedding.astype(np.float64) @ lane.weights["weight_ih"].astype(np.float64).T
+    if "norm_ih" in lane.weights:
+        z_RG -= z_RG.mean(1, keepdims=True)
+        z_RG *= lane.weights["norm_ih"] / np.sqrt((z_RG**2).mean(1, keepdims=True) + EPSILON)
+    return (z_RG + lane.weights.get("bias_ih", np.float32(0.0))).astype(np.float32)
+
+
+def write_layer(writer: Writer, layer: LayerPlan, x: str, table: str | None) -> None:
+    """A layer: reads the shared buffer `x` (or, where `table` names W x of every word, the token), writes x again."""
+    if len(layer.lanes) != 1 or layer.lane.reverse:
+        raise ExportError("a layer that reads from both ends cannot be streamed; try a model with one direction")
+    lane, products = layer.lane, Products(writer, layer.lane)
+    gates = len(lane.gates) * lane.hidden_size
+    z, h = writer.own("z", gates), f"h_{lane.name}"
+    for name, size in lane.fields.items():
+        writer.state[f"{name}_{lane.name}"] = lane.initial.get(name, np.zeros(size, np.float32))
+    if table is None:
+        products.read(z, x)
+    else:
+        writer.op("row", z, arrays={"table": table})
+    {
+        "elman": _elman,
+        "lstm": _lstm,
+        "gru": _gru,
+        "mingru": _linear_cell,
+        "minlstm": _linear_cell,
+        "diagonal": _linear_cell,
+    }[lane.cell](products, z, h)
+    _join(writer, layer, x, h)
+    writer.blocks.append(writer.close(lane.name, z, lane.gates))
+
+
+def _join(writer: Writer, layer: LayerPlan, x: str, h: str) -> None:
+    lane, size = layer.lane, layer.lane.output_size
+    if layer.join == "highway" and layer.gate_weight is not None and layer.gate_bias is not None:
+        t, y = writer.own("t", size), writer.own("y", size)
+        weight = writer.matrix(f"{lane.name}_highway", layer.gate_weight)
+        writer.linear(t, weight, x, writer.vector(f"{lane.name}_highway_bias", layer.gate_bias))
+        writer.op("copy", y, x=h, n=size)
+        writer.op("highway", y, x=x, t=t, n=size)
+        writer.op("copy", x, x=y, n=size)
+    elif layer.join == "residual":
+        writer.op("add", x, x=h, n=size)
+    else:
+        writer.op("copy", x, x=h, n=size)
+
+
+def _elman(products: Products, z: str, h: str) -> None:
+    writer, size = products.writer, products.lane.hidden_size
+    products.add_recurrent(z, h)
+    writer.op("act", z, f=str(products.lane.options["nonlinearity"]), n=size)
+    writer.op("copy", h, x=z, n=size)
+
+
+def _lstm(products: Products, z: str, h: str) -> None:
+    """The memory and the gates first, then h of what the output gate shows."""
+    writer, lane = products.writer, products.lane
+    size, c = lane.hidden_size, f"c_{lane.name}"
+    products.add_recurrent(z, h)
+    seen = {name: products.vector(f"peephole_{name}") for name in ("input", "forget", "output")}
+    coupled = int(bool(lane.options["coupled"]))
+    arrays = {name: vector for name, vector in seen.items() if vector is not None}
+    writer.op("lstm_memory", c, z=z, coupled=coupled, n=size, arrays=arrays)
+    shown, gain, shift = c, products.vector("norm_c"), products.vector("shift_c")
+    if gain is not None and shift is not None:
+        shown = writer.own("shown", size)
+        writer.op("copy", shown, x=c, n=size)
+        writer.op("norm", shown, arrays={"gain": gain, "shift": shift})
+    projected = "weight_hr" in lane.weights
+    out = writer.own("m", size) if projected else h
+    writer.op("lstm_output", out, z=z, c=shown, coupled=coupled, n=size)
+    if projected:
+        writer.linear(h, writer.matrix(f"{lane.name}_weight_hr", lane.weights["weight_hr"]), out)
+
+
+def _gru(products: Products, z: str, h: str) -> None:
+    writer, lane = products.writer, products.lane
+    size, keeps = lane.hidden_size, str(lane.options["update"])
+    if lane.options["reset"] == "after":
+        r = writer.own("r", 3 * size)
+        products.recur(r, h)
+        writer.op("gru", h, z=z, r=r, keeps=keeps, n=size)
+        return
+    r, m, q = writer.own("r", 2 * size), writer.own("m", size), writer.own("q", size)
+    products.recur(r, h, slice(0, 2 * size))
+    writer.op("gru_reset", m, z=z, r=r, h=h, n=size)
+    products.recur(q, m, slice(2 * size, None), "hn")
+    writer.op("gru_new", h, z=z, q=q, keeps=keeps, n=size)
+
+
+def _linear_cell(products: Products, z: str, h: str) -> None:
+    """Cells whose gates see the input alone: h = a h + b."""
+    writer, lane = products.writer, products.lane
+    arrays = {}
+    if lane.cell == "diagonal":
+        rate = np.exp(lane.weights["log_rate"].astype(np.float64))
+        arrays["decay"] = writer.vector(f"{lane.name}_decay", np.exp(-rate).astype(np.float32))
+        arrays["factor"] = writer.vector(f"{lane.name}_factor", np.sqrt(-np.expm1(-2 * rate)).astype(np.float32))
+    writer.op(lane.cell, h, z=z, n=lane.hidden_size, arrays=arrays)

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from thereafter.cells import CELLS
 from thereafter.cells.base import Cell
 from thereafter.export.parts import EPSILON, Array, BlockPlan, LanePlan, LayerPlan, StatePart
-from thereafter.export.plans import AveragePlan, NeuralPlan, RecurrentPlan, TransformerPlan, WindowPlan
-from thereafter.layers.connect import join
+from thereafter.export.plan import AveragePlan, NeuralPlan, RecurrentPlan, TransformerPlan, WindowPlan
+from thereafter.layers.recurrent import join
 
 
 def body_of(plan: NeuralPlan) -> nn.Module:

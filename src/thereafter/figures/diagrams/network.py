@@ -8,7 +8,7 @@ from itertools import pairwise
 from thereafter.figures.diagrams.drawing import Drawing
 from thereafter.figures.style import BLUE, RED
 from thereafter.kinds import KINDS
-from thereafter.layers.lanes import Lane, build_lanes
+from thereafter.layers.stream import Lane, build_lanes
 from thereafter.models.settings import RecurrentSettings
 
 _COLUMN, _ROW = 128, 92

@@ -103,7 +103,7 @@ def _run_elman(cell: Elman, job: Job) -> Unrolled:
 
 
 def _run_linear(cell: Cell, job: Job) -> Unrolled:
-    from thereafter.kernels.cpu.linear import run_linear
+    from thereafter.kernels.cpu.workspace import run_linear
 
     return _batch_first(job, *run_linear(cell, job, _project(job)))
 

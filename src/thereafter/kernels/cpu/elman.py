@@ -16,13 +16,15 @@ from thereafter.cells.elman import Elman
 from thereafter.cells.options import ElmanOptions, choices_of
 from thereafter.compiled import CFunction
 from thereafter.kernels.arrays import ElmanBackward, ElmanForward, FloatType
-from thereafter.kernels.cpu.order import longest_first, own_copy, take_rows
 from thereafter.kernels.cpu.plan import input_inside, shares_rows, worth_a_team
 from thereafter.kernels.cpu.products import (
+    longest_first,
+    own_copy,
     place_for_gradient,
     project_inputs,
     row_parts,
     sum_of_parts,
+    take_rows,
     team_lengths,
     team_packing,
     team_spares,

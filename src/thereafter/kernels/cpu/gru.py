@@ -18,13 +18,15 @@ from torch import Tensor
 from thereafter.cells.gru import GRU
 from thereafter.compiled import CFunction
 from thereafter.kernels.arrays import FloatType, GruBackward, GruForward
-from thereafter.kernels.cpu.order import longest_first, own_copy, take_rows
 from thereafter.kernels.cpu.plan import shares_rows, worth_a_team
 from thereafter.kernels.cpu.products import (
+    longest_first,
+    own_copy,
     place_for_gradient,
     project_inputs,
     row_parts,
     sum_of_parts,
+    take_rows,
     team_lengths,
     team_packing,
     team_spares,

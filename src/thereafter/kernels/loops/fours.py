@@ -18,8 +18,7 @@ from collections.abc import Sequence
 from thereafter.compiled import CFunction, c_function, compiled_once, intrinsic
 from thereafter.kernels.loops.llvm import Builder, Context, Intrinsic, IrType, Signature, Value
 from thereafter.kernels.loops.tiles import VECTOR_BYTES, cgutils, ir, types
-from thereafter.kernels.step.digits import DIGITS, GROUP, LARGEST, SMALLEST
-from thereafter.kernels.step.storing import BLOCK
+from thereafter.kernels.step.storing import BLOCK, DIGITS, GROUP, LARGEST, SMALLEST
 from thereafter.packages import require
 from thereafter.processor import processor
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from thereafter.compiled import jit
 from thereafter.kernels.arrays import Floats
-from thereafter.kernels.loops.activation import FAST
+from thereafter.kernels.loops.formulas import FAST
 
 
 @jit(**FAST)

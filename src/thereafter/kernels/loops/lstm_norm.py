@@ -16,7 +16,7 @@ import math
 from thereafter.cells.base import EPSILON
 from thereafter.compiled import CFunction, c_function, compiled_once, jit
 from thereafter.kernels.arrays import Float, Floats, FloatType, LstmNormBackward, LstmNormForward, Whole
-from thereafter.kernels.loops.activation import FAST
+from thereafter.kernels.loops.formulas import FAST
 from thereafter.kernels.loops.lstm import (
     backward_places,
     cell_loop,

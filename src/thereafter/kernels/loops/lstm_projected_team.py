@@ -9,7 +9,6 @@ from __future__ import annotations
 from thereafter.compiled import CFunction, c_function, compiled_once, jit
 from thereafter.kernels.arrays import Floats, FloatType, ProjectedBackward, ProjectedForward, Whole
 from thereafter.kernels.loops.lstm import clear_row, copy_row, lstm_backward, lstm_forward
-from thereafter.kernels.loops.neighbours import pack_turned
 from thereafter.kernels.loops.parts import claim_parts, parts_in, rows_of_part, rows_of_parts
 from thereafter.kernels.loops.recurrence import (
     columns_product,
@@ -20,6 +19,7 @@ from thereafter.kernels.loops.recurrence import (
     pack_all_columns,
     pack_columns,
     pack_gates,
+    pack_turned,
     panels_of,
 )
 from thereafter.kernels.loops.team import (

@@ -19,11 +19,10 @@ from thereafter.cells.lstm import LSTM
 from thereafter.cells.minimal import MinGRU, MinLSTM
 from thereafter.kernels.loops import fours
 from thereafter.kernels.loops.tiles import VECTOR_BYTES
-from thereafter.kernels.step.packing import PackedMatrix, PanelLayout, pack_bias, pack_matrix
 from thereafter.kernels.step.passes import PassSource, StepPass
 from thereafter.kernels.step.stepper import Slot, Stepper
 from thereafter.kernels.step.steppers import FastStepper, MinLSTMStepper, Weights
-from thereafter.kernels.step.storing import Form, Narrow
+from thereafter.kernels.step.storing import Form, Narrow, PackedMatrix, PanelLayout, pack_bias, pack_matrix
 
 C = TypeVar("C", bound=Cell)
 

@@ -1,27 +1,42 @@
 """A pass over weights, made once and run at every step: products of a few rows, and what a formula makes of them.
 
 `loops.steps` is the compiled side; importing this module imports numba. Shapes: B rows, H units, K columns.
+
+Whether a pass over weights runs on all of torch's threads or on one: whichever was faster lately.
+
+Products of a few rows with a matrix whose numbers are stored in fewer bytes than they are multiplied in.
+
+A step of one row does little else than read its weights, so that fewer bytes are less time. Numbers are widened in
+registers, with what every processor has: a bfloat16 is the upper half of a float32, an int8 is extended by its sign
+and made a float. The arithmetic is float32 throughout (float64 for a float64 matrix). Where widening an int8 costs more
+than it saves, on ARM processors, its products are those of whole numbers: `fours`.
+
+A matrix lies in panels [K, V, L], as in `tiles`: K columns of the matrix, V vectors of L rows. Of bfloat16 numbers two
+vectors are interleaved, so that the two of one word are the same place of two vectors. The int8 numbers of BLOCK
+columns have one scale for each row of the matrix, [blocks, V, L] for a panel. `step.packing` lays them out.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter_ns
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from thereafter.compiled import CFunction, c_function, compiled_once, intrinsic
 from thereafter.kernels.loops import fours
 from thereafter.kernels.loops import steps as loops
 from thereafter.kernels.loops.formulas import FORMULAS
-from thereafter.kernels.loops.stored import product
+from thereafter.kernels.loops.llvm import Builder, Context, Intrinsic, IrType, Signature, Value
 from thereafter.kernels.loops.team import NUMPY
-from thereafter.kernels.loops.tiles import LINE, VECTOR_BYTES
+from thereafter.kernels.loops.tiles import LINE, MOST_ROWS, VECTOR_BYTES, cgutils, ir, types
 from thereafter.kernels.step.helpers import MOST_HELPERS, helpers
-from thereafter.kernels.step.packing import PackedMatrix, PanelLayout
-from thereafter.kernels.step.step_team import StepTeam
-from thereafter.kernels.step.storing import BLOCK, Form
+from thereafter.kernels.step.storing import BLOCK, Form, PackedMatrix, PanelLayout
 from thereafter.processor import usable
 
 WORTH_A_TEAM = 1 << 17
@@ -120,3 +135,214 @@ def _places(arrays: Sequence[Tensor]) -> list[ctypes.c_int64 | int]:
     for array in arrays:
         places += [array.data_ptr(), array.stride(0) * array.element_size() if array.dim() > 1 else 0]
     return places
+
+
+threads_of_torch = torch.get_num_threads
+
+
+class StepTeam:
+    """Runs a pass on all threads (torch's number, `most` at most) while that is faster than on one, else on one.
+
+    A team may be late, where another program keeps one of its threads off its core in the middle of its work. So passes
+    are timed: WINDOW of them on all threads that take longer than as many on one are broken off and followed by `rest`
+    passes on one, twice as many each time this happens again and half as many each time it does not. What one thread
+    takes is the median of its last LOOKS passes; it is measured at the start and again after every AGAIN windows. The
+    first pass on all threads after some on one is not judged: it wakes those that fell asleep.
+
+    A window is a millisecond or so, shorter than a time slice that is lost; the shortest rest is as long as a window,
+    the longest some ten milliseconds, so that what was tried in vain stays below a tenth of the time.
+    """
+
+    WINDOW, LOOKS, AGAIN = 16, 5, 128
+    FEWEST, MOST = 16, 1024
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.rest = self.FEWEST
+        self._alone = self.LOOKS  # passes on one thread that are still to come
+        self._last: deque[int] = deque(maxlen=self.LOOKS)  # nanoseconds of passes on one thread
+        self._lone = 0  # what one takes
+        self._windows = 0
+        self._taken = self._passes = 0  # of the window that is open
+        self._asleep = False
+
+    def run(self, call: Callable[[int], None]) -> None:
+        """One pass: `call(threads)`."""
+        team = min(threads_of_torch(), self.most)
+        if team == 1:
+            call(1)
+            return
+        began = perf_counter_ns()
+        call(1 if self._alone else team)
+        took = perf_counter_ns() - began
+        if self._alone:
+            self._judge_one(took)
+        elif self._asleep:
+            self._asleep = False
+        else:
+            self._judge_team(took)
+
+    def _judge_one(self, took: int) -> None:
+        self._last.append(took)
+        self._alone -= 1
+        if not self._alone:
+            self._lone, self._asleep = sorted(self._last)[self.LOOKS // 2], True
+            self._taken = self._passes = 0
+
+    def _judge_team(self, took: int) -> None:
+        self._taken += took
+        self._passes += 1
+        if self._taken > self.WINDOW * self._lone:
+            self._alone, self.rest = self.rest, min(2 * self.rest, self.MOST)
+        elif self._passes == self.WINDOW:
+            self.rest = max(self.rest // 2, self.FEWEST)
+            self._windows += 1
+            if self._windows % self.AGAIN == 0:
+                self._alone = self.LOOKS
+            self._taken = self._passes = 0
+
+
+_I8, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
+PANELS = (3, 4)
+"""Vectors that a panel may have."""
+_STORED: dict[Form, np.dtype[np.generic]] = {
+    "float64": np.dtype(np.float64),
+    "float32": np.dtype(np.float32),
+    "bfloat16": np.dtype(np.int16),
+    "int8": np.dtype(np.int8),
+}
+_BFLOAT16, _INT8 = types.int16, types.int8  # the types of numba's that stand for them here
+
+
+def product(form: Form) -> CFunction:
+    """`stored_product` for matrices of one form; `int8 by fours`: of rows that are cut into digits (`fours`)."""
+    return fours.product() if form == "int8 by fours" else _product(_STORED[form])
+
+
+@compiled_once
+def _product(stored: np.dtype[np.generic]) -> CFunction:
+    """z[r] += the sum over k of a[r, k] b[k], for all rows r and one panel b; z [rows, V, L]: a C function.
+
+    Given are V, rows, K; the addresses of a with its bytes a row, of the panel, of its scales, and of z.
+    """
+    number = max(4, stored.itemsize)
+    each = VECTOR_BYTES // number * stored.itemsize
+
+    def stored_product(vectors: int, rows: int, depth: int, a: int, a_row: int, b: int, scales: int, z: int) -> None:
+        for start in range(0, depth, BLOCK):
+            deep = min(BLOCK, depth - start)
+            a_at, z_at, left, tiles = a, z, rows, (rows + MOST_ROWS - 1) // MOST_ROWS
+            while left > 0:
+                height = (left + tiles - 1) // tiles
+                _tile(stored, height, vectors, deep, a_at, a_row, b, scales, z_at)
+                a_at += height * a_row
+                z_at += height * vectors * VECTOR_BYTES
+                left -= height
+                tiles -= 1
+            a += deep * number
+            b += deep * vectors * each
+            scales += vectors * VECTOR_BYTES
+
+    return c_function(types.void(*[types.int64] * 8), stored_product)
+
+
+@intrinsic
+def _tile(
+    typing: object, stored: object, height: object, vectors: object, depth: object, a: object, a_row: object,
+    b: object, scales: object, z: object,
+) -> Intrinsic:  # fmt: skip
+    """The product of one tile of rows with up to BLOCK columns of a panel."""
+
+    def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
+        after, kinds = builder.append_basic_block("after"), []
+        chosen = builder.switch(builder.add(builder.mul(args[1], _I64(8)), args[2]), after)
+        for rows in range(1, MOST_ROWS + 1):
+            for columns in PANELS:
+                block = builder.append_basic_block(f"tile_{rows}_{columns}")
+                chosen.add_case(_I64(rows * 8 + columns), block)
+                kinds.append((block, rows, columns))
+        for block, rows, columns in kinds:
+            builder.position_at_end(block)
+            _Tile(builder, signature.args[0].dtype, rows, columns).write(args[3:])
+            builder.branch(after)
+        builder.position_at_end(after)
+        return context.get_dummy_value()
+
+    return types.void(stored, *[types.int64] * 8), generate
+
+
+class _Tile:
+    """The code of a tile of one size."""
+
+    def __init__(self, builder: Builder, stored: object, rows: int, vectors: int) -> None:
+        self.builder, self.stored, self.rows, self.vectors = builder, stored, rows, vectors
+        self.size = 8 if stored == types.float64 else 4
+        self.lanes = VECTOR_BYTES // self.size
+        self.number = ir.DoubleType() if self.size == 8 else ir.FloatType()
+        self.vector = ir.VectorType(self.number, self.lanes)
+        self.words = ir.VectorType(_I32, self.lanes)
+        # one instruction where the processor has it; `llvm.fma` would elsewhere call a function for each number
+        self.fma = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(self.vector, [self.vector] * 3),
+            f"llvm.fmuladd.v{self.lanes}f{8 * self.size}",
+        )
+
+    def write(self, args: Sequence[Value]) -> None:
+        depth, a, a_row, b, scales, z = args
+        builder, scaled = self.builder, self.stored == _INT8
+        tile = [(r, v) for r in range(self.rows) for v in range(self.vectors)]
+        places = {(r, v): builder.add(z, _I64((r * self.vectors + v) * VECTOR_BYTES)) for r, v in tile}
+        sums = {place: cgutils.alloca_once(builder, self.vector) for place in tile}
+        zero = ir.Constant(self.vector, [0.0] * self.lanes)
+        for place in tile:
+            builder.store(zero if scaled else self._load(places[place], self.vector), sums[place])
+        with cgutils.for_range(builder, depth, intp=_I64) as loop:
+            numbers = self._numbers(b, loop.index)
+            for r in range(self.rows):
+                row = builder.add(a, builder.mul(a_row, _I64(r)))
+                spread = self._spread(
+                    self._load(builder.add(row, builder.mul(loop.index, _I64(self.size))), self.number)
+                )
+                for v in range(self.vectors):
+                    total = builder.call(self.fma, [spread, numbers[v], builder.load(sums[r, v])])
+                    builder.store(total, sums[r, v])
+        for r, v in tile:
+            total = builder.load(sums[r, v])
+            if scaled:
+                scale = self._load(builder.add(scales, _I64(v * VECTOR_BYTES)), self.vector)
+                total = builder.call(self.fma, [total, scale, self._load(places[r, v], self.vector)])
+            builder.store(total, builder.inttoptr(places[r, v], self.vector.as_pointer()), align=self.size)
+
+    def _numbers(self, b: Value, k: Value) -> list[Value]:
+        """The vectors of one column, as they are multiplied."""
+        builder = self.builder
+        each = {_INT8: 1, _BFLOAT16: 2}.get(self.stored, self.size) * self.lanes
+        row = builder.add(b, builder.mul(k, _I64(each * self.vectors)))
+        places = [builder.add(row, _I64(v * each)) for v in range(self.vectors)]
+        if self.stored == _BFLOAT16:
+            return self._from_bfloat16(places)
+        if self.stored == _INT8:
+            short = [self._load(place, ir.VectorType(_I8, self.lanes), 1) for place in places]
+            return [builder.sitofp(builder.sext(number, self.words), self.vector) for number in short]
+        return [self._load(place, self.vector) for place in places]
+
+    def _from_bfloat16(self, places: Sequence[Value]) -> list[Value]:
+        """The lower half of a word, moved up, and the upper half, the other one cleared."""
+        builder, numbers = self.builder, []
+        upper, half = (ir.Constant(self.words, [value] * self.lanes) for value in (0xFFFF0000, 16))
+        for v in range(0, self.vectors - 1, 2):
+            pair = self._load(places[v], self.words, 2)
+            numbers += [builder.shl(pair, half), builder.and_(pair, upper)]
+        if self.vectors % 2:
+            last = self._load(places[-1], ir.VectorType(_I16, self.lanes), 2)
+            numbers.append(builder.shl(builder.zext(last, self.words), half))
+        return [builder.bitcast(number, self.vector) for number in numbers]
+
+    def _load(self, address: Value, kind: IrType, align: int | None = None) -> Value:
+        return self.builder.load(self.builder.inttoptr(address, kind.as_pointer()), align=align or self.size)
+
+    def _spread(self, one: Value) -> Value:
+        """One number in all places of a vector."""
+        first = self.builder.insert_element(ir.Constant(self.vector, ir.Undefined), one, _I32(0))
+        return self.builder.shuffle_vector(first, first, ir.Constant(self.words, [0] * self.lanes))

@@ -16,8 +16,8 @@ from weakref import WeakKeyDictionary
 from fastapi import Request, Response
 from pydantic import Field
 
+from thereafter.serving.lanes import Together
 from thereafter.serving.schema import Asked, FailedAnswer, ModelName, Prompt
-from thereafter.serving.together import Together
 from thereafter.studio.answers.prediction import CompletionAnswer, ExamplesAnswer, PredictionAnswer
 from thereafter.studio.routes.common import TheVisitor, as_json, attempt, make_router, reply, reply_list, settle
 from thereafter.studio.studio import Studio

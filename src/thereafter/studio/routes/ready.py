@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from thereafter.errors import OptionError
-from thereafter.ready.anew import NAMES
+from thereafter.ready.shipped import NAMES
 from thereafter.serving.schema import Asked
 from thereafter.studio.answers.training import ReadyAnswer, ReadyModelAnswer
 from thereafter.studio.routes.common import LoadedStudio, make_router
@@ -35,7 +35,7 @@ def anew(asked: AnewAsked, studio: LoadedStudio) -> ReadyAnswer:
 
 def _ready(studio: Studio) -> ReadyAnswer:
     from thereafter.ready import models, scores, shipped, tasks
-    from thereafter.ready.anew import minutes
+    from thereafter.ready.shipped import minutes
 
     rows = []
     for one in (*models.READY, *tasks.READY_TASKS):

@@ -12,7 +12,7 @@ from thereafter.studio.verbs.glimpsing import squares
 from thereafter.studio.verbs.numbers import numbers
 from thereafter.studio.verbs.pictures import packed
 from thereafter.task_model import TaskModel
-from thereafter.tasks.acting_answers import PlayedExplained
+from thereafter.tasks.acting import PlayedExplained
 
 SEED = 20_261_119
 """Of the episodes that are played: those of the test part of `catch`."""

@@ -12,7 +12,7 @@ from thereafter.errors import OptionError
 from thereafter.images.codec import PictureCodec
 from thereafter.inspection.trace import record
 from thereafter.models.captioner import Captioner, PictureBatch
-from thereafter.models.encoder import Memory
+from thereafter.models.task_net import Memory
 from thereafter.models.word_decoder import END
 from thereafter.studio.answers.captioning import (
     CaptionedAnswer,

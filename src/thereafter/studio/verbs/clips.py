@@ -14,12 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.errors import OptionError
-from thereafter.images.clip import Clip
-from thereafter.images.clip_codec import ClipCodec
+from thereafter.images.clip import Clip, ClipCodec
 from thereafter.images.glyphs import SIDE, numbered_glyphs
 from thereafter.images.made_pictures import moving_rules
-from thereafter.images.moving import MovingClips, headings, move
-from thereafter.images.moving_rule import NAMES
+from thereafter.images.moving import NAMES, MovingClips, headings, move
 from thereafter.studio.answers.moving import DigitAnswer
 from thereafter.task_model import TaskModel
 from thereafter.tasks import store

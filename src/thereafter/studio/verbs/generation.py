@@ -12,7 +12,7 @@ from thereafter.models.neural import NeuralModel
 from thereafter.models.state import NeuralState
 from thereafter.studio.answers.generation import LikelyAnswer, PieceAnswer
 from thereafter.studio.verbs.numbers import number, rows
-from thereafter.text.pretokenised_restoring import Restorer
+from thereafter.text.pretokenised_words import Restorer
 
 MOST_UNITS = 512
 """Units of a layer that are shown: more than a strip on a screen has pixels for."""

@@ -12,14 +12,14 @@ import numpy as np
 from thereafter.errors import OptionError
 from thereafter.images.codec import PictureCodec
 from thereafter.images.labelled_pictures import LabelledPicture
-from thereafter.layers.glimpse_core import GlimpseCore
+from thereafter.layers.glimpse import GlimpseCore
 from thereafter.models.glimpser import PictureReader
 from thereafter.studio.answers.glimpsing import GlimpseAnswer, GlimpsedAnswer, SquareAnswer
 from thereafter.studio.verbs.digit_pictures import OpenedDigit
 from thereafter.studio.verbs.numbers import numbers
 from thereafter.studio.verbs.pictures import packed
 from thereafter.task_model import TaskModel
-from thereafter.tasks.glimpse_answers import GlimpsesExplained
+from thereafter.tasks.glimpsing import GlimpsesExplained
 
 PIECES = 4
 """Of other digits, in a made picture."""

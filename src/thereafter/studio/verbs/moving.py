@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from thereafter.errors import OptionError
-from thereafter.images.clip_codec import ClipCodec
-from thereafter.images.moving_rule import NAMES
+from thereafter.images.clip import ClipCodec
+from thereafter.images.moving import NAMES
 from thereafter.studio.answers.moving import BeliefAnswer, ForeseenAnswer, WatchedAnswer
 from thereafter.studio.verbs.clips import OpenedClip
 from thereafter.studio.verbs.numbers import numbers, rows

@@ -22,8 +22,7 @@ from thereafter.images.decoding import decode_bytes
 from thereafter.images.draws import uniforms
 from thereafter.images.given_pictures import given_array
 from thereafter.images.picture import Picture
-from thereafter.images.shape_captions import captions_of
-from thereafter.images.shapes import CAPTION_DRAWS, Scene, draw_scene, scene_of
+from thereafter.images.shapes import CAPTION_DRAWS, Scene, captions_of, draw_scene, scene_of
 from thereafter.studio.answers.captioning import MadePicturesAnswer
 from thereafter.studio.answers.pixels import PixelsAnswer
 from thereafter.task_model import TaskModel

@@ -9,8 +9,8 @@ from torch import nn
 
 from thereafter.errors import OptionError
 from thereafter.language_model import LanguageModel
-from thereafter.layers.counting import count_parameters
 from thereafter.layers.embedding import Embedding
+from thereafter.layers.recurrent import count_parameters
 from thereafter.layers.softmax import Softmax
 from thereafter.models.window import WindowModel
 from thereafter.studio.answers.window import PartAnswer, PartName, SlotAnswer, WeightAnswer, WindowAnswer

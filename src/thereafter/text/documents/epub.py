@@ -10,8 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from thereafter.errors import SourceError
 from thereafter.text.documents.archive import Archive, open_archive
-from thereafter.text.documents.events import MOST_ELEMENTS, parse_events
-from thereafter.text.documents.hypertext import declared_encoding, text_of_html
+from thereafter.text.documents.hypertext import MOST_ELEMENTS, declared_encoding, parse_events, text_of_html
 from thereafter.text.reading import read_chunks
 
 _CONTAINER = "META-INF/container.xml"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from thereafter.errors import SourceError
 from thereafter.text.documents.archive import open_archive
-from thereafter.text.documents.events import parse_events
+from thereafter.text.documents.hypertext import parse_events
 
 _BODY = "word/document.xml"
 _WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main "

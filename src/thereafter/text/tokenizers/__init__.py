@@ -30,9 +30,9 @@ TOKENIZERS = Registry(
     {
         "word": "thereafter.text.tokenizers.word:WordTokenizer",
         "prose": "thereafter.text.tokenizers.prose:ProseTokenizer",
-        "char": "thereafter.text.tokenizers.char:CharTokenizer",
+        "char": "thereafter.text.tokenizers.byte:CharTokenizer",
         "byte": "thereafter.text.tokenizers.byte:ByteTokenizer",
-        "bpe": "thereafter.text.tokenizers.bpe:BpeTokenizer",
+        "bpe": "thereafter.text.tokenizers.unigram:BpeTokenizer",
         "wordpiece": "thereafter.text.tokenizers.wordpiece:WordPieceTokenizer",
         "unigram": "thereafter.text.tokenizers.unigram:UnigramTokenizer",
     },

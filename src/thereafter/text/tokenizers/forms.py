@@ -1,16 +1,24 @@
-"""What `word` and `prose` share: a text is split into forms, and each form has an id."""
+"""What `word` and `prose` share: a text is split into forms, and each form has an id.
+
+Exact counts of forms in bounded memory: counts that do not fit are written to disk and added up there.
+"""
 
 from __future__ import annotations
 
+import tempfile
 from abc import abstractmethod
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from itertools import repeat
+from pathlib import Path
+from types import TracebackType
 from typing import ClassVar, Self
 
 import numpy as np
 
-from thereafter.text.counting import FormCounter
+from thereafter.errors import StorageError
+from thereafter.folders import cache_folder
 from thereafter.text.tokenizers.base import Chunks, Ids, Tokenizer, join_ids
 from thereafter.text.vocabulary import UNKNOWN, Vocabulary, check_cutoffs
 
@@ -101,3 +109,111 @@ class FormTokenizer(Tokenizer):
     def look_up(self, forms: list[str]) -> Ids:
         """The id of each form; that of `<unk>` if it is not in the vocabulary."""
         return np.fromiter(map(self.vocabulary.index.get, forms, repeat(0)), np.int32, len(forms))
+
+
+_SHARDS = 64
+_LONG = 32
+
+
+class FormCounter:
+    """Counts forms; a context manager, because it may use temporary files.
+
+    Natural text has ever more forms, and a line without spaces can be one form of a gigabyte: when the table has
+    `most_forms` forms or about `most_chars` characters, it is added to files sharded by hash, and emptied. No form but
+    the newline itself contains a newline, so a shard is plain lines of "count form".
+    """
+
+    def __init__(self, *, most_forms: int = 1_000_000, most_chars: int = 1 << 26) -> None:
+        self.total = 0
+        self._counts: Counter[str] = Counter()
+        self._newlines = 0
+        self._long_chars = 0
+        self._most_forms, self._most_chars = most_forms, most_chars
+        self._shards: list[Path] = []
+        self._closing = ExitStack()
+
+    def __enter__(self) -> FormCounter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.close()
+
+    def add(self, forms: list[str], chars: int) -> None:
+        """Count forms that together have `chars` characters."""
+        self._counts.update(forms)
+        self.total += len(forms)
+        if chars > _LONG * len(forms):
+            self._long_chars += chars
+        if len(self._counts) > self._most_forms or self._long_chars > self._most_chars:
+            self._spill()
+
+    def take(self, form: str) -> int:
+        """Remove a form and return its count so far; for reserved forms."""
+        if not self._shards:
+            return self._counts.pop(form, 0)
+        self._spill()
+        shard = self._shard(form)
+        entries = Counter(dict(_sum_counts(shard)))
+        count = entries.pop(form, 0)
+        _write(shard, entries, "w")
+        return count
+
+    def at_least(self, min_count: int) -> dict[str, int]:
+        """The forms seen at least `min_count` times, with their counts."""
+        kept = {form: count for form, count in self._counts.items() if count >= min_count}
+        if self._shards:
+            self._spill()
+            kept = {"\n": self._newlines} if self._newlines >= max(1, min_count) else {}
+            for shard in self._shards:
+                kept.update(entry for entry in _sum_counts(shard) if entry[1] >= min_count)
+        return kept
+
+    def _shard(self, form: str) -> Path:
+        return self._shards[hash(form) % _SHARDS]
+
+    def _spill(self) -> None:
+        if not self._shards:
+            try:
+                folder = cache_folder() / "counts"
+                folder.mkdir(parents=True, exist_ok=True)
+                here = self._closing.enter_context(tempfile.TemporaryDirectory(dir=folder))
+            except OSError as failed:
+                raise _no_room(cache_folder(), failed) from None
+            self._shards = [Path(here, f"{number}.txt") for number in range(_SHARDS)]
+            for shard in self._shards:
+                _write(shard, Counter(), "w")
+        self._newlines += self._counts.pop("\n", 0)
+        sorted_out: list[Counter[str]] = [Counter() for _ in range(_SHARDS)]
+        while self._counts:  # emptied while it is sorted out, so that no form is in memory twice
+            form, count = self._counts.popitem()
+            sorted_out[hash(form) % _SHARDS][form] = count
+        for shard, entries in zip(self._shards, sorted_out, strict=True):
+            _write(shard, entries, "a")
+        self._counts = Counter()  # an emptied dict keeps its table; a new one does not
+        self._long_chars = 0
+
+
+def _write(shard: Path, entries: Counter[str], mode: str) -> None:
+    try:
+        with open(shard, mode, encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{count} {form}\n" for form, count in entries.items())
+    except OSError as failed:
+        raise _no_room(shard.parent, failed) from None
+
+
+def _sum_counts(shard: Path) -> Iterator[tuple[str, int]]:
+    counts: Counter[str] = Counter()
+    with open(shard, encoding="utf-8", newline="\n") as file:
+        for line in file:
+            count, _, form = line[:-1].partition(" ")
+            counts[form] += int(count)
+    yield from counts.items()
+
+
+def _no_room(folder: Path, failed: OSError) -> StorageError:
+    return StorageError(
+        f"counting a large vocabulary needs room in {folder}: {failed.strerror or failed}; "
+        "free some, or set THEREAFTER_CACHE to a folder that has it"
+    )

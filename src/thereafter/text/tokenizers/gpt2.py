@@ -16,8 +16,8 @@ from thereafter.config import Table
 from thereafter.errors import OptionError
 from thereafter.text.chunks import slice_chunks
 from thereafter.text.tokenizers.base import Ids, join_ids
-from thereafter.text.tokenizers.bpe import BpeTokenizer
 from thereafter.text.tokenizers.byte_level import damage_error
+from thereafter.text.tokenizers.unigram import BpeTokenizer
 
 if TYPE_CHECKING:
     import os

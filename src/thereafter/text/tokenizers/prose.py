@@ -14,7 +14,7 @@ import numpy as np
 from thereafter.config import Table
 from thereafter.errors import FormatError
 from thereafter.text.chunks import PROSE_TAIL, recut
-from thereafter.text.scripts import CHARACTER, OTHER_LETTERS, SCRIPT_TAIL, has_characters
+from thereafter.text.spaces import CHARACTER, OTHER_LETTERS, SCRIPT_TAIL, has_characters
 from thereafter.text.tokenizers.base import Chunks, Ids, MeasuredText, byte_length
 from thereafter.text.tokenizers.forms import FormTokenizer
 from thereafter.text.vocabulary import Vocabulary
