@@ -17,14 +17,13 @@ from thereafter.figures.catalogue import FIGURES
 from thereafter.figures.choosing import figures_of
 from thereafter.figures.figure import Figure
 from thereafter.gallery.memory import expectation
-from thereafter.gallery.traces import sparsity
+from thereafter.gallery.traces import senses, sparsity
 from thereafter.inspection import (
     bptt_memory,
     dynamics,
     gradients,
     growth,
     number_unit,
-    senses,
     stability,
     surface,
 )
@@ -85,7 +84,7 @@ def measured(
         dynamics.saturation(trace),
         dynamics.timescales(trace),
         dynamics.by_class([trace], [["a", "b"] * (len(trace.tokens) // 2) + ["a"] * (len(trace.tokens) % 2)]),
-        senses.senses(lm.model, lm.tokenizer, word, contexts),
+        senses(lm.model, lm.tokenizer, word, contexts),
         surface.gate_surface(lm.model, lm.tokenizer, text, grid=4),
         surface.prediction_surface(lm.model, lm.tokenizer, text, grid=4),
         sparsity(ngram.model, ngram.encode("the mat sat")),

@@ -8,7 +8,7 @@ import torch
 from thereafter import nn
 from thereafter.compiled import available
 from thereafter.kernels.step.storing import BLOCK, DIGITS, GROUP, cut_into_digits, rounded
-from thereafter.models.row_heads import StoredProduct
+from thereafter.kernels.stored_product import StoredProduct
 
 
 def by_fours() -> bool:

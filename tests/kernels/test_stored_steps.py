@@ -17,9 +17,9 @@ from thereafter.compiled import available
 from thereafter.errors import OptionError
 from thereafter.kernels.step import stepper
 from thereafter.kernels.step.storing import BLOCK, NARROW, Narrow, quantised, rounded
+from thereafter.kernels.stored_product import StoredProduct
 from thereafter.models.average import AverageModel
 from thereafter.models.build import build
-from thereafter.models.row_heads import StoredProduct
 from thereafter.models.settings import AverageSettings, LstmSettings
 
 compiled_only = pytest.mark.skipif(not available(), reason="loops are not compiled here")

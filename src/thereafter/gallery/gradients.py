@@ -113,7 +113,7 @@ def _eigenvalues(models: Models) -> Figure:
 
 def _bptt_memory(models: Models) -> Figure:
     from thereafter.figures.memory import bptt_memory_by_length
-    from thereafter.inspection.truncation import bptt_memory
+    from thereafter.inspection.bptt_memory import bptt_memory
 
     return bptt_memory_by_length(bptt_memory())
 

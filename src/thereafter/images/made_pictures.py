@@ -115,7 +115,7 @@ def shapes() -> Built:
     A part has its pixels in an .npz and its captions in a .tsv, by the names of the pictures: `train` and
     `train.captions`.
     """
-    sources = [resources.files("thereafter.images") / f"{file}.py" for file in ("shapes", "shape_captions", "draws")]
+    sources = [resources.files("thereafter.images") / f"{file}.py" for file in ("shapes", "draws")]
     version = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
     folder = cache_folder() / "corpora" / f"shapes-{version[:12]}"
     files = {part: f"{part}.npz" for part in _SHAPES} | {f"{part}.captions": f"{part}.captions.tsv" for part in _SHAPES}

@@ -19,8 +19,6 @@ sequence data.
 (`kernels/gpu/crf.py`): up to 128 tags, in float32, bfloat16 or float16. The same input gives the same bits there.
 
 Shapes: B rows, T steps, K tags, n the length of a row. Steps beyond a row's length may hold anything, NaN included.
-
-Which kernel computes a chain of tags: the plain loop of `chain.py`, or the programs of `gpu/crf.py`.
 """
 
 from __future__ import annotations
@@ -29,7 +27,8 @@ import torch
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError, ShapeError
-from thereafter.kernels.chain import Chain, ChainKernel, ChainLoop, chain_scores, real_steps
+from thereafter.kernels.chain import Chain, chain_scores, real_steps
+from thereafter.kernels.chains import chain_kernel
 from thereafter.layers.inputs import Lengths, take_lengths
 
 
@@ -141,12 +140,3 @@ class Crf(nn.Module):
 
     def extra_repr(self) -> str:
         return str(self.tags)
-
-
-def chain_kernel(chain: Chain) -> ChainKernel:
-    """What computes a chain: programs where it is on a GPU that has them, else the plain loop."""
-    if chain.emissions_BTK.device.type == "cuda":
-        from thereafter.kernels.gpu.crf import chains_on_gpu
-
-        return chains_on_gpu(chain) or ChainLoop()
-    return ChainLoop()
