@@ -78,6 +78,37 @@ def test_threads_that_ask_while_a_package_is_imported_get_it_whole(first):
     assert got == {"name_of_package": {"whole with its core"}, "name_in_part": {"core"}, "name_in_ours": {"core"}}
 
 
+# Two parts that import each other. Of two threads that each import one of them Python lets one go on with what there is
+# of the other, which is not whole yet.
+LEFT = """
+from twins import right
+from meeting import between
+between.wait(0.5)
+size = 3
+"""
+RIGHT = """
+from meeting import begun
+begun.wait(0.5)
+from twins import left
+def size():
+    return left.size
+"""
+
+
+@pytest.mark.usefixtures("circular")
+def test_parts_that_import_each_other_are_whole_for_both_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "twins").mkdir()
+    for name, text in (("__init__", ""), ("left", LEFT), ("right", RIGHT)):
+        (tmp_path / "twins" / f"{name}.py").write_text(text)
+    for name in ("twins", "twins.left", "twins.right"):
+        monkeypatch.setitem(sys.modules, name, sys)
+        del sys.modules[name]
+    with ThreadPoolExecutor(2) as threads:
+        right = threads.submit(lambda: require("twins.right", "a test").size())
+        left = threads.submit(lambda: require("twins.left", "a test").size)
+        assert (left.result(60), right.result(60)) == (3, 3)
+
+
 def test_a_missing_part_is_a_missing_package():
     with refused(thereafter.ThereafterError, "a test", "json"):
         require("json.nowhere.at_all", "a test")
