@@ -2,7 +2,7 @@
 
 The batches are a pure function of lengths, settings, seed and epoch, as the order of a text is (`training/order.py`): a
 position is all that a resumed run needs. One very long example makes a batch of its own and cannot make all others
-long. The codecs go by name; `CodecsFile` is how a run folder keeps them.
+long; padding counts as steps. The codecs go by name; `CodecsFile` is how a run folder keeps them.
 
 Shapes: R examples, K batches.
 """
