@@ -1,9 +1,8 @@
-"""What each neural model of a comparison reads: the same for all, and counted in text, never in time unless asked for.
+"""What each neural model of a comparison reads, the same for all, and the folder that keeps to such a plan.
 
-Seconds are not: on a busy machine, or one on which a kernel is slow, a budget in minutes gives some models less to
-learn from than others, and ranks the machine.
-
-The folder of a comparison: what it was begun under is written down, and only the same plan goes on in it.
+A budget is counted in text, and in time only where that is asked for: on a busy machine, or one on which a kernel is
+slow, a budget in minutes gives some models less to learn from than others, and ranks the machine. What a comparison was
+begun under is written down in its folder, and only the same plan goes on there.
 """
 
 from __future__ import annotations

@@ -11,11 +11,6 @@ where it was: the same call again does what is left to do.
     OUT/results/NAME.pairs.json    its verdicts on minimal pairs
     OUT/compare.json         everything
     OUT/report.html          everything, to be read
-
-One model with one seed of a comparison, and the files that keep what came of it.
-
-Results of earlier versions have no sums by line, and pairs may be asked for later: both are measured then, of the
-model in its run folder, without training it again.
 """
 
 from __future__ import annotations
@@ -296,7 +291,11 @@ def machine() -> str:
 
 @dataclass(frozen=True)
 class PlannedTrial:
-    """One model with one seed, and where it is kept."""
+    """One model with one seed of a comparison, and the files that keep what came of it.
+
+    Results of earlier versions have no sums by line, and pairs may be asked for later: both are measured then, of the
+    model in its run folder, without training it again.
+    """
 
     entry: Entry
     seed: int | None

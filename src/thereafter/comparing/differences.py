@@ -1,10 +1,9 @@
 """Differences between the models of a comparison: how large, how sure, and what other seeds would change.
 
-Each model is compared with the best. The interval is that of a paired bootstrap over the lines of the test part, or
-over the examples of a task; where a model has several seeds its figures are the mean over them, and the spread between
-seeds stands beside: the one says what another test part could change, the other what another training could.
-
-Differences between the networks of a task: each against the best, figure by figure, over resampled examples.
+Each model is compared with the best, the networks of a task in each figure. The interval is that of a paired bootstrap
+over the lines of the test part, or over the examples of a task; where a model has several seeds its figures are the
+mean over them, and the spread between seeds stands beside: the one says what another test part could change, the other
+what another training could.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""By how much one model is better than another, and how sure that is, as a sentence.
-
-What each line of the test part costs a model: kept beside its result, so that differences can be resampled.
+"""By how much one model is better than another, how sure that is, and what each line costs: it is resampled from that.
 
     OUT/results/NAME.npz    arrays [line]: nats, spelling, tokens, bytes
 

@@ -1,14 +1,12 @@
-"""`ThereafterLM`, the class that the harness asks: a run as one of its models, under the name `thereafter`.
+"""A run as a model of the harness, named `thereafter`: the class it asks, what it answers, and its command line.
 
     lm_eval --model thereafter --model_args path=runs/book --tasks wikitext
 
-finds it by the entry point `lm_eval.models` of this package where the harness reads entry points (its development
-branch does, release 0.4.13 does not); `thereafter lm-eval` registers it for any release. The harness is imported when
-the class is asked for, since its base class is theirs.
+finds the class `ThereafterLM` by the entry point `lm_eval.models` of this package where the harness reads entry points
+(its development branch does, release 0.4.13 does not); `thereafter lm-eval` registers it for any release. The harness
+is imported when the class is asked for, since its base class is theirs.
 
-The harness' own command line, `lm_eval`, with a run as its model.
-
-What a run answers to the three questions of an evaluation harness.
+A harness asks three questions, which `RunAnswers` answers:
 
     continuation      log p(continuation | context) = sum of log p of its tokens - spelling of its unknown words
     document          log p of a whole text, -(nats + spelling) of `thereafter score`

@@ -1,12 +1,9 @@
-"""The weights that ship with the package: float16 or int8, one folder a model, unpacked as a run in a moment.
+"""The weights that ship with the package, unpacked as a run in a moment, and models trained anew in their place.
 
-`weights/cards.json` says of each model by which recipe it was made, the sha256 of its files, what it scored, and what
-its units carry. A model whose recipe has changed since does not count as shipped: it is trained. Both the files and
-the cards are written by `examples/ready_models.py`.
-
-`runs/narrow.py` says how weights are rounded. The scores of the cards are those of the rounded weights.
-
-Training a ready model again on this machine, in a folder apart; at its end it replaces the one that is there.
+They are float16 or int8 (`runs/narrow.py` says how they are rounded), one folder a model. `weights/cards.json` says of
+each model by which recipe it was made, the sha256 of its files, what it scored with rounded weights, and what its units
+carry. A model whose recipe has changed since does not count as shipped: it is trained. Both the files and the cards are
+written by `examples/ready_models.py`.
 """
 
 from __future__ import annotations
@@ -58,7 +55,7 @@ def unpack(one: Made, folder: Path, texts: Path | None = None) -> bool:
     """Write a model as the run `folder/NAME`; False where the package has none by this recipe.
 
     `texts` is the folder of what it was trained on, `folder/texts` by default: its files are written when they are
-    first asked for (`models.sentences`, `tasks.examples`).
+    first asked for (`texts.sentences`, `tasks.examples`).
     """
     if not is_shipped(one):
         return False
@@ -140,7 +137,10 @@ def minutes(name: str) -> float:
 
 
 def make_anew(name: str, folder: Path, scale: float = 1.0) -> None:
-    """Train the ready model of that name by its recipe and put it in its place; `scale` shortens it, for tests."""
+    """Train the ready model of that name by its recipe in a folder apart; at its end it replaces the one that is there.
+
+    `scale` shortens it, for tests.
+    """
     apart = folder / APART
     if name in _MODELS:
         models.make(_MODELS[name], apart, scale)

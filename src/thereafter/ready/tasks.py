@@ -1,4 +1,6 @@
-"""The ready task models. Their weights ship with the package (`shipped.py`); trained anew they take:
+"""The ready task models, and the examples they learn from.
+
+Their weights ship with the package (`shipped.py`); trained anew they take:
 
 | task | models | on one core |
 |---|---|---|
@@ -13,10 +15,8 @@
 | draw | a network that draws digits in eight strokes | about 2 minutes |
 | act | a network that plays catch by glimpses | about 5 minutes |
 
-They learn from generated examples (`examples.py`, `series.py`, `pictures.py`), which every machine has. Beside each
-lies the recipe it was made by, as with the other ready models (`models.py`).
-
-What the ready task models learn from: examples drawn from small grammars, the same on every machine.
+Beside each model lies the recipe it was made by, as with the other ready models (`models.py`). Examples are generated,
+the same on every machine: series in `texts.py`, pictures and clips in `pictures.py`, the others here by small grammars.
 
 - Pairs: English noun phrases, chained by a verb and prepositions, with their French. In French an adjective follows its
   noun and articles and adjectives agree with it, so a translator has to look ahead, and a little to the side.

@@ -1,7 +1,4 @@
-"""The sentences that the ready models learn from and are compared on.
-
-The series that the ready forecasters learn from: the built-in ones, cut by time into files.
-"""
+"""Files that ready models learn from: the sentences, which models are also compared on, and the built-in series."""
 
 from __future__ import annotations
 
@@ -46,7 +43,10 @@ _LEAST = 600  # rows to train on, however short the training is
 
 
 def series_part(folder: Path, series: str, part: str, scale: float = 1.0) -> Path:
-    """A file of the rows of a part, written where it is not there yet; `scale` takes fewer to train on, for tests."""
+    """A file of the rows of a part of a built-in series, which is cut by time; written where it is not there yet.
+
+    `scale` takes fewer rows to train on, for tests.
+    """
     from thereafter.data import corpora
 
     short = f"-{scale:g}" if scale < 1 else ""

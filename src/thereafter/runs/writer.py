@@ -1,9 +1,4 @@
-"""A run folder that is written while its training goes on.
-
-Writing and reading a whole run, whatever it holds: all files first, then the moves.
-
-Going on with a run that was stopped or killed, whatever it trains.
-"""
+"""A run folder, whatever it holds: written while its training goes on or all at once, read, and gone on with."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The web application over the runs of a server: guard, figures, routes.
+"""The web application over the runs of a server: guard, figures, routes, and the addresses under /v1.
 
-The addresses under /v1: completions, the list of models, and why there is no chat.
+These are completions, the list of models, and why there is no chat.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""The verbs beside completion as plain functions of a model: each answers what the library says.
+"""The verbs beside completion as plain functions of a model, and what they are asked and answer as JSON.
 
-What the verbs beside completion are asked and what they answer, as JSON.
-
-A request holds one text or a list of texts; `results` has one entry for each, in their order. A number that is infinite
-or not a number is null.
+Each answers what the library says. A request holds one text or a list of texts; `results` has one entry for each, in
+their order. A number that is infinite or not a number is null.
 """
 
 from __future__ import annotations

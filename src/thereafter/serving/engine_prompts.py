@@ -1,17 +1,9 @@
-"""Prompts are read in pieces between the steps of the rows that are written, so that a long one stops nobody.
+"""What goes on side by side in an engine: rows that read their prompts, rows that are written, texts that are scored.
 
-Rows that read at the same time read together: as many tokens of each as the shortest has left.
-
-log p of given tokens, worked out piece by piece between the steps of an engine.
-
-Rows that share every step of a model: they join when their prompts are read and leave when they end.
-
-The state of all rows is one state of the model. It is moved only where rows come or go; while nobody does, a step takes
-the very state that the last one gave, which models have a quick way for.
+A row is one text that is being generated. Prompts are read, and given tokens scored, in pieces between the steps of the
+rows that are written, so that a long one stops nobody.
 
 Shapes: B rows, V words that can be predicted.
-
-What is asked of an engine and what comes back: a row is one text that is being generated.
 """
 
 from __future__ import annotations
@@ -46,7 +38,10 @@ class _Reading:
 
 
 class PromptReader:
-    """Rows that read their prompts; those that came first are read first."""
+    """Rows that read their prompts; those that came first are read first.
+
+    Rows that read at the same time read together: as many tokens of each as the shortest has left.
+    """
 
     def __init__(self, model: AnyModel) -> None:
         self._model = model
@@ -111,7 +106,7 @@ class ScoredTokens:
 
 
 class ScoreJob:
-    """Texts to be scored for one who waits for `future`."""
+    """log p of the tokens of given texts, worked out piece by piece for one who waits for `future`."""
 
     def __init__(self, model: AnyModel, texts: Sequence[NDArray[np.int32]], top: int) -> None:
         self.future: Future[list[ScoredTokens]] = Future()
@@ -183,7 +178,12 @@ class PausedRow:
 
 
 class RowBatch:
-    """Not for several threads at once. Events are those of the rows that were asked, in their order."""
+    """Rows that share every step of a model: they join when their prompts are read and leave when they end.
+
+    The state of all rows is one state of the model. It is moved only where rows come or go; while nobody does, a step
+    takes the very state that the last one gave, which models have a quick way for. Events are those of the rows that
+    were asked, in their order. Not for several threads at once.
+    """
 
     def __init__(self, model: AnyModel) -> None:
         self._model = model

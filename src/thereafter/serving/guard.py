@@ -7,7 +7,7 @@
 - Reachable from elsewhere, a token is demanded: once in the address, from then on in a cookie, and the address is
   opened again without it, so that it stands neither in the history nor in a link that is sent on. The cookie is drawn
   when the server starts and is not made from the token: a token could be guessed by it. Wrong tokens cost time
-  (`attempts.py`).
+  (`Attempts`).
 - A body is read before anybody looks at it, within the limits of `bodies.py`.
 - What goes wrong inside is answered with a sentence; the terminal shows the rest.
 """

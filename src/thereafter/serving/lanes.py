@@ -2,14 +2,10 @@
 
 Whoever waits for a turn waits on the event loop and keeps no thread. So a model with a long queue, or one that works
 for long, holds up nobody but those who ask that model: others have lanes of their own, and page files are read on
-threads that no model ever gets. Work that nobody waits for any more when its turn comes is not begun.
+threads that no model ever gets. Work that nobody waits for any more when its turn comes is not begun. Questions that
+wait for one model may share a turn (`Together`).
 
 Everything here but the work itself runs on the event loop.
-
-Questions that wait for one model are answered together: one turn, one thread and one look at the disk for all.
-
-While a model works, further questions gather; at its next turn it answers all of them, up to `MOST`. The more people
-ask at once, the less each of them costs. An answer does not depend on who else asked.
 """
 
 from __future__ import annotations
@@ -165,7 +161,12 @@ class _Asked(Generic[Question, Result]):
 
 
 class Together(Generic[Key, Question, Result]):
-    """`work` answers questions of one key, on a thread: for each a result, or the error that one gets instead."""
+    """Questions that wait for one model are answered together: one turn, one thread and one look at the disk for all.
+
+    While a model works, further questions gather; at its next turn it answers all of them, up to `MOST`. The more
+    people ask at once, the less each of them costs. An answer does not depend on who else asked. `work` answers
+    questions of one key, on a thread: for each a result, or the error that one gets instead.
+    """
 
     def __init__(
         self, lanes: ModelLanes, work: Callable[[Key, Sequence[Question]], Sequence[Result | Exception]]

@@ -1,11 +1,4 @@
-"""Where a server listens, and the token it demands of those who come from elsewhere.
-
-What in a folder of runs is a run of the user's own: a plain folder whose files are plain files.
-
-A run that somebody else made may hold a link in the place of its log or its tokenizer, which leads to any file of this
-machine, or a pipe, which hangs whoever opens it. Such a folder is not listed. Only names and kinds are looked at here;
-whoever opens a file looks again (`storage.open_plain`).
-"""
+"""What a server stands on: where it listens, the token it demands from elsewhere, and which folders are its runs."""
 
 from __future__ import annotations
 
@@ -95,7 +88,12 @@ def own_runs(folder: Path, needed: frozenset[str], *, only: str | None = None) -
 
 
 def is_own_run(path: Path) -> bool:
-    """Whether a folder is a run of the user's own."""
+    """Whether a folder is a run of the user's own: a plain folder whose files are plain files.
+
+    A run that somebody else made may hold a link in the place of its log or its tokenizer, which leads to any file of
+    this machine, or a pipe, which hangs whoever opens it. Only names and kinds are looked at here; whoever opens a file
+    looks again (`storage.open_plain`).
+    """
     return CONFIG in _files_of(path)
 
 

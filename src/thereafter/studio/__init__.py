@@ -1,9 +1,10 @@
 """The studio: a local web page where one trains, steps through and questions a model.
 
 - `serve`, `app`: the start (port, address, browser), and the application put together
-- `studio`: what all requests share; `starting`: how far the start is, and the ready models that are missing
+- `studio`: what all requests share, and the verb `export`; `starting`: how far the start is, and the ready models that
+  are missing
 - `queue`: all trainings, what runs and what waits; `child` and `worker`: a training as a process, from both sides
-- `jobs`: the user's own trainings (`commands`: what a worker is asked to do; `unfinished`: runs that were broken off)
+- `jobs`: the user's own trainings and runs that were broken off (`commands`: what a worker is asked to do)
 - `making`: ready models that somebody asked for
 - `answers/`: what goes back to the page, each field declared once
 - `verbs/`: plain functions of a model that return answers and know nothing of the web; `routes/`: their addresses

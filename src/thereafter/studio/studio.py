@@ -1,7 +1,4 @@
-"""What all requests of a studio share: the shelf, the trainings, and how far it has got with starting.
-
-The verb `export`: a language model as one page that runs by itself, checked before it is handed over.
-"""
+"""What all requests of a studio share: the shelf, the trainings, how far it has got with starting, and the export."""
 
 from __future__ import annotations
 
@@ -103,7 +100,10 @@ _IDLE = ExportAnswer(model="", task="", share=None)
 
 
 class Exporting:
-    """Writes one page at a time, and reports how far that is."""
+    """The verb `export`: a language model as one page that runs by itself, checked before it is handed over.
+
+    Writes one page at a time, and reports how far that is.
+    """
 
     def __init__(self) -> None:
         self._now = _IDLE

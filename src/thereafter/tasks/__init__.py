@@ -2,29 +2,27 @@
 
 task          the contract: reading, codecs, batches, network, answers, measure
 tagging, classifying, series_classifying, filling, translating, captioning      one file a task
-choosing      which task is meant where one name stands for several
-forecasting   the task of numbers that come next; forecast_frame, _windows, _batches, _predicting, _answers,
-              _calibrating and _scoring are its steps; forecast_asking, _points, _ahead and _backtest: what a trained
-              one says of a whole table; forecast_leaks: whether a forecast saw the future
+forecasting   the task of numbers that come next; forecast_frame, forecast_windows, forecast_predicting,
+              forecast_answers and forecast_scoring are its steps; forecast_asking, forecast_ahead and
+              forecast_backtest: what a trained one says of a whole table, and whether it saw the future
 finding       the examples of a source: parts of a corpus, files, or one file that is split
-fitting       settings of a task and its training; learning and batching give the loop its batches; largest: the
-              largest one that a GPU holds
-store         a trained task as a run folder: train, save, load, resume
-answering     predictions in the order of the questions; predictions: as a table, or as CoNLL-U; validating: their
-              score on what was held out
-tag_reading   how a tagger reads text that is not of its corpus
-explaining, shown, tracing      answers with the evidence for them, and what the network did step by step
-codecs, lexicon, wording        from words, labels and sentences to numbers and back
+fitting       settings of a task and its training, and the largest batch that a GPU holds; learning and batching give
+              the loop its batches
+store         a trained task as a run folder: train, save, load, resume; which task is meant by a name
+answering     predictions in the order of the questions; predictions: as a table, or as CoNLL-U; validating: what
+              examples have been to a trained task
+explaining, shown    answers with the evidence for them
+lexicon, wording     from words, labels and sentences to numbers and back; batching keeps them with a run
 bodies, reading      the layers of a language model under a task, and words as that model reads them
 series_answers       answers of a classifier of series, with the evidence of each step; caption_answers: of a captioner
-picture_classifying  the task of pictures read step by step; picture_examples and picture_answers: its files and answers
-caption_examples     files, words and random draws of a captioner's examples; caption_rows: what it has to beat
-glimpsing            the task of pictures seen in glimpses; glimpse_answers: a label with the path that led to it
-video, next_frames   labels of clips, and the frames that come next; clip_examples: clips as examples, clip_answers:
-                     what is said of them, column_lexicons: several columns of labels
-drawing       pictures drawn stroke by stroke; drawing_answers: a picture drawn again, and what it costs
-acting        games that are played by glimpses; acting_answers: a game step by step, acting_rows: other players
-baselines     simple models to compare with
+picture_classifying  the task of pictures read step by step; picture_examples: its files; picture_rows: its rivals
+caption_rows         what a captioner has to beat
+glimpsing            the task of pictures seen in glimpses; an answer is a label with the path that led to it
+video, next_frames   labels of clips, and the frames that come next; clip_answers: clips as examples, and what is said
+                     of them
+drawing       pictures drawn stroke by stroke; an answer is a picture drawn again, and what it costs
+acting        games that are played by glimpses, step by step
+baselines     simple models to compare with, and other players
 resampling    answers ready to be resampled, for the intervals of comparisons
 """
 

@@ -1,10 +1,9 @@
 """The task `act`: a network plays catch and sees glimpses of the screen alone; it learns from winning and losing.
 
 An example is an episode, which is a number. There are no answers to learn from: the network plays, and its reward is 1
-where the ball is caught. The loss is 1 - reward, the measure the share of balls that are caught. Shapes: B episodes, T
-steps, A actions.
+where the ball is caught. The loss is 1 - reward, the measure the share of balls that are caught.
 
-Games of catch as they were played. Shapes: T steps, A actions, K scales, g pixels of a patch, 2 for x and y.
+Shapes: B episodes, T steps, A actions, K scales, g pixels of a patch, 2 for x and y.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Batches of examples of about one length, with a limit on rows times steps, padding included.
+"""Batches of examples of about one length, limited in rows times steps, and the codecs that turn them into numbers.
 
-A pure function of lengths, settings, seed and epoch, as the order of a text is (`training/order.py`): a position is all
-that a resumed run needs. One very long example makes a batch of its own and cannot make all others long.
+The batches are a pure function of lengths, settings, seed and epoch, as the order of a text is (`training/order.py`): a
+position is all that a resumed run needs. One very long example makes a batch of its own and cannot make all others
+long; padding counts as steps. The codecs go by name; `CodecsFile` is how a run folder keeps them.
 
 Shapes: R examples, K batches.
-
-The codecs of a task by name, as a run folder keeps them.
 """
 
 from __future__ import annotations
@@ -98,7 +97,7 @@ def verbatim(codecs: Codecs) -> Codecs:
 
 
 class CodecsFile:
-    """Codecs in the place where a language model has its tokenizer: see `runs.saving.Codecs`."""
+    """Codecs in the place where a language model has its tokenizer: see `runs.writer.Codecs`."""
 
     def __init__(self, codecs: Codecs) -> None:
         self._codecs = codecs

@@ -1,8 +1,7 @@
-"""Answers about clips: their labels with what the network believed after each frame, and the frames that come next.
+"""Clips as the examples of a task, and what is answered about them: labels, or the frames that come next.
 
+Clips are read, checked and held out. Labels stand with what the network believed after each frame.
 Shapes: N clips, T frames, K frames ahead, L labels of a column, H rows, W columns.
-
-Clips as the examples of a task: read, checked, held out.
 """
 
 from __future__ import annotations

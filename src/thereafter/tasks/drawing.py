@@ -1,19 +1,9 @@
 """The task `draw`: pictures drawn stroke by stroke, learned from pictures alone; labels are passed over.
 
 Its measure is nats a picture, a bound on -log p (`evaluation/drawing_measures.py`). A trained network scores pictures,
-draws them again, and draws new ones: `model.net.sample(16, seed=1)`. Shapes: B pictures, T strokes, C channels, H
-rows, W columns, V = 2 windows, P pixels.
+draws them again, and draws new ones: `model.net.sample(16, seed=1)`. What it has to beat is `LonePixels`.
 
-Every pixel by itself: what a network that draws has to beat.
-
-    p(x) = product over pixels of p^x (1 - p)^(1 - x),      p = (sum of intensities + 1/2) / (pictures + 1)
-
-p is counted on the training pictures; the half keeps a pixel that was never lit possible. Nothing is hidden, so that
-this is -log p(x) itself and no bound. Shapes: B pictures, C channels, H rows, W columns.
-
-Answers of a network that draws: a picture as it would draw it, and what the picture costs.
-
-Shapes: N pictures, T strokes, C channels, H rows, W columns; V = 2 windows, of reading and of writing.
+Shapes: N or B pictures, T strokes, C channels, H rows, W columns, V = 2 windows, of reading and of writing, P pixels.
 """
 
 from __future__ import annotations
@@ -146,7 +136,13 @@ def drawing_figures(answers: Sequence[object]) -> tuple[NDArray[np.float64], NDA
 
 
 class LonePixels(TaskNet[DrawingBatch]):
-    """See the module's equation; `solve` finds its chances."""
+    """Every pixel by itself: what a network that draws has to beat.
+
+        p(x) = product over pixels of p^x (1 - p)^(1 - x),      p = (sum of intensities + 1/2) / (pictures + 1)
+
+    `solve` counts p on the training pictures; the half keeps a pixel that was never lit possible. Nothing is hidden, so
+    that this is -log p(x) itself and no bound.
+    """
 
     chance_CHW: Tensor
 

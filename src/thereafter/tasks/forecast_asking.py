@@ -1,16 +1,13 @@
-"""What a trained forecaster is asked about a whole table: what comes after it, and how surprising its points are.
+"""What a trained forecaster is asked about a whole table: what comes next, what surprises it, whether it looked ahead.
 
-Shapes: B windows, H steps, D targets, N points.
+Much that is published as a forecast has leaked: a scaler fitted to the whole series, a filter that looks both ways. To
+find out, rows after the origin of a forecast are replaced by noise, and nothing may change:
 
-Whether a forecast saw the future: rows after its origin are replaced by noise, and nothing may change.
-
-    changed_by_future(fitted, windows)     the largest change of any forecast; 0 where none looks ahead
+    changed_by_future(predict, windows)    the largest change of any forecast; 0 where none looks ahead
     noise_after(table, rows_S)             a table whose rows from `rows_S` on are noise: what is learned from the rows
                                            before them, a scaler, an order, weights, must come out the same
 
-Much that is published as a forecast has leaked: a scaler fitted to the whole series, a filter that looks both ways.
-
-Shapes: S series, N rows, D targets.
+Shapes: B windows, H steps, S series, D targets, N rows or points.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""From windows to forecasts in the units of the data.
+"""From windows to forecasts in the units of the data, and how surprising each point of a series was.
 
 Shapes: B windows, H steps, D targets, Q levels, C bands, S samples.
-
-How surprising each point of a series was: -log p of it, given the rows before it.
 """
 
 from __future__ import annotations

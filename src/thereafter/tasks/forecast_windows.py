@@ -1,10 +1,7 @@
-"""Windows of a table as a task needs them: in batches, thinned out, without those that training saw.
+"""Windows of a table as a task needs them: thinned out, without those that training saw, as scaled tensors in batches.
 
-Shapes: W windows, S series, T rows, D targets.
-
-Windows of a table as tensors, scaled.
-
-Shapes: B windows, L rows that are read, H rows to forecast, D targets, C covariates, K of them known ahead.
+Shapes: W windows, B of them in a batch, S series, T rows, L rows that are read, H rows to forecast, D targets, C
+covariates, K of them known ahead.
 """
 
 from __future__ import annotations

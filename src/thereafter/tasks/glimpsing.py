@@ -1,8 +1,7 @@
 """The task `glimpse`: one label for a picture of which the network sees small parts, at places that it chooses.
 
+An answer is a label with the path of glimpses that led to it.
 Shapes: B pictures, T glimpses, C channels, H rows, W columns, L labels.
-
-A label with the path of glimpses that led to it. Shapes: T glimpses, L labels, C channels, H rows, W columns.
 """
 
 from __future__ import annotations

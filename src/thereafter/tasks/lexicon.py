@@ -1,7 +1,4 @@
-"""Forms and their numbers: the words, characters or labels of a task.
-
-Several columns of labels and their numbers: the digit of a clip and its direction.
-"""
+"""Forms and their numbers: the words, characters or labels of a task, in one column or several."""
 
 from __future__ import annotations
 
@@ -160,7 +157,7 @@ _DAMAGED = "the labels of this run are damaged; expected a list of labels for ea
 
 
 class ColumnLexicons:
-    """Numbers for the labels of each column: see `data.codecs.Codec`.
+    """Numbers for the labels of each column, such as the digit of a clip and its direction: see `data.codecs.Codec`.
 
     >>> columns = ColumnLexicons({"digit": ["1", "7"], "direction": ["E", "N"]})
     >>> columns.encode({"direction": "N", "digit": "1"}).tolist(), columns.size

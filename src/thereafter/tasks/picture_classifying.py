@@ -1,9 +1,7 @@
 """The task `classify-pictures`: one label for a picture, which is read step by step as a series is.
 
-`--task classify` leads here where the source holds pictures.
-Shapes: B pictures, C channels, H rows, W columns, T steps, K numbers of a step, L labels.
-
-Answers of a classifier of pictures: as a row of a table, and with the evidence of each pixel.
+`--task classify` leads here where the source holds pictures. An answer is a row of a table, or has the evidence of each
+pixel. Shapes: B pictures, C channels, H rows, W columns, T steps, K numbers of a step, L labels.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A trained task as a run folder: what `runs` writes and reads of it.
-
-Which task is meant where one name stands for several: `classify` takes texts, and series of numbers too.
-"""
+"""A trained task as a run folder: what `runs` writes and reads of it, and which task is meant by a name."""
 
 from __future__ import annotations
 
@@ -170,7 +167,10 @@ def read_config(folder: Path) -> tuple[Table, list[Line], AnyTask]:
 
 
 def task_for(name: str, source: AnySource) -> AnyTask:
-    """The task of that name, or the one that takes this source in its place, which is printed."""
+    """The task of that name, or the one that takes this source in its place, which is printed.
+
+    One name may stand for several: `classify` takes texts, and series of numbers too.
+    """
     task: AnyTask = TASKS.load(name)
     chosen = task.name_for(source)
     if chosen == task.name:

@@ -1,9 +1,7 @@
 """The task `video`: the labels of a clip, such as which digit moves in it and where it goes.
 
-A clip has one label or several, a column each, and every column has a softmax of its own. Where clips have no labels,
-`--task video` leads to `next-frames`. Shapes: B clips, T frames, H rows, W columns, L labels of a column, C columns.
-
-The labels of a clip: convolutions read each frame, recurrent layers read frame after frame.
+A clip has one label or several, a column each. Where clips have no labels, `--task video` leads to `next-frames`.
+Convolutions read each frame, recurrent layers read frame after frame:
 
     e_t = relu(W_e flat(convolutions(frame_t)) + b)        or the map itself, where the cell is a convolutional LSTM
     h_t = cell(e_t, h_{t-1})

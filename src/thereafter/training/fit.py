@@ -38,7 +38,7 @@ _DAMAGED = (KeyError, TypeError, ValueError, AttributeError, StopIteration, Runt
 @dataclass(frozen=True)
 class Course(Generic[B]):
     """What learns, what from, and what it is validated on. `facts` are saved beside the weights. `layers`: see
-    `layering.LayerNames`."""
+    `weights.LayerNames`."""
 
     learner: Learner[B]
     epochs: Epochs[B]

@@ -5,23 +5,8 @@
 
     thereafter.train("book.txt", model="lstm", out="runs/book", log="csv,tensorboard")
 
-The second writes them into the run folder, and goes on with them when the run is resumed.
-
-The log of a training for TensorBoard: loss, learning rate and gradient norm of steps, the figures of every
-validation. TensorBoard's own writer, which comes with torch, makes the files. It takes some 0.1 ms a scalar.
-
-A training that goes back, or is resumed after it was killed, reports some steps again: a new file then begins with the
-mark by which TensorBoard drops what it has read of the old ones from that step on.
-
-The log of a training as CSV: one row a step, one row a validation, in the file as soon as it is known.
-
-    event,step,epoch,seen,seconds,loss,rate,norm,best,perplexity
-    step,1,0,512,0.021,4.1431,0.00012,0.8312,,63.0
-    validation,500,3,256000,9.113,1.7912,,,true,5.997
-
-A row goes out in one write, so that whoever reads the file while it grows sees whole rows. A training that goes back,
-or is resumed after it was killed, reports some steps again: a row that comes again replaces the old one and all that
-came after it, so that no step stands in the file twice.
+The second writes them into the run folder, and goes on with them when the run is resumed. A training that goes back, or
+is resumed after it was killed, reports some steps again; no step counts twice in a log.
 """
 
 from __future__ import annotations
@@ -161,7 +146,12 @@ class Board(Protocol):
 
 
 class TensorBoardLog:
-    """Writes the reports of one training to event files in a folder; of one step in `every`."""
+    """Writes the reports of one training to event files in a folder; of one step in `every`.
+
+    These are the loss, learning rate and gradient norm of steps, and the figures of every validation. TensorBoard's own
+    writer, which comes with torch, makes the files. It takes some 0.1 ms a scalar. Where steps are reported again, a
+    new file begins with the mark by which TensorBoard drops what it has read of the old ones from that step on.
+    """
 
     def __init__(self, folder: Path, every: int = 1) -> None:
         require_tensorboard()
@@ -232,7 +222,15 @@ _END = (sys.maxsize, 0)  # what the file ends with is not known: the place of th
 
 
 class CsvLog:
-    """Writes the reports of one training to a file, which is opened at the first of them."""
+    """Writes the reports of one training to a file, which is opened at the first of them: a row as soon as it is known.
+
+        event,step,epoch,seen,seconds,loss,rate,norm,best,perplexity
+        step,1,0,512,0.021,4.1431,0.00012,0.8312,,63.0
+        validation,500,3,256000,9.113,1.7912,,,true,5.997
+
+    A row goes out in one write, so that whoever reads the file while it grows sees whole rows. A row that comes again
+    replaces the old one and all that came after it, so that no step stands in the file twice.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,11 +1,4 @@
-"""Neural models as kinds of model: settings, training, and what is saved of them.
-
-How good the weights are on text that training does not see: mean -log p of a token, as `LanguageModel.score` has it.
-
-The validation text is cut into a few rows that are read side by side, which is much faster than one by one. No row
-begins in mid text from a state that has read nothing: training knows such a state only at the beginning of a text, and
-an LSTM that meets an ordinary word in it may be lost for the rest of the row. So every row after the first reads `<s>`,
-the beginning of the text and the tokens before its own, none of which count (docs/comparing.md has the figures).
+"""Neural models as kinds of model: settings, training, validation, and what is saved of them.
 
 Shapes: B rows, T steps, L tokens of the lead-in, N = tokens of a block in one list.
 """
@@ -228,7 +221,14 @@ _LEAD = 128  # tokens of the beginning of the text, and as many of those before 
 
 
 class Validation:
-    """A text that a model is validated on, as `learner.Heldout`; its layout depends on nothing but the text."""
+    """A text that training does not see, as `learner.Heldout`: mean -log p of a token, as `LanguageModel.score` has it.
+
+    It is cut into a few rows that are read side by side, which is much faster than one by one; the layout depends on
+    nothing but the text. No row begins in mid text from a state that has read nothing: training knows such a state only
+    at the beginning of a text, and an LSTM that meets an ordinary word in it may be lost for the rest of the row. So
+    every row after the first reads `<s>`, the beginning of the text and the tokens before its own, none of which count
+    (docs/comparing.md has the figures).
+    """
 
     def __init__(self, ids: IdArray, model: NeuralModel, device: torch.device) -> None:
         self.model = model

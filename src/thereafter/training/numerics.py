@@ -1,13 +1,12 @@
-"""What the last bits of a training depend on beyond its settings: threads, product libraries, the processor, torch.
+"""What the last bits of a training depend on beyond its settings: threads, libraries, processor, torch, order of sums.
 
 A snapshot says what it was computed with. A resumed training restores what can be set, the number of threads
 and oneDNN; a note names the rest.
 
-The same seed, the same bits on a GPU: while a training runs, every operation adds in a fixed order.
-
-A sum of floats depends on its order, and a GPU that adds by atomic operations has a new order every time. torch's
-switch `use_deterministic_algorithms` chooses another form where an operation has one. What the parts of a training do
-(torch's documentation of that switch, and ATen's sources):
+On a GPU the same seed gives the same bits: while a training runs, every operation adds in a fixed order. A sum of
+floats depends on its order, and a GPU that adds by atomic operations has a new order every time. torch's switch
+`use_deterministic_algorithms` chooses another form where an operation has one. What the parts of a training do (torch's
+documentation of that switch, and ATen's sources):
 
     one order by itself      matrix products (cuBLAS adds no two parts by atomics; torch gives every stream a workspace
                              of its own), reductions, norms, softmax, layer norm, fused optimizers, dropout,
@@ -27,13 +26,6 @@ in a fixed order and in any (2026-11-18, `tests/training/gpu_same_bits.py --cost
 cuDNN's recurrent layers want `CUBLAS_WORKSPACE_CONFIG`, which NVIDIA's libraries read once. It is set when a training
 begins; where a process has used the GPU before, torch keeps warning about it. These warnings are left out: torch's own
 products have one workspace a stream with or without it.
-
-The random numbers of training: torch's generators, whose states a checkpoint holds.
-
-Dropout, weight drop and fresh weights all draw from the global generator of their device; the order of the text is
-drawn anew from the seed and the epoch and needs no state.
-
-The matrix products of a training: one precision, and one library from its first step to its last.
 """
 
 from __future__ import annotations
@@ -76,7 +68,7 @@ def facts(device: torch.device) -> Table:
 def as_in(snapshot: Snapshot | None, device: torch.device) -> Iterator[None]:
     """Inside the block torch computes as it did when a snapshot was taken, as far as it can; what differs is noted.
 
-    Without a snapshot it computes as it does. On a GPU every sum has a fixed order (`determinism.py`).
+    Without a snapshot it computes as it does. On a GPU every sum has a fixed order (`same_bits`).
     Afterwards all is as it was before the block.
     """
     before: Facts = facts(device) if snapshot is None else snapshot.facts
@@ -245,7 +237,11 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
 
 
 def generator_states(device: torch.device) -> dict[str, Tensor]:
-    """The states of all generators that training on this device draws from."""
+    """The states of all generators that training on this device draws from.
+
+    Dropout, weight drop and fresh weights all draw from the global generator of their device; the order of the text is
+    drawn anew from the seed and the epoch and needs no state.
+    """
     states = {"cpu": torch.get_rng_state()}
     if device.type == "cuda":
         states["cuda"] = torch.cuda.get_rng_state(device)
@@ -260,7 +256,7 @@ def set_generators(states: Mapping[str, Tensor], device: torch.device) -> None:
 
 
 def steady_products(precision: str | None, device: torch.device) -> AbstractContextManager[None]:
-    """The block in which a training of that precision runs.
+    """The block in which a training of that precision runs: one library for its products from first step to last.
 
     On a CPU without instructions for bfloat16 torch would switch oneDNN off at the first product that fails, half way
     through a step, and leave it off for whatever the process does next.

@@ -7,7 +7,7 @@
 
 T comes when a validation is worse than the best of those that are more than `nonmono` validations old. In sgd, nt-asgd
 and adam the weight decay d is added to the gradient, g + d w. A layer of the network may have a rate of its own, a
-factor of r (`layering.py`); weights without a gradient, such as those of a frozen layer, stay as they are.
+factor of r (`weights.py`); weights without a gradient, such as those of a frozen layer, stay as they are.
 
 The operators are those behind `torch.optim`, called directly: its classes load torch's compiler, which takes
 longer than a small training. What each remembers is a table of tensors and one of plain values, for a checkpoint.

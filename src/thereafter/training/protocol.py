@@ -1,7 +1,4 @@
-"""The protocol every model is trained under: find the text, hold some out, fit the tokenizer, encode, train.
-
-What a language model says to files and folders of pictures: they are no text, and which tasks read them.
-"""
+"""The protocol every model is trained under: find the text, hold some out, fit the tokenizer, encode, train."""
 
 from __future__ import annotations
 
@@ -345,7 +342,7 @@ _DOCUMENTS = {"mimetype", "META-INF/container.xml", "word/document.xml"}  # of E
 
 
 def refuse_pictures(source: AnySource) -> None:
-    """A file of pictures is no text in an unusual encoding."""
+    """A file of pictures is no text in an unusual encoding; the error names the tasks that read pictures."""
     for name in _names(source):
         if name.lower().removesuffix(".gz").endswith(_ENDINGS) or _is_archive(Path(name)):
             raise _no_text(name)

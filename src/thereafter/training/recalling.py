@@ -1,6 +1,4 @@
-"""What a trained model says by heart of the text it learned from: asked before its file is handed over.
-
-Training lines that a model says by heart: what stands in a file that is handed over, and should perhaps not.
+"""Training lines that a trained model says by heart: what stands in its file, and should perhaps not be handed over.
 
 A line is given up to its middle, from a fresh state. The model says it verbatim where the likeliest token is the line's
 own at every place after that, which is what greedy decoding would write ("extractable" of Carlini et al. 2023,
@@ -189,7 +187,7 @@ def training_text(trained: Trained, run: Path | None = None) -> Source:
 def check_memory(
     trained: Trained, source: Source | None = None, *, lines: int = LINES, shortest: int = SHORTEST, seed: int = 0
 ) -> Recitation:
-    """Training lines that a model says verbatim when it is given their first half: `training/recalling.py`.
+    """Training lines that a model says verbatim when it is given their first half.
 
     `source`: another text, such as one with the names and numbers that must not come out.
     """

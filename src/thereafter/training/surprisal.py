@@ -33,7 +33,7 @@ def read_surprisals(
 ) -> TextReading:
     """What each token of a text costs; with `detail` what was predicted before each, too. `name` is the model's.
 
-    `before`: how many items are read before each, where items are read (`evaluation.item_context`). `with_counts`:
+    `before`: how many items are read before each, where items are read (`evaluation.text_reading`). `with_counts`:
     count the words of the training text too.
     """
     check_top(top)

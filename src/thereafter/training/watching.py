@@ -1,4 +1,4 @@
-"""Code of your own in the course of a training, whichever door starts it.
+"""Code of your own in the course of a training, whichever door starts it, and the training's own progress bar.
 
     def look(training: Training, report: StepReport) -> None:
         print(report.step, report.loss, report.norm, report.rate)
@@ -8,8 +8,6 @@
 
 A function may read the training or change it, and may raise: KeyboardInterrupt stops a training as Ctrl-C does. The
 writers of docs/logging.md are built on this.
-
-The progress bar of a training, and the figures beside it.
 """
 
 from __future__ import annotations
@@ -224,7 +222,7 @@ _EVERY = 0.25  # seconds between two looks at the progress
 
 
 class ProgressLine:
-    """Moves the bar of one training, seldom enough that it costs nothing."""
+    """Moves the bar of one training and the figures beside it, seldom enough that it costs nothing."""
 
     def __init__(self, advance: Advance) -> None:
         self._advance, self._shown, self._looked = advance, 0.0, -math.inf

@@ -1,13 +1,6 @@
 """A model's weights by name: parameters and kept buffers, each once, however often a tied one is used.
 
-Layers of a network from the head down: which of them learn in an epoch, and at what rate.
-
-    rate of layer l = r d^l              l = 0 is the head, d the setting `layer_decay`
-    epoch e trains the layers 0 .. e     where `unfreeze` is on, else all of them
-
-Both are from Howard and Ruder 2018 (Universal Language Model Fine-tuning for Text Classification), with d = 1 / 2.6.
-Frozen weights take no gradient, so that neither the optimizer nor the norm of the gradient knows of them. What is
-frozen is a function of the epoch alone: a snapshot need not say it.
+In training, layers may learn one after the other and at rates of their own (`Layering`).
 """
 
 from __future__ import annotations
@@ -199,7 +192,15 @@ def check_layered(settings: TrainingSettings, layered: bool, what: str) -> None:
 
 
 class Layering:
-    """The layers of one network in training."""
+    """The layers of one network from the head down: which of them learn in an epoch, and at what rate.
+
+        rate of layer l = r d^l              l = 0 is the head, d the setting `layer_decay`
+        epoch e trains the layers 0 .. e     where `unfreeze` is on, else all of them
+
+    Both are from Howard and Ruder 2018 (Universal Language Model Fine-tuning for Text Classification), with
+    d = 1 / 2.6. Frozen weights take no gradient, so that neither the optimizer nor the norm of the gradient knows of
+    them. What is frozen is a function of the epoch alone: a snapshot need not say it.
+    """
 
     def __init__(self, model: nn.Module, settings: TrainingSettings, layers: LayerNames) -> None:
         check_layered(settings, len(layers) > 1, type(model).__name__)

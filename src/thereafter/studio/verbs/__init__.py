@@ -1,8 +1,8 @@
 """What can be asked of a model here: plain functions that take a model and return answers (`studio/answers/`).
 
-- `prediction`: what comes next, how a half-typed word may go on, example texts; `exporting`: a model as a page
+- `prediction`: what comes next, how a half-typed word may go on, example texts
 - `generation`, `tracing`: a text that grows, what a model did over a text
-- `stepping`, `equations`, `number`: one word more, the equations of the cell, singular and plural
+- `stepping`, `number`: one word more with the equations of the cell, singular and plural
 - `counting`, `window`: the table of word pairs, the network over the last few words
 - `backprop`, `eigenvalue`: gradients back through a sentence, and through many steps
 - `surprisal`: what each word of a text cost several models

@@ -1,6 +1,6 @@
 """The verb `step`: a model reads one more word after a prompt, and one sees what that did to its state.
 
-The equations of a cell as they stand beside its picture; `_x` and `_{...}` are subscripts.
+The equations of its cells stand beside their picture.
 """
 
 from __future__ import annotations
@@ -140,7 +140,10 @@ def _meaning(cell: Cell | None, gate: str) -> str:
 
 
 def equations(cell: Cell) -> list[EquationAnswer]:
-    """The equations of a cell in the order in which they are computed; none for a cell without a row here."""
+    """The equations of a cell in the order in which they are computed; none for a cell without a row here.
+
+    `_x` and `_{...}` are subscripts.
+    """
     if not type(cell).__module__.startswith("thereafter."):
         return []  # made from one of ours, it may compute something else
     if isinstance(cell, LSTM):
