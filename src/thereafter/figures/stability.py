@@ -1,6 +1,6 @@
 """Pictures of repeated multiplication: activations in a vanilla RNN, and eigenvalues below, at and above 1.
 
-Lines with their spread: several measurements of one model are training runs with different seeds.
+Lines that other figures draw too: with their spread over runs with different seeds, marks, a legend.
 """
 
 from __future__ import annotations
