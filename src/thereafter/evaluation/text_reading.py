@@ -1,7 +1,7 @@
-"""A text as one model read it: its tokens with their costs, the units of the text that they make up, and the context.
+"""A text as one model read it: its tokens with their costs, the units that they make up; and what an item is read after.
 
 An *item* is a line of a text, a row of a table or a record of JSON. Lines of a *document* continue each other; items,
-such as the sentences of an experiment, do not. What an item is read after:
+such as the sentences of an experiment, do not. They are read
 
     item        each from a fresh state, as if the model were asked for it alone
     N           each from a fresh state, after the N items before it, which are read and not counted

@@ -1,4 +1,4 @@
-"""The results of `thereafter compare`: as measurements of all models, trials and seeds, and drawn side by side."""
+"""The results of `thereafter compare`: scores of all models, agreement of each model and seed, bits side by side."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Pictures as files and within plots: figures as PNG or SVG, pixels as PNG, frames, weights spread over a picture.
 
-Of a figure, the title is above, the caption below. Kaleido draws them in a browser, one for all.
+A figure has its title above and its caption below. Kaleido draws them in a browser, one for all.
 
 Shapes: T frames, H rows of pixels, W columns, C colours (1 or 3), R rows and Q columns of weights.
 """

@@ -1,6 +1,6 @@
 """Pictures of repeated multiplication: activations in a vanilla RNN, and eigenvalues below, at and above 1.
 
-Lines that other figures draw too: with their spread over runs with different seeds, marks, a legend.
+Here too, for many figures: lines with their spread over training runs with different seeds.
 """
 
 from __future__ import annotations

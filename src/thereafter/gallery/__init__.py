@@ -5,6 +5,7 @@ picture             GalleryPicture: name, source, how it is drawn, which claim i
 models              the models that the pictures show
 sources             the books and papers the pictures are after
 bank                a generated text with an ambiguous word
-diagrams, traces, gradients, memory, units, forecasting, vision     the pictures, a file for each family
+diagrams, traces, gradients, memory, units, forecasting, vision     the pictures, a file for each family;
+                    what only they measure too: senses and sparsity (traces), expectation (memory)
 claims              whether a claim of a source shows in the numbers
 """

@@ -1,6 +1,6 @@
 """Pictures of states, gates, attention and distributions, from the gallery's models.
 
-One word in different contexts: its vector is one, the state after reading it is many.
+`senses` measures one word in different contexts: its vector is one, the state after reading it is many.
 
 Shapes: S sentences, U units, T tokens, M orders.
 """

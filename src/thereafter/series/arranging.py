@@ -1,6 +1,6 @@
 """Rows of a file as series: which row belongs to which series, in order of time, on a grid without gaps.
 
-How far apart times are says the grid; rows that are missing get their place on it.
+The grid follows from how far apart times are; rows that are missing get their place on it.
 
 Shapes: N rows of all series together, S series.
 """

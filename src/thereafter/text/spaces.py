@@ -1,4 +1,4 @@
-"""Where words end in a text as it is written: at white space, at every line end, and in scripts that have no spaces.
+"""Where words end in a text as it is written: at white space, and at every line end; and scripts without spaces.
 
 Positions are counted in characters (code points), or in bytes of UTF-8, which tokens smaller than a character need.
 Han, Hiragana, Katakana, Thai, Lao, Khmer and Myanmar have no spaces: their characters are found here, each with the

@@ -5,8 +5,8 @@ forms     what `word` and `prose` share: a text is split into forms, which are c
 word      words between white space; word_table: its compiled look-up
 prose     lossless pieces of running text
 byte      the bytes of UTF-8, and characters
-unigram   pieces of bytes, byte pair encoding too; wordpiece; byte_level: what they share, lessons: what they learn
-          from, pieces: the table of their forms
+unigram, wordpiece    pieces of bytes, those of byte pair encoding in unigram; byte_level: what they share,
+          lessons: what they learn from, pieces: the table of their forms
 gpt2      the tokenizer of a GPT-2 folder, which is read and never fitted
 stored    the JSON file of a tokenizer
 
