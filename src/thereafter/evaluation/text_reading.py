@@ -1,4 +1,4 @@
-"""A text as one model read it: its tokens with their costs, the units that they make up; and what an item is read after.
+"""A text as one model read it: its tokens with their costs, the units they make up; and what an item is read after.
 
 An *item* is a line of a text, a row of a table or a record of JSON. Lines of a *document* continue each other; items,
 such as the sentences of an experiment, do not. They are read

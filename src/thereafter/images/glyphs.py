@@ -1,7 +1,7 @@
 """Digits drawn by rule: strokes with a slant, width, size and shaking hand of their own, 28 x 28 as MNIST's.
 
-A digit is a pure function of some random numbers, so that nothing needs to be stored. Each has one or more ways of being
-written: strokes through a few points, as line segments whose ends are linear in the points (splines of Catmull and Rom
+A digit is a pure function of some random numbers, so that nothing needs to be stored. Each is written in one or more
+ways: strokes through a few points, as line segments whose ends are linear in the points (splines of Catmull and Rom
 1974), so that points may be moved and all digits of a batch drawn by one product. Shapes: N digits, V ways, P points,
 S segments, K random numbers, 2 for x and y.
 
