@@ -2,11 +2,11 @@
 
 files      several files as one, and the parts of a corpus: size and hash
 sources    what a source means: a path, a folder, a glob, standard input, the name of a corpus
-finding    from paths to files; spool: streams that can be read only once
-opening    bytes of a file, decompressed if they are gzip
+finding    from paths to files
+opening    bytes of a file, decompressed if they are gzip; copies of streams that can be read only once
 corpora    corpora by name; catalogue: the table of them; download
 codecs     the contract of codecs, and the table of those that a run folder can contain
-scaler     numbers scaled to mean 0 and standard deviation 1; channel_scaler: the channels of series, each by itself
+scaler     numbers scaled to mean 0 and standard deviation 1; the channels of series, each by itself
 
 Nothing here decodes characters: `text` is built on top of it, as are the examples of tasks.
 """

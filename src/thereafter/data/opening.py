@@ -1,8 +1,7 @@
 """The bytes of a file or stream, decompressed if it is gzip, with errors that say what to do.
 
-Gzip is recognised by its first bytes, not by the name of the file.
-
-What can be read only once, copied to a temporary file: texts are read twice.
+Gzip is recognised by its first bytes, not by the name of the file. What can be read only once is copied to a
+temporary file: texts are read twice.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Numbers scaled to mean 0 and standard deviation 1, as measured on the training data.
-
-The channels of series scaled to mean 0 and standard deviation 1 each, as measured on the training series.
+"""Numbers scaled to mean 0 and standard deviation 1, as measured on the training data; series channel by channel.
 
 Shapes: T steps, C channels.
 """

@@ -4,11 +4,9 @@ Models may read a text in different forms: in lower case, with punctuation set o
 border between words is kept where all of them have one; what lies between two kept borders is one unit for all. A line
 end that only some of them read belongs to the word before it.
 
-What two forms of one text have in common, in time that grows with their length.
-
-Both are read from left to right. Where they differ, the nearest point is looked for from which they agree again, first
-among the next few characters, then among twice as many, and so on; what lies before it is compared closely if it is
-short. Capitals and the shapes of quotes make no difference.
+What two forms have in common is found from left to right, in time that grows with their length. Where they differ, the
+nearest point is looked for from which they agree again, first among the next few characters, then among twice as many,
+and so on; what lies before it is compared closely if it is short. Capitals and the shapes of quotes make no difference.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Paired bootstrap: how sure a difference between two models is, given the examples they were tested on.
+"""How sure a figure is: the interval of a share, and the paired bootstrap of a difference between two models.
 
 A figure of a test set is a function of sums over its examples: bits per byte of the bits and bytes of lines, BLEU of
 counts of n-grams. Examples are drawn with replacement, as many as there are, and both models are measured on the same
@@ -11,8 +11,6 @@ The draws, the interval and `p_value` follow the rules of sacreBLEU (Post 2018),
 `sacrebleu --paired-bs` gives the same. Neighbouring lines of a running text are not independent. There, whole blocks of
 neighbours are drawn, each line beginning one, and the last line followed by the first (circular block bootstrap,
 Politis and Romano 1992). Shapes: N examples, S statistics of each, R resamples.
-
-The interval of a share: how far chance alone may have moved it.
 """
 
 from __future__ import annotations

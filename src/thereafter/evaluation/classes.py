@@ -1,4 +1,4 @@
-"""How well texts are sorted into classes: accuracy, macro F1, confusion matrix; and Naive Bayes to compare with.
+"""How well examples are sorted into classes, with one label each or several; and Naive Bayes to compare with.
 
 For each class, with `right` the texts that have it and were given it,
 
@@ -12,15 +12,10 @@ Multinomial Naive Bayes (McCallum and Nigam 1998) with add-alpha counts over a v
     log p(class | text) ~ log p(class) + sum over words w of log (count(w, class) + alpha) / (count(class) + alpha V)
 
 Words that training never saw are passed over. With `binary` a word counts once a text, however often it is there.
+
+An example may have several labels: a clip of a moving digit has two, the digit and the direction. Each has its
+accuracy, with Wilson's 95 % interval (`bootstrap.py`); an example counts as right in `together` where every label is.
 Shapes: N texts, K classes, V words.
-
-How often several labels of one example are right: each of them, and all of them together.
-
-A clip of a moving digit has two labels, the digit and the direction. For N examples with R of them right,
-
-    accuracy = R / N        its 95 % interval is Wilson's (`intervals.py`)
-
-An example counts as right in `together` where every label is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Figures of items by condition, with intervals, and paired differences between conditions.
+"""Figures of items by condition, with intervals, and paired differences between conditions; how frequent words are.
 
     mean of a condition    sum of a figure over its rows / number of rows
     difference             mean over the items that have both conditions of (mean in the one - mean in the other)
@@ -6,7 +6,7 @@
 95 % intervals come from a bootstrap over items (`evaluation.bootstrap`): the rows of an item are drawn together, and
 what is hard in both conditions of an item cancels out. Fewer than 20 items give no interval. Shapes: N rows.
 
-How frequent a word is in a text, whatever its case and the punctuation around it.
+The frequency of a word in a text, whatever its case and the punctuation around it, is
 
     log2 frequency = log2 (count + 1) / (words + different words)
 

@@ -1,11 +1,9 @@
 """Which probes the built-in corpora offer: the table, and the questions about a test text.
 
-A new corpus that knows the truth about its lines gets a row here, and `thereafter compare` asks its questions.
-
-The probes of the memory tasks: what must be kept over n words of a generated line. `inspection.memory` measures.
-
-The probes of the corpora whose sentences know a pair of words that depend on each other: agreement, reflexives,
-filler-gap. `agreement.py` measures them.
+Corpora whose sentences know a pair of words that depend on each other ask for the form of the second: agreement,
+reflexives, filler-gap (`agreement.py` measures). Memory tasks ask what must be kept over n words of a generated line
+(`inspection.memory` measures). A new corpus that knows the truth about its lines gets a row here, and
+`thereafter compare` asks its questions.
 """
 
 from __future__ import annotations

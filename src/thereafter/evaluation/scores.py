@@ -4,11 +4,8 @@
     bits per byte = (nats + spelling) / (ln 2 * bytes)
 
 `spelling` is what unknown forms pay so that a small vocabulary cannot hide behind `<unk>`: the code length of their
-bytes under a byte unigram model of the training vocabulary.
-
-How many words of a text a model does not know, and the words of warning where they are many.
-
-Above a tenth a score says more about the vocabulary than about the model: `<unk>` is a likely token, and the spelling
+bytes under a byte unigram model of the training vocabulary. Where more than a tenth of the words are unknown, a score
+says more about the vocabulary than about the model, and a warning says so: `<unk>` is a likely token, and the spelling
 of the unknown words decides.
 """
 

@@ -1,15 +1,13 @@
-"""A text as one model read it: its tokens with their costs, and the units of the text that they make up.
-
-Shapes: T tokens, U units.
-
-What an item is read after: nothing, the items before it, or the whole document so far.
+"""A text as one model read it: its tokens with their costs, the units they make up; and what an item is read after.
 
 An *item* is a line of a text, a row of a table or a record of JSON. Lines of a *document* continue each other; items,
-such as the sentences of an experiment, do not.
+such as the sentences of an experiment, do not. They are read
 
     item        each from a fresh state, as if the model were asked for it alone
     N           each from a fresh state, after the N items before it, which are read and not counted
     document    the state is carried from one to the next
+
+Shapes: T tokens, U units.
 """
 
 from __future__ import annotations

@@ -7,39 +7,34 @@ A measurement, a trace and a comparison draw themselves: `m.figure()`, `m.figure
 be called; nothing is imported before it is used.
 
 What every figure is made of:
-    figure              Figure: a plot with title, caption and table
-    plot                what is used of a plotly figure
-    style               colours, fonts, an empty plot in the common look
-    spread              lines with the spread over seeds, marks, legends
+    figure              Figure: a plot with title, caption and table, as a notebook and an HTML page show it
+    style               colours, fonts, an empty plot in the common look, what is used of a plotly figure
     scene               3-D plots and their labels
-    notebook            a plot with title and caption, as a notebook shows it
 
 What is drawn, one file for each family:
     traces              gates over a sentence, training curves, parameter counts
     attention           attention maps, positional encodings
-    gradients           gradients by distance and depth, Jacobians, truncation; flow_words (their captions)
-    stability           activation functions, eigenvalues
-    growth              time and memory by sequence length
+    gradients           gradients by distance and depth, Jacobians, truncation, and their captions
+    stability           activation functions, eigenvalues; lines with the spread over seeds, marks, legends
     dynamics            trajectories, senses of a word, surfaces, saturation, timescales
-    memory, agreement, pairs, number_unit      what a model remembers and gets right
-    units               a text in the colours of a unit
-    surprisal           a text in the colours of its surprisal
+    memory, agreement   what a model remembers, and what length costs; what it gets right, minimal pairs too
+    units               a text in the colours of a unit, the unit of the subject's number
+    surprisal           a text in the colours of its surprisal, unusual points of a series
     text                temperature, sparsity of n-grams
     tasks               alignments, BLEU by length, confusion matrices
-    forecasts, unusual  fan charts, unusual points of a series
-    ahead, backtests    forecasts k steps ahead, the error by k; the error of rolling forecasts by step
-    captioned           where a captioner looks; pixels (pictures within a plot)
+    forecasts           fan charts, the error of rolling forecasts by step
+    ahead               forecasts k steps ahead, the error by k
+    captioned           where a captioner looks
     clips               labels believed frame by frame, predicted frames, nats by step
     glimpsed, drawn     where a network looked at a picture; a picture drawn stroke by stroke
-    series_gates        gates while a window is read; series_lines (what figures of series share)
-    compared            the models of a comparison side by side
+    series_lines        what figures of series share; gates while a window is read
     diagrams/           architecture diagrams, read off the code
 
 How it is written:
     catalogue           every figure that `thereafter figure` can draw, and from which file
     choosing            which figure is drawn of a measurement, a trace or a comparison
-    comparisons         the results of `thereafter compare` as measurements
-    export              files by their ending: page (HTML), pictures (PNG, SVG), CSV, JSON
+    comparisons         the results of `thereafter compare` as measurements, and its models side by side
+    export              files by their ending: HTML, PNG and SVG (pictures, within a plot too), CSV, JSON
 """
 
 from __future__ import annotations

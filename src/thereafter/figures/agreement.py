@@ -1,7 +1,4 @@
-"""Pictures of agreement: how often the verb has its subject's number, and what is expected along a sentence.
-
-The figure of minimal pairs.
-"""
+"""Pictures of right and wrong forms: the number of the verb, what is expected along a sentence, minimal pairs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The results of `thereafter compare` as measurements: scores of all models, agreement of each model and seed.
-
-The figure of a comparison: bits per byte of its models side by side.
-"""
+"""The results of `thereafter compare`: scores of all models, agreement of each model and seed, bits side by side."""
 
 from __future__ import annotations
 

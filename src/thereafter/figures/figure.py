@@ -1,8 +1,7 @@
 """A figure as its reader gets it: a plot, one line of caption, and the numbers behind it as a table.
 
-A notebook shows it with its title and caption; `save` writes it as a file.
-
-Figures as one HTML page. plotly's script (4.8 MB) is inside, once, or a file beside the page; nothing is fetched.
+A notebook shows it with its title and caption; `save` writes it as a file. Several make one HTML page: plotly's script
+(4.8 MB) is inside, once, or a file beside it; nothing is fetched.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Fan charts: what came, what is expected, and how sure the forecaster is of it.
+"""Pictures of forecasts: fan charts of what came and what is expected, and the error from rolling origins by step.
 
 Shapes: T rows of history, H steps, D targets, S samples.
-
-The error of forecasts from rolling origins, by step of the horizon.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Pictures of gradients: by distance, by distance and depth, through Jacobians, and under truncation.
 
-The captions of gradient flows. Every sentence is read off the measured curves, whether or not it fits a claim.
+Every sentence of a caption is read off the measured curves, whether or not it fits a claim.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Figures of memory: what a model keeps over a distance, and how many steps back it can answer.
-
-Figures of what sequence length costs: time, memory for the backward pass, and the size of the state.
-"""
+"""Figures of memory: what a model keeps over a distance, and what sequence length costs in time, memory and state."""
 
 from __future__ import annotations
 

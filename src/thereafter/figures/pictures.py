@@ -1,6 +1,6 @@
-"""Figures as PNG or SVG: title above, plot, caption below. Kaleido draws them in a browser, one for all.
+"""Pictures as files and within plots: figures as PNG or SVG, pixels as PNG, frames, weights spread over a picture.
 
-Pixels in a plot: pictures as PNG within the page, frames beside each other, weights spread over a picture.
+A figure has its title above and its caption below. Kaleido draws them in a browser, one for all.
 
 Shapes: T frames, H rows of pixels, W columns, C colours (1 or 3), R rows and Q columns of weights.
 """

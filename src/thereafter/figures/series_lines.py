@@ -1,6 +1,6 @@
 """What figures of series share: times along an axis, bands around a line, one small plot a series.
 
-The gates of a recurrent forecaster while it reads a window, under the values it reads.
+Here too: the gates of a recurrent forecaster while it reads a window, under its values.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Pictures of repeated multiplication: activations in a vanilla RNN, and eigenvalues below, at and above 1.
 
-Lines with their spread: several measurements of one model are training runs with different seeds.
+Here too, for many figures: lines with their spread over training runs with different seeds.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """One calm look for all pictures: readable in print, by colour-blind readers, and on light or dark pages.
 
 Colours are those of Okabe and Ito 2008, which all common kinds of colour blindness keep apart. A kind of model has the
-same colour in every picture.
-
-What this package uses of a plotly figure. Plotly has no types of its own, and is imported only where it draws.
+same colour in every picture. Plotly has no types of its own, and is imported only where it draws.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A text in the colours of its surprisal: the paler a word, the better it was expected.
-
-Series with the points marked that a forecaster did not expect.
-"""
+"""What a model did not expect: the words of a text in colours, the paler the better expected; points of series."""
 
 from __future__ import annotations
 

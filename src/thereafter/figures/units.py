@@ -1,8 +1,7 @@
-"""A text in the colours of a unit: blue where its value is low, red where it is high.
+"""One unit of a model: a text in the colours of its values, or a sentence with the unit of the subject's number.
 
-After Karpathy, Johnson and Li 2015. Colours run from the unit's 5th percentile over the text shown to its 95th.
-
-The unit that carries the subject's number, over a sentence and its twin in the other number.
+After Karpathy, Johnson and Li 2015: blue is low, red high, from the unit's 5th percentile over the text shown to its
+95th. The number's unit is drawn over a sentence and its twin in the other number.
 """
 
 from __future__ import annotations

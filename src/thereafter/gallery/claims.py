@@ -1,10 +1,6 @@
 """Whether a claim of a source shows in a picture: each function reads it off the figure's own numbers.
 
-Claims about states, gates and attention are in `state_claims`.
-
 Nothing here knows how a verdict comes out. Where a claim does not show, the caption says so, with the figures.
-
-Whether a claim about states, gates and attention shows in a picture: read off the figure's numbers.
 """
 
 from __future__ import annotations

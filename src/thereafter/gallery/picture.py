@@ -1,10 +1,9 @@
-"""One entry of the gallery: which picture, after whom, and how it is made from the gallery's models.
+"""One entry of the gallery: which picture, after whom, how it is made from the gallery's models; and the example.
 
-The running example: as near to the book's as the words of `agreement` come.
-
-The book's trophy was won by athletes and does not fit into its case; most of those words no sentence of the corpus has.
-Ours keeps the build: a singular subject, a relative clause with a plural noun in it, then the verb, as many words later
-as the gallery's models were trained on.
+The running example is as near to the book's as the words of `agreement` come. The book's trophy was won by athletes and
+does not fit into its case; most of those words no sentence of the corpus has. Ours keeps the build: a singular
+subject, a relative clause with a plural noun in it, then the verb, as many words later as the gallery's models were
+trained on.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Pictures of states, gates, attention and distributions, from the gallery's models.
 
-One word in different contexts: its vector is one, the state after reading it is many.
+`senses` measures one word in different contexts: its vector is one, the state after reading it is many.
 
-Shapes: S sentences, U units.
+Shapes: S sentences, U units, T tokens, M orders.
 """
 
 from __future__ import annotations
@@ -238,13 +238,8 @@ PICTURES = [
 ]
 
 
-# How few n-grams of a language a text shows: what was counted, of what could be, and of what comes next.
-#
-# Shapes: T tokens, M orders.
-
-
 def sparsity(model: NgramModel, new_ids: Ids, *, text: str = "") -> Measurement:
-    """By order n: `counted` different n-grams, `possible` V^n, and of the n-grams of a new text the share `seen`.
+    """How few n-grams a text shows, by order n: `counted` of `possible` V^n, of a new text the share `seen`.
 
     The longest n-gram the model finds at a token has the order of the trace; since a part of an n-gram that was seen
     was seen too, an order counts as seen at every token whose order is that or more.

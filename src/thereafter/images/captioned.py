@@ -1,8 +1,6 @@
 """Pictures with captions: files of pictures, files of captions, and perhaps a file of the names that are meant.
 
-The files may come in any order; what each is follows from its ending and its first lines (`caption_files.py`).
-
-Files that captions stand in, and files of names.
+The files may come in any order; what each is follows from its ending and its first lines.
 
 Flickr8k     `name.jpg#0<TAB>caption`, a line a caption
 tables       .csv, .tsv or .txt with the columns image (file, picture, name) and caption (text), or these two in order

@@ -9,9 +9,8 @@ paddle is under it, else 0 (Mnih, Heess, Graves and Kavukcuoglu 2014, section 4.
     column_t = round((w - |s_t mod 2 w - w|) / 64)        w = 64 (size - 1)
 
 Places are whole numbers, so that every machine plays the same game. `play` is the game as people play it, step by step;
-`models/catcher.py` plays many episodes at once. Shapes: B episodes, H and W of the screen.
-
-The games of a task as numbers: their beginnings; see `data/codecs.py` for the contract. Shapes: B episodes.
+`models/catcher.py` plays many episodes at once, from their beginnings as numbers. Shapes: B episodes, H and W of the
+screen.
 """
 
 from __future__ import annotations
@@ -196,7 +195,7 @@ _DAMAGED = "the games of this run are damaged; expected the size of the screen, 
 
 @dataclass(frozen=True)
 class CatchCodec:
-    """What the games of a task have in common: the `side` of the screen, in pixels."""
+    """What the games of a task have in common: the `side` of the screen, in pixels. See `data/codecs.py`."""
 
     codec: ClassVar[str] = "catch"
     side: int

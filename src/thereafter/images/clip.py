@@ -1,12 +1,8 @@
-"""Clips: pictures in the order of time, rendered or decoded when they are asked for.
-
-Shapes: B clips, T frames, H rows of pixels, W columns; a pixel is 0 (black) to 255 (white).
+"""Clips: pictures in the order of time, rendered or decoded when they are asked for, and as arrays of one size.
 
 `read_many(clips)` reads a batch at once, which is many times faster than one by one.
 
-The clips of a task as arrays of one size; see `data/codecs.py` for the contract.
-
-Shapes: N clips, B clips of a batch, T frames, H rows, W columns; a pixel is 0 (black) to 255 (white).
+Shapes: N clips, B clips of a batch, T frames, H rows of pixels, W columns; a pixel is 0 (black) to 255 (white).
 """
 
 from __future__ import annotations
@@ -179,7 +175,7 @@ _DAMAGED = "the clips of this run are damaged; expected the height and the width
 
 @dataclass(frozen=True)
 class ClipCodec:
-    """What the clips of a task have in common: the size of a frame. Clips may have any number of frames.
+    """What the clips of a task have in common: the size of a frame, any number of frames. See `data/codecs.py`.
 
     `read` and `ahead`: how many frames are read and how many come after them, where those are predicted; else 0.
     """

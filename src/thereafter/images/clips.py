@@ -6,12 +6,10 @@
 CLIP/*.png       a folder a clip, its frames in the order of their names (2 before 10)
 LABEL/CLIP/*.png the same with labels, where there are at least two of them
 
-Pixels are uint8, or floats from 0 to 1; coloured frames (a last axis of 3) become grey.
+Pixels are uint8, or floats from 0 to 1; coloured frames (a last axis of 3) become grey. A frame of a folder is decoded
+when it is first asked for, and kept in a temporary file.
 
-Clips as folders of pictures: CLIP/*.png, or LABEL/CLIP/*.png.
-
-A frame is decoded when it is first asked for, and kept in a temporary file. Shapes: B clips, T frames, H rows of
-pixels, W columns.
+Shapes: N clips, B clips of a batch, T frames, H rows of pixels, W columns.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""Files of pictures as pixels, by Pillow. What a header promises is checked before memory is taken.
+"""Files of pictures as pixels, by Pillow, and pixels fitted into one shape: the middle, resized, grey or coloured.
 
-Formats are a fixed list: Pillow would hand others to programs of the machine. Shapes: H rows, W columns, C channels.
-
-Pixels fitted into one shape: the middle of the picture, resized, grey or coloured.
-
-Shapes: H rows, W columns, C channels.
+What a header promises is checked before memory is taken. Formats are a fixed list: Pillow would hand others to programs
+of the machine. Shapes: H rows, W columns, C channels.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
 """Digits drawn by rule: strokes with a slant, width, size and shaking hand of their own, 28 x 28 as MNIST's.
 
-A digit is a pure function of some random numbers, so that nothing needs to be stored. Shapes: N digits, P points,
+A digit is a pure function of some random numbers, so that nothing needs to be stored. Each is written in one or more
+ways: strokes through a few points, as line segments whose ends are linear in the points (splines of Catmull and Rom
+1974), so that points may be moved and all digits of a batch drawn by one product. Shapes: N digits, V ways, P points,
 S segments, K random numbers, 2 for x and y.
 
 >>> glyph(7, np.random.default_rng(1)).shape
 (28, 28)
-
-How the ten digits are written: strokes through a few points, one or more ways for each digit.
-
-A way is drawn as line segments whose ends are linear in its points (splines of Catmull and Rom 1974), so that points
-may be moved and all digits of a batch drawn by one product. Shapes: V ways, P points, S segments, 2 for x and y.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Large arrays in a temporary file that is mapped into memory; it is gone with its object, however the process ends.
+"""Large arrays in a temporary file mapped into memory, and pictures by the names that captions and labels give them.
 
-Pictures by the names that captions and labels give them: with or without folder and ending.
+The file is gone with its object, however the process ends. Names may lack folder and ending.
 """
 
 from __future__ import annotations

@@ -9,9 +9,8 @@ first two frames show its direction. Where digits overlap the brighter pixel is 
 two digits in frames of 64, 20 frames, any angle, 3.6 pixels a frame). Shapes: B clips, D digits, T frames, H rows, W
 columns, N digits of a pool, h rows and columns of a digit, 2 for x and y.
 
-The rule by which digits move, as a small JSON file: all there is of a corpus of moving digits.
-
-Rules by which pictures or clips are made, as small JSON files: {"format": "moving digits", "size": 64, ...}.
+The rule is all there is of such a corpus: a small JSON file, {"format": "moving digits", "size": 64, ...}. Rules of
+other made corpora are read and checked by the same functions.
 """
 
 from __future__ import annotations

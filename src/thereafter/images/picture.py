@@ -1,9 +1,7 @@
-"""One picture that is not decoded yet, and the contract of what contains several.
+"""One picture that is not decoded yet, the contract of what contains several, and files of pictures, one each.
 
 Shapes: H rows of pixels, W columns, C channels (1 grey, 3 red green blue); of features made elsewhere S places, D
 numbers.
-
-Files of pictures, one each: a folder, or those that a user names.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""Pictures of one or two coloured shapes, and what they show: a pure function of (seed, number).
+"""Pictures of one or two coloured shapes, and five captions for each: a pure function of (seed, number).
 
 A shape is drawn by its signed distance d, in pixels, with soft edges: its colour covers clip(1/2 - d, 0, 1) of a pixel.
-Shapes: H = W = 32 pixels, 3 colours.
+Captions follow a small grammar: all are right, no two say the same words. Shapes: H = W = 32 pixels, 3 colours.
 
 >>> scene = scene_of(4)
 >>> draw_scene(scene).shape, str(scene)
 ((32, 32, 3), 'large blue circle left of small yellow circle')
-
-Five captions for a picture of shapes, by a small grammar: all are right, no two say the same words.
 
 >>> from thereafter.images.shapes import scene_of
 >>> captions_of(scene_of(4))[:2]

@@ -1,29 +1,28 @@
 """Looking into a model. Every instrument is a function that returns a `Measurement`; all read the same look.
 
-    trace, measurement      what a model did over a text; the figures of an instrument; arrays: how both are stored
-    array_tables, drawing   both as rows of a table; as pictures, which stand a floor above
-    meanings                what the arrays of each kind mean (kind_of_measurement, gradient_meanings, picture_meanings)
+    trace, measurement      what a model did over a text; the figures of an instrument; arrays: how both are stored, and
+                            as rows of a table; drawing: as pictures, which stand a floor above
+    meanings                what the arrays of each kind mean (kind_of_measurement)
     applies                 which models an instrument applies to, and the copy it measures on
     sentence_reader         a trained model as instruments read sentences with it
     excerpt, text_rows      the beginning of a text; rows of it, each read from `<s>`
-    states, streaming       states after each word of many sentences; states over a long text, chunk by chunk
+    streaming               states over a long text, chunk by chunk
 
     gradients               how much of a loss reaches earlier states; gradient_nodes: where a gradient can be asked for
     verb_flow, direct_path  from a verb back to its subject; what comes along the gates of the memory alone
     jacobians, truncation   one-step Jacobians and their products; what truncation leaves of a gradient
     decay                   what is left of a signal by distance, in one word
     stability               what repeated multiplication does, on random matrices
-    growth, bptt_memory     time and memory by length; backward_memory: the bytes that autograd keeps
+    growth, bptt_memory     time and memory by length, the bytes that autograd keeps too
 
-    probes, probing         linear probes with a control task; what they read from states (word_classes)
+    probing                 linear probes with a control task, and what they read from states
     units, number_unit      units that follow a property of the text (properties); the one that carries the number
     dynamics                how a state moves, how far gates open, how long units remember, from a saved trace
     surface                 predictions over the plane of states, a gate over its two sums
-    senses, neighbours      one word in several contexts; words with similar vectors
+    neighbours              words with similar vectors
 
     agreement, pairs        right and wrong forms by distance; the good and the bad sentence of a pair (pair_files)
-    memory, expectation     accuracy in a memory task; how likely chosen words are on the way through a sentence
-    sparsity                how few of the possible n-grams a text shows
+    memory                  accuracy in a memory task
 
 A look into a network is `NeuralModel.look` (`models/look.py`): states, gates, residual streams and attention by the
 name of the layer. No instrument imports a kind of model or its cells: what applies to some kinds only, the model says.

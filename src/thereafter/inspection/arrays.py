@@ -1,9 +1,7 @@
 """Named arrays and a description of them in one file: `.npz`, which nothing has to be unpickled to read, or as text.
 
-Named arrays with named axes as the rows of a table.
-
-The axes of one array make the rows: a row for each place along them. Every other array that has no further axis is a
-column beside it, repeated along the axes it has not. So `norm` [layer, distance] and `token` [layer] become
+In a table, the axes of one array make the rows: a row for each place along them. Every other array that has no further
+axis is a column beside it, repeated along the axes it has not. So `norm` [layer, distance] and `token` [layer] become
 
     layer  distance  token  norm
 """

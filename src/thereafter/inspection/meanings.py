@@ -1,8 +1,6 @@
 """What the arrays of each kind of measurement mean, and which of them make its table.
 
 A row of `KINDS` belongs to a `Measurement.kind`. Names of axes mean the same everywhere (`AXES`).
-
-What the arrays mean of measurements of gradients, stability, time and memory: a part of `meanings`.
 """
 
 from __future__ import annotations
@@ -88,7 +86,7 @@ GRADIENT_KINDS: dict[str, KindOfMeasurement] = {
         },
     ),
 }
-
+"""Measurements of gradients, stability, time and memory."""
 
 PICTURE_KINDS: dict[str, KindOfMeasurement] = {
     "caption-attention": KindOfMeasurement(

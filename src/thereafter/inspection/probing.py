@@ -1,9 +1,7 @@
 """What can be read from the states of a model: the subject's number k words after it, the class of the last word.
 
 Both are read by linear probes from sentences of `agreement`, whose truth is known: fitted on two thirds of them, tested
-on the rest. Shapes: N states, S numbers a state, L layers, K distances.
-
-A linear probe: multinomial logistic regression that reads a label from a state.
+on the rest. A linear probe is multinomial logistic regression that reads a label from a state,
 
     p(c | x) = softmax(W x + b)_c,    minimise  - sum_n log p(y_n | x_n) + (l2 / 2) |W|^2
 
@@ -14,7 +12,7 @@ learned words by heart; what is read from the state is
 
     selectivity = accuracy - accuracy of the control
 
-Shapes: N states, S numbers a state, C labels.
+Shapes: N states, S numbers a state, L layers, K distances, C labels; B sentences read at once, T steps, E word vector.
 """
 
 from __future__ import annotations
@@ -152,11 +150,6 @@ def _read(x_NS: NDArray[np.float32], labels: NDArray[np.int64], cut: int, classe
 def _about(reader: SentenceReader, known: Sequence[Sentence], cut: int, l2: float | None) -> Table:
     text = f"{cut:,} sentences of agreement to fit, {len(known) - cut:,} to test"
     return reader.about(text=text, l2="chosen" if l2 is None else l2, sentences=len(known))
-
-
-# The states of a neural model after each word of many sentences, layer by layer.
-#
-# Shapes: B sentences read at once, T steps, E word vector, S the size of a layer's state, N words of all sentences.
 
 
 Layers = dict[str, NDArray[np.float32]]

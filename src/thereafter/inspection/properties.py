@@ -2,11 +2,10 @@
 
 A value says what is known after the character has been read, as a state does: "inside quotes" begins with the opening
 quote and ends before the closing one. Strings and comments are those of Python. The scanner never fails: a string in
-single quotes that is not closed ends with its line, one in triple quotes with the text.
+single quotes that is not closed ends with its line, one in triple quotes with the text. The classes of words are those
+of the lexicon of `agreement`.
 
 Shapes: N characters, T tokens.
-
-The word class of every word of `agreement`, as its lexicon has it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Reading and writing ARPA files: the parsed n-grams are sorted, and n-grams that the file may omit are added.
+"""ARPA files from any toolkit, read into the tables of an n-gram model.
 
-Reading an ARPA file, from any toolkit, into the tables of an n-gram model.
+The parsed n-grams are sorted, and n-grams that the file may omit are added.
 
 Shapes: M_n n-grams of order n, each a row of n word ids.
 """

@@ -1,9 +1,8 @@
 """Writing a model as an ARPA file, the format KenLM, SRILM and speech recognisers read (plain, or gzip by `.gz`).
 
-Escaping tokens in an ARPA file, where fields end at white space.
-
-Tokens of `word` contain no white space and are not escaped. In others every separator becomes `\\xHH`, and so does the
-backslash of a token that looks like such an escape; nothing else changes, so Penn Treebank's `\\/` stays `\\/`.
+Fields end at white space, so tokens that contain it are escaped. Those of `word` contain none. In others every
+separator becomes `\\xHH`, and so does the backslash of a token that looks like such an escape; nothing else changes, so
+Penn Treebank's `\\/` stays `\\/`.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class _Writable(Protocol):
 def write_arpa(model: NgramModel, forms: Sequence[bytes], path: str | Path, *, escaped: bool = False) -> Path:
     """Write `model` with the spellings `forms` [V] of its tokens; returns the path.
 
-    `escaped`: tokens may contain white space, which is escaped by `arpa_words`; else they are written literally.
+    `escaped`: tokens may contain white space, which `escape` replaces; else they are written literally.
 
     An ARPA file is a back-off model, so add-alpha, which gives unseen words equal probabilities, cannot be written.
     """

@@ -1,10 +1,9 @@
-"""The n-gram as a SequenceModel.
+"""The n-gram as a SequenceModel, which gives the log probability of every token of a stream.
 
-Shapes: B rows, T steps, V words that can be predicted.
+It is a compiled walk along the trie, and the same in plain numpy.
 
-The log probability of every token of a stream: a compiled walk along the trie, and the same in plain numpy.
-
-Shapes: T tokens, S = T + the words of the context + one `<s>` for each line that starts inside.
+Shapes: B rows, T steps or tokens, V words that can be predicted, S = T + the words of the context + one `<s>` for each
+line that starts inside.
 """
 
 from __future__ import annotations

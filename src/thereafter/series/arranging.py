@@ -1,8 +1,6 @@
 """Rows of a file as series: which row belongs to which series, in order of time, on a grid without gaps.
 
-Shapes: N rows of all series together, S series.
-
-How far apart times are, and the grid that they stand on: rows that are missing get their place.
+The grid follows from how far apart times are; rows that are missing get their place on it.
 
 Shapes: N rows of all series together, S series.
 """

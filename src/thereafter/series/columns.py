@@ -1,8 +1,7 @@
 """Tables as columns of cells: CSV by commas, semicolons, tabs or bars, plain or gzip, in blocks of rows.
 
 A table may be larger than memory: a block is all that is ever in it. The first rows say how the table is written.
-
-Cells of a table as numbers: missing ones, numbers with a decimal point or comma.
+Cells become numbers: missing ones, and those with a decimal point or comma.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A series as a user hands it to `predict`: an array, a list of numbers, or a line of text.
+"""Series for `predict`: as a user hands one over (an array, a list of numbers, a line of text), and tables made longer.
+
+Rows after the last one have no values, and of the covariates what the calendar knows.
 
 Shapes: T steps, C channels.
-
-Series with rows for the time after their last one: no values, and of the covariates what the calendar knows.
 """
 
 from __future__ import annotations

@@ -2,22 +2,15 @@
 
 long     a table with names above its columns: series, perhaps time, one or several channels, and the label, which is
          the same in all rows of a series (`long_rows.py`)
-wide     a row a series: its label and the values of one channel, as the UCR archive has them (`wide_rows.py`)
-files    one file a series; its label is the name of its folder, or stands in a `labels.csv` beside it
-         (`labelled_files.py`)
+wide     a row a series: its label and the values of one channel, as the UCR archive writes its sets, separated by
+         tabs, commas, semicolons or spaces; missing values at the end of a row are its end (the archive pads short
+         series so)
+files    one file a series: a row a step, a column a channel, with or without names above them and a column of times;
+         its label is the name of its folder, or a table `labels.csv` (or .tsv) beside the files has a row
+         (file, label) for each
 
 Series may have different lengths, and missing values, which are NaN.
 Shapes: T steps, C channels.
-
-A row a series: a label and the values of one channel, as the UCR archive writes its sets.
-
-Values are separated by tabs, commas, semicolons or spaces. Rows may have different lengths; missing values at the end
-of a row are its end (the archive pads short series so), others are NaN.
-
-One file a series: a row a step, a column a channel, with or without names above them and a column of times.
-
-The label of a file is the name of its folder; or a table `labels.csv` (or .tsv) beside the files says it, with a row
-(file, label) for each.
 """
 
 from __future__ import annotations

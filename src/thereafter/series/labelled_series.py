@@ -1,9 +1,7 @@
-"""One series of numbers with its label. Shapes: T steps, C channels.
-
-Which columns of a table hold the series, its label, its time and its channels.
+"""One series of numbers with its label, and which columns of a table hold the series, its label, time and channels.
 
 What is not named by the user is chosen by usual names, and else by content: a time is a column of time stamps, a series
-the one column of text that is left, and the channels are all other columns of numbers.
+the one column of text that is left, and the channels are all other columns of numbers. Shapes: T steps, C channels.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Series of numbers as arrays: many series, one after the other, with their times.
+"""Series of numbers as arrays, one after the other, with their times; and what a user hands over as a table.
+
+That may be a source of files, a data frame or an array.
 
 Shapes: N rows of all series together, S series, D targets, P past covariates, K covariates that are known ahead.
-
-Whatever a user can hand over as a table: a source of files, a data frame, an array.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Cutting a stream of text where no token crosses, so that tokenizing in pieces equals tokenizing the whole.
+"""A stream of text cut where no token crosses, and its ids cut into mini-batches, the targets one step ahead.
 
-From a long array of ids to mini-batches of inputs and targets, the targets one step ahead.
-
-Arrays are views of the ids if possible, in their dtype; `as_torch` makes int64 tensors.
-B batch, T steps, m pairs.
+Tokenizing in pieces equals tokenizing the whole. Arrays are views of the ids if possible, in their dtype; `as_torch`
+makes int64 tensors. Shapes: B batch, T steps, m pairs.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""The lines of a file: decoded and decompressed by `text/reading.py`, cut at newlines only.
+"""The lines of a file: decoded and decompressed by `text/reading.py`, cut at newlines only; the encoding of old ones.
 
 Characters such as U+2028 or U+0085 do not end a line here (they do for `str.splitlines`), so that line numbers are
 those of an editor and parallel files stay aligned.
 
-The encoding of a file that is not UTF-8: Windows-1252, where its bytes leave no doubt; nothing is guessed otherwise.
-
-Old files of Western Europe are Latin-1, of which Windows-1252 is the form that machines really wrote. Its letters with
-accents are single bytes above 0x7f, few among plain letters, which hardly ever make a character of UTF-8. A file that
-has characters of UTF-8 as well is a damaged one, and stays an error; so does one whose bytes are of another alphabet.
+A file that is not UTF-8 is Windows-1252, where its bytes leave no doubt; nothing is guessed otherwise. Old files of
+Western Europe are Latin-1, of which Windows-1252 is the form that machines really wrote. Its letters with accents are
+single bytes above 0x7f, few among plain letters, which hardly ever make a character of UTF-8. A file that has
+characters of UTF-8 as well is a damaged one, and stays an error; so does one whose bytes are of another alphabet.
 """
 
 from __future__ import annotations

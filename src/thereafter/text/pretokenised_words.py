@@ -1,18 +1,14 @@
-"""A run of characters between spaces as the words a pre-tokenised corpus makes of it: `wretch,` is two, `don't` too.
+"""The words of a pre-tokenised corpus, both ways: a run of characters cut into them, and they as people write them.
 
     split_words("The wretch, they say, didn't flee.")
     ['The', 'wretch', ',', 'they', 'say', ',', 'did', "n't", 'flee', '.']
 
 The rules are those of the Penn Treebank and of Universal Dependencies' English corpora, written down once: marks stand
 alone, abbreviations keep their point, addresses of the web stay whole, clitics are words. What a corpus does
-differently (hyphens, numbers, quotes, case) stands in its `WritingStyle`.
+differently (hyphens, numbers, quotes, case) is its `Habits`, plain facts that `pretokenised.WritingStyle` acts by.
 
-How a pre-tokenised text was written, as plain facts: what `pretokenised.WritingStyle` acts by.
-
-Pre-tokenised text as people write it: marks joined to their words, `do n't` as don't, `@-@` as a hyphen.
-
-`Restorer` takes the text in pieces as it is generated. A word is written once it is complete, since what it is decides
-whether a space comes before it.
+The way back joins marks to their words, and writes `do n't` as don't, `@-@` as a hyphen. `Restorer` takes the text in
+pieces as it is generated. A word is written once it is complete, since what it is decides whether a space comes before.
 """
 
 from __future__ import annotations

@@ -13,9 +13,8 @@ beginning follow. It does not where
 Full stops of scripts without spaces need none after them. A line end is a border too, since the lines of a text in its
 form are paragraphs; in `wrapped` text only an empty line is.
 
-Abbreviations that are written with a point, in small letters: what ends with it is a word, and maybe no sentence.
-
-Whoever cuts text into words or sentences takes its sets from here and adds what it alone treats so.
+Abbreviations are in small letters and without their point, which ends a word and maybe no sentence. Whoever cuts text
+into words takes its sets from here and adds what it alone treats so.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""Where words end in a text as it is written: at white space, and at every line end.
+"""Where words end in a text as it is written: at white space, and at every line end; and scripts without spaces.
 
 Positions are counted in characters (code points), or in bytes of UTF-8, which tokens smaller than a character need.
+Han, Hiragana, Katakana, Thai, Lao, Khmer and Myanmar have no spaces: their characters are found here, each with the
+marks that stand on it, and where a stream of such text can be cut.
 
 Shapes: C characters, W words and line ends.
-
-Scripts that are written without spaces between words: Han, Hiragana, Katakana, Thai, Lao, Khmer, Myanmar.
-
-Their characters are found here, each with the marks that stand on it, and where a stream of such text can be cut.
 """
 
 from __future__ import annotations

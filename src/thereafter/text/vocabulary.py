@@ -1,6 +1,6 @@
-"""The forms a model can predict, numbered from 0.
+"""The forms a model can predict, numbered from 0, and the cost of an unknown form.
 
-The cost of an unknown form in bits per byte: the code length of its bytes and an end mark.
+That cost, in bits per byte, is the code length of its bytes and an end mark.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 Two things may be known of a text: that it was pre-tokenised, and how (`WritingStyle`), else which quotes, apostrophes
 and dashes it has (`Typography`). A run keeps both tables in its configuration.
 
-Quotes, apostrophes and dashes as a text has them, and other text brought into that form.
-
 A book that prints don’t has never seen don't, and to a model of it the straight apostrophe is a rare character. Where a
 training text has one form (nearly) always, plain text is brought into it; marks that may mean two things stay as they
 are, and so does a text that has the form already, byte for byte.

@@ -1,13 +1,12 @@
 """Documents as people have them, read as plain text: one file a format.
 
 recognising  which format a file has, by its ending and its first bytes; what is refused, and the way out
-hypertext    HTML: one block a line, no scripts, styles or navigation, tables as lines, `pre` as it is
+hypertext    HTML: one block a line, no scripts, styles or navigation, tables as lines, `pre` as it is; XML as events
 markdown     Markdown: no markup, one paragraph a line, code as it is
 subtitles    .srt and .vtt: what is said, one cue a line
 epub         EPUB: the chapters in reading order, by the rules of hypertext
 word         .docx: paragraphs and rows of tables
 archive      the zip files of EPUB and .docx, with bounds on all sizes
-events       their XML as events, with bounds on elements
 
 Plain text is no document: `text/reading.py` reads it.
 

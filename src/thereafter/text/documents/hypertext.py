@@ -3,7 +3,7 @@
 Cells of a table row are separated by tabs, `pre` keeps its lines, the readings of ruby are left out. Soft hyphens are
 no characters of the text.
 
-The XML of strangers as events: no tree is built; elements, their depth and the length of a tag have bounds.
+XML is read as events: no tree is built; elements, their depth and the length of a tag have bounds.
 """
 
 from __future__ import annotations

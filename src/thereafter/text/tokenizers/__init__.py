@@ -1,12 +1,12 @@
 """Text to ids and back: seven tokenizers with one contract, by name in `TOKENIZERS`.
 
 base      the contract (`Tokenizer`) and what all tokenizers share
-forms     what `word` and `prose` share: a text is split into forms, which have ids
+forms     what `word` and `prose` share: a text is split into forms, which are counted and have ids
 word      words between white space; word_table: its compiled look-up
 prose     lossless pieces of running text
-char      characters; byte: the bytes of UTF-8
-bpe, wordpiece, unigram    pieces of bytes; byte_level: what they share, lessons: what they learn from,
-          pieces: the table of their forms
+byte      the bytes of UTF-8, and characters
+unigram, wordpiece    pieces of bytes, those of byte pair encoding in unigram; byte_level: what they share,
+          lessons: what they learn from, pieces: the table of their forms
 gpt2      the tokenizer of a GPT-2 folder, which is read and never fitted
 stored    the JSON file of a tokenizer
 

@@ -1,7 +1,4 @@
-"""The bytes of UTF-8: 256 ids, nothing to learn, nothing unknown.
-
-Characters, that is, Unicode code points.
-"""
+"""Bytes and characters: the 256 bytes of UTF-8 (nothing to learn, nothing unknown), and Unicode code points."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What `word` and `prose` share: a text is split into forms, and each form has an id.
+"""What `word` and `prose` share: a text is split into forms, which are counted and have ids.
 
-Exact counts of forms in bounded memory: counts that do not fit are written to disk and added up there.
+Counts are exact in bounded memory: those that do not fit are written to disk and added up there.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Lossless pieces of running text: a word with the space before it, a number, punctuation, white space, a newline.
 
-In scripts without spaces between words (`text.scripts`) each character is a piece, with the marks that stand on it.
+In scripts without spaces between words (`text.spaces`) each character is a piece, with the marks that stand on it.
 """
 
 from __future__ import annotations

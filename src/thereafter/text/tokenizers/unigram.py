@@ -1,7 +1,4 @@
-"""Byte-level unigram pieces: a form is cut into the pieces of which it is most probable.
-
-Byte-level byte pair encoding: the most frequent pair of pieces becomes a piece, again and again.
-"""
+"""Byte-level pieces: unigram cuts a form into the most probable, byte pair encoding merges the most frequent pair."""
 
 from __future__ import annotations
 
