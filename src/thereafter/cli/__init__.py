@@ -2,9 +2,9 @@
 
 app                 the application, and the arguments that commands share
 commands            which commands there are, imported when asked for, and how help is written
-tables              the options --csv and --json, and printing rows
-train               `train`; train_options (its options and their help), train_report (what it prints), task_settings
-                    (what --set takes), interrupting (Ctrl-C)
+tables              the options --csv and --json, printing rows, notes about the text
+train               `train`, Ctrl-C included; train_options (its options and their help, what --set takes), train_report
+                    (what it prints)
 score, rank         scores of texts
 surprisal           bits of every word
 next_words          `next`: the next token, and words that are half typed

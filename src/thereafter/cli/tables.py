@@ -1,6 +1,6 @@
-"""The options `--csv` and `--json` of every command that prints a table, and the printing itself.
+"""What commands print: tables, with the options `--csv` and `--json`, and notes about the text.
 
-What a command says where plain text was brought into the form of a model's own text, and where words are unknown.
+Notes say where plain text was brought into the form of a model's own text, and where words are unknown.
 """
 
 from __future__ import annotations

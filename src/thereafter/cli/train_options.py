@@ -1,6 +1,6 @@
 """The options of `thereafter train`, a type each: what it may be, and its help.
 
-The settings of a task by name: what `--set` takes, with its default and its meaning.
+What `--set` takes are the settings of a task: name, default and meaning.
 """
 
 from __future__ import annotations

@@ -9,11 +9,7 @@ decides); without them all have the same length.
 Any number of texts are searched for at once, each after its own prompt or source: the hypotheses of all texts are one
 batch for the model.
 
-Shapes: R hypotheses of all texts together, V words that can be predicted, C candidates of a hypothesis.
-
-The tokens by which the hypotheses of a search can be extended, best first.
-
-Shapes: R hypotheses, V words that can be predicted, C candidates of a hypothesis, M = R C.
+Shapes: R hypotheses of all texts together, V words that can be predicted, C candidates of a hypothesis, M = R C.
 """
 
 from __future__ import annotations

@@ -8,8 +8,6 @@ the rest of it. From there on a beginning of a word waits in a queue with its pr
 out: the model says how likely the word ends there, and which pieces may follow. A word's probability is the sum over
 its spellings. What still waits when the search stops is not covered.
 
-What the pieces of a tokenizer spell, and what their bytes mean to a word that is being written.
-
 A piece is any token that is not a whole form: a character, a byte, a byte pair. Its bytes may be part of a character,
 so a beginning of a word is bytes, too, and is read as far as its characters are complete.
 """

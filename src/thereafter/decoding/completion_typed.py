@@ -1,7 +1,4 @@
-"""Where the last word of a text begins: the context before it, and what of it is typed already.
-
-The answer of a completion: words with their probabilities, as a table.
-"""
+"""What is asked of a completion and what it answers: the half-typed last word of a text, and a table of words."""
 
 from __future__ import annotations
 

@@ -8,14 +8,11 @@
 time. While the host turns them into text the GPU draws the next block. Every row has the uniform numbers of its own
 generator, as on a CPU: the same seed gives the same text, and that of a CPU but where rounding decides.
 
+`DeviceDrawing` has the rules of `warping.Warping` and `sampling.draw` over tensors, so that the GPU can go on without
+the host. Its weights are float64, as on the host: from the same log probabilities and the same uniform numbers come the
+same tokens.
+
 Shapes: B rows, V words that can be predicted, N steps of a block.
-
-Warping and drawing over tensors, so that a GPU can go on without the host: the same rules as `warping.Warping` and
-`sampling.draw`, for many rows at once.
-
-Weights are float64, as on the host: from the same log probabilities and the same uniform numbers come the same tokens.
-
-Shapes: B rows, V words that can be predicted.
 """
 
 from __future__ import annotations

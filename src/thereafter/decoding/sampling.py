@@ -1,12 +1,8 @@
 """Drawing tokens: a single one, an endless row, or several rows as one batch, each with its own generator.
 
-Shapes: B rows, V words that can be predicted.
-
-Drawing the next token of many rows at once, each with its own settings and generator.
-
-A row draws what `sampling.draw` would draw for it alone: its weights are the same numbers, and of its generator it uses
-one uniform number. Rows whose settings cut alike (top-k, top-p, min-p, forbidden tokens) are drawn in a few operations
-over all of them; temperatures may differ. Rows with a repetition penalty are drawn one by one.
+A row of `draw_rows` draws what `draw` would draw for it alone: its weights are the same numbers, and of its generator
+it uses one uniform number. Rows whose settings cut alike (top-k, top-p, min-p, forbidden tokens) are drawn in a few
+operations over all of them; temperatures may differ. Rows with a repetition penalty are drawn one by one.
 
 Shapes: B rows, R rows that cut alike, V words that can be predicted, W places for them in full blocks, S words
 of a block, K blocks, or the likeliest words.

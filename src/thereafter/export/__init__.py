@@ -1,12 +1,11 @@
 """A trained model as a file that runs without this package, checked against the model before it is handed over.
 
 parts       the parts of a plan: plain arrays with names
-plans       the plans, one for each generation of models
-plan        `plan_of`: a trained language model as a plan
+plan        `plan_of`: a trained language model as a plan, one for each generation of models
 targets     TARGETS, the table of what can be written; the contract of a `Target` and of its `Runner`
 texts       the text of a check
 facts       what a program must know of a model to feed it
-check       the same text through the model and through the file
+check       the same text through the model and through the file; texts that are easily encoded wrongly
 placing     a folder beside the target, and from there into place, all files or none
 export      written beside the target, checked, moved into place
 run_folder  a run folder again, with weights in fewer bytes

@@ -1,8 +1,8 @@
 """The same tokens through a model and through the file that was written of it, with the state carried.
 
-Shapes: B rows (one here), T steps, V words.
+A file's own encoder is compared with the tokenizer over texts that are easily encoded wrongly.
 
-Texts that are easily encoded wrongly: the check compares a file's own encoder with the tokenizer over them.
+Shapes: B rows (one here), T steps, V words.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """A trained language model as a plan: plain arrays with names, which every target writes in its own way.
 
-The plans, one for each generation of models: what a target writes.
-
-Shapes as in `parts`.
+There is a plan for each generation of models. Shapes as in `parts`.
 """
 
 from __future__ import annotations

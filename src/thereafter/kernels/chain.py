@@ -1,13 +1,11 @@
-"""A linear-chain CRF as a plain loop over its steps, in torch's own operators: what the programs of `gpu/crf.py` mean.
+"""A linear-chain CRF as a plain loop over its steps, in torch's own operators, and rows added by an index.
 
     reference of log Z, s(x, y), p(y_t = j | x) and the best sequence; `layers/crf.py` has their equations.
 
-A step is a few operators over [B, K, K]. Everything has derivatives of any order; nothing is read from a GPU but by
-`chain_path`, which walks back on the CPU.
+This is what the programs of `gpu/crf.py` mean. A step is a few operators over [B, K, K]. Everything has derivatives of
+any order; nothing is read from a GPU but by `chain_path`, which walks back on the CPU.
 
-Shapes: B rows, T steps, K tags. Steps beyond a row's length may hold anything, NaN included.
-
-Rows added to the rows of a table that an index names: the gradient of whatever picks rows, such as an embedding.
+Rows that an index names in a table get others added (`add_rows`): the gradient of an embedding.
 
     table[index_n] += rows_n
 
@@ -15,11 +13,10 @@ Many rows have one index: words recur. On a GPU torch's `index_add_` adds them b
 another one at every launch. In its deterministic form it sorts and then adds the rows of one index one by one, each
 read from memory and written back, so that a word that stands 300 times in a batch is 300 such ways. Our program adds up
 64 rows at once, and each sum has one order. Where it cannot run, torch's gradient of an embedding is taken, whose
-sums have one order too, at the cost of a second table.
+sums have one order too, at the cost of a second table. Both can be recorded in a CUDA graph.
 
-Neither asks the device for anything: both can be recorded in a CUDA graph.
-
-Shapes: N rows, R rows of the table, E columns.
+Shapes: B rows, T steps, K tags; steps beyond a row's length may hold anything, NaN included. Of a table: N rows that
+are added, R rows, E columns.
 """
 
 from __future__ import annotations

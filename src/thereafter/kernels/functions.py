@@ -1,6 +1,6 @@
-"""Parts of torch that have no types of their own, behind functions that have: autograd's `apply`, the backends.
+"""What operators lack: types for parts of torch that have none (autograd's `apply`, the backends), cells as strings.
 
-Cells as strings, for operators: their schemas have no other place for a name and its options.
+The schemas of operators have no other place for a cell's name and its options.
 """
 
 from __future__ import annotations

@@ -1,14 +1,10 @@
 """`thereafter::scan` in standard ONNX operators, for torch's exporter: a `Scan` whose body is one step of the cell.
 
 Batch and length stay free. Lengths, resets and zoneout are part of the body, as in the plain loop
-(`kernels.reference`).
+(`kernels.reference`). The cells' own equations are traced, so that none is written twice: a new cell is translated as
+soon as its operators stand in `_RULES`.
 
 Shapes: B rows, T steps, I inputs, G gate units, S the size of a state field.
-
-What torch computes in a step of a cell, as ONNX operators. The cells' own equations are traced, so that none is
-written twice: a new cell is translated as soon as its operators stand in `_RULES`.
-
-Shapes: B rows, I inputs, G gate units, S the size of a state field.
 """
 
 from __future__ import annotations

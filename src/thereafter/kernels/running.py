@@ -1,8 +1,8 @@
 """A job by a kernel: the kernels by name, the one that `auto` takes, and time turned round before and after.
 
-Shapes: B rows, T steps, O outputs.
+Which is fastest for a job is a table of what `benchmarks/kernels.py` measures.
 
-Which kernel is fastest for a job: what `benchmarks/kernels.py` measures, as a table.
+Shapes: B rows, T steps, O outputs.
 """
 
 from __future__ import annotations

@@ -9,18 +9,14 @@
 What does not depend on the query (W h, W2 h) is worked out once for a sentence: `keys`. All queries of a teacher-forced
 sentence may come at once or one by one. Padding gets the weight 0, exactly.
 
+`attend` is torch's fused attention with gradients that add in a fixed order. The gradients of q are sums over blocks of
+keys, and torch's programs add these by atomic operations. Under its switch for deterministic algorithms they take a
+fixed order, but only where that switch is strict, an error instead of a warning (ATen,
+transformers/cuda/attention_backward.cu). In a training it warns, since other operations have no such form. So it is
+made strict for the time in which this one backward pass is launched: autograd is asked for it in a pass of its own.
+
 Shapes: B rows, T queries, S places of the memory, Q query size, M memory size, A inner size, K heads, D = size / K.
 Padding of the memory may hold any finite numbers.
-
-torch's fused attention with gradients that add in a fixed order.
-
-The gradients of q are sums over blocks of keys, and torch's programs add these by atomic operations. Under its switch
-for deterministic algorithms they take a fixed order, but only where that switch is strict, an error instead of a
-warning (ATen, transformers/cuda/attention_backward.cu). In a training it warns, since other operations have no such
-form. So it is made strict for the time in which this one backward pass is launched: autograd is asked for it in a pass
-of its own.
-
-Shapes: B rows, K heads, T queries, S keys, D features of a head.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Noise that keeps recurrent networks from learning by heart.
+"""Noise that keeps recurrent networks from learning by heart, and random numbers that belong to a picture.
 
-Shapes: B rows, T steps, F features.
-
-Random numbers that belong to a picture and not to a moment: a pure function of its pixels, on any device.
+Those are no matter of a moment but a pure function of the picture's pixels, on any device.
 
     key = mix(sum over pixels of byte x odd number of the place)        modulo 2^64
     bits of place k = mix(key + k golden),       k = 1, 2, ...           mix: SplitMix64 (Steele, Lea and Flood 2014)
@@ -10,7 +8,7 @@ Random numbers that belong to a picture and not to a moment: a pure function of 
 Wherever a picture stands in a batch and however often it is asked about, it has the same numbers. Integers wrap around
 in 64 bits, so that a CPU and a GPU make the same bits.
 
-Shapes: B pictures, P pixels, K numbers.
+Shapes: B rows or pictures, T steps, F features, P pixels, K numbers.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""Word vectors.
+"""Word vectors, and the vectors of positions added to them: attention by itself does not know order.
 
-Shapes: B rows, T steps, V words, R = V + 1 rows of the matrix, E the size of a vector.
-
-Where a token stands, as a vector added to its own: attention by itself does not know order.
-
-Shapes: C positions, H features.
+Shapes: B rows, T steps, V words, R = V + 1 rows of the matrix, E the size of a vector, C positions, H features.
 """
 
 from __future__ import annotations

@@ -5,13 +5,12 @@
 l = (x, y) lies in [-1, 1]^2: (-1, -1) is the upper left corner of the picture, (1, 1) the lower right one. What lies
 outside the picture is 0. Corners of windows are whole pixels, so a place has no gradient: only pixels have.
 
-Shapes: B pictures, R glimpses, C channels, H rows, W columns, K scales, g rows and columns of a patch.
-
-The layers of a network that sees by glimpses: what is seen where becomes the input of a recurrent layer.
+What is seen where becomes the input of a recurrent layer:
 
     g = relu(W_g [relu(W_x sensor(l)), relu(W_p l)])        h = cell(g, h)        (Mnih et al. 2014)
 
-Shapes: R paths of glimpses, U units, 2 for x and y.
+Shapes: B pictures, R glimpses or paths of them, C channels, H rows, W columns, K scales, g rows and columns of a patch,
+U units, 2 for x and y.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A small residual network of convolutions: a picture as a map of places, each a vector.
+"""Pictures and frames of video as maps of places, each a vector, by small networks of convolutions.
 
     x      = relu(norm(W * x))                                 W * is a convolution of 3 x 3, the first halves the sides
     block:   x <- relu(x' + norm(W2 * relu(norm(W1 * x))))     (He et al. 2016); x' is x, or norm(W' * x) of 1 x 1 where
@@ -9,13 +9,12 @@ A stage has twice the channels of the one before on half its sides, so three sta
 norm: "batch" (Ioffe and Szegedy 2015; while training over the batch, else by its running means) or "group" (Wu and He
 2018; each picture by itself).
 
-Shapes: P pictures, C channels, H rows and W columns of pixels, S places, D numbers of a place.
-
-Frames of video as numbers: bytes to floats on their device, patches of pixels, and convolutions over each frame.
+Frames become floats or patches of pixels on the device of their bytes. Their encoder has no blocks:
 
     stage:   x <- relu(norm(W * x))        W * is a convolution of 3 x 3 that halves the sides
 
-Shapes: N frames, H rows of pixels, W columns, D channels, p pixels on the side of a patch.
+Shapes: P pictures or N frames, C channels, H rows and W columns of pixels, S places, D numbers of a place, p pixels on
+the side of a patch.
 """
 
 from __future__ import annotations

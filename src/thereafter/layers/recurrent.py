@@ -1,12 +1,9 @@
 """A stack of recurrent layers, in one direction or both, behind the interface of torch's own.
 
-Shapes: B rows, T steps, I inputs, O outputs of a layer (both directions together).
+`count_parameters` counts what a model learns, under either convention of biases. `join` is a way round a layer, for
+stacks too deep to train without: its input and output must be of one size.
 
-How many numbers a model learns, under either convention of biases.
-
-Ways round a layer, for stacks too deep to train without.
-
-Shapes: B rows, T steps, F features: a layer's input and output must be of one size.
+Shapes: B rows, T steps, F features, I inputs, O outputs of a layer (both directions together).
 """
 
 from __future__ import annotations

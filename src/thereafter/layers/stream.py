@@ -1,10 +1,9 @@
 """Token by token with no allocation: the next-word latency of a keyboard.
 
+A stack is a list of lanes: one cell for each layer and direction. The name of a lane, "l0" or "l2_reverse", ends the
+names of its weights, as in torch: weight_ih_l0, bias_hh_l2_reverse.
+
 Shapes: B rows, I inputs, O outputs.
-
-A stack of recurrent layers as a list of lanes: one cell for each layer and direction.
-
-The name of a lane, "l0" or "l2_reverse", ends the names of its weights, as in torch: weight_ih_l0, bias_hh_l2_reverse.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A picture into words: a network over the pixels before a recurrent decoder (`recurrent_decoder.py`).
+"""A picture into words: a network over the pixels before a recurrent decoder (`word_decoder.RecurrentDecoder`).
 
     m_s = encoder(x)_s,      h_s = W m_s,      v = mean over s of h_s        (`layers/picture_encoder.py`)
 
@@ -13,9 +13,7 @@ Features that were made elsewhere, a vector or a map of vectors for each picture
 `bag` times the -log p of all words of the captions under softmax(U v), a bag of words, is added to the loss: it tells
 the encoder what is in a picture before the decoder can.
 
-Shapes: P pictures, B captions, S places, D numbers of a place, L layers, H units, T steps, N targets without padding.
-
-Pictures changed at random while a network is trained, so that it sees another picture every time.
+Pictures are changed at random while the network is trained, so that it sees another picture every time (`Augmenting`):
 
     flip      left and right change places, for one picture in two
     shift     moved by up to this share of its side, each way; what comes in is mirrored at the border
@@ -26,7 +24,8 @@ Pictures changed at random while a network is trained, so that it sees another p
 All is drawn from torch's own generator on the device of the pictures, which a snapshot of a training keeps: a resumed
 training draws the same. While not training, pictures stay what they are.
 
-Shapes: P pictures, C channels, H rows and W columns of pixels.
+Shapes: P pictures, B captions, C channels, H rows and W columns of pixels, S places, D numbers of a place, L layers,
+H units, T steps, N targets without padding.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The contract of decoders: given the memory of sources, a decoder is a `SequenceModel` over the target words.
 
 So what serves language models (the beam search, the sampler, streams, traces) serves translations, captions and
-whatever else an `encoder.Encoder` can read.
+whatever else an `task_net.Encoder` can read.
 
 The words of a decoder are 0 to V - 1; it reads the start mark, V, before the first. A row of a state belongs to one
 source. Rows may change places, be repeated or be left out (`select`); where their sources stay the same, as when the

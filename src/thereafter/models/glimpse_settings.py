@@ -1,9 +1,4 @@
-"""The options of a network that looks at small parts of a picture, and its batches.
-
-The options that networks which look at small parts of a picture or a screen have in common.
-
-The options of a network that plays catch by glimpses, and its batches.
-"""
+"""Options and batches of networks that look at small parts: of a picture, or of a screen on which they play catch."""
 
 from __future__ import annotations
 

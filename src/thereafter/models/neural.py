@@ -1,13 +1,11 @@
 """What all neural models share: the SequenceModel contract over numpy, and the loss over tensors.
 
-Shapes: B rows, T steps, V words that can be predicted, E word vector, H features, N = tokens of a batch in one list.
+A reader is the first part of a network and turns what is read into vectors. A kind of model defines `fresh`, the state
+that has read nothing, and `encode`, features and state after tokens. `<s>` has the id V: it can be read and never
+predicted.
 
-A kind of model defines `fresh`, the state that has read nothing, and `encode`, features and state after tokens.
-`<s>` has the id V: it can be read and never predicted.
-
-What a reader is: the first part of a network, which turns what is read into vectors.
-
-Shapes: B rows, T steps, D numbers a step, E the size of a vector.
+Shapes: B rows, T steps, V words that can be predicted, D numbers a step, E word vector, H features, N = tokens of a
+batch in one list.
 """
 
 from __future__ import annotations

@@ -1,15 +1,11 @@
 """Recurrent language models: word vectors, a stack of recurrent layers, a head.
 
+A stream of the stack keeps its state in buffers of its own, while the states of a model stay values. So a stream is a
+tool here: the state is put in, a token or a short prompt is read, the new state is copied out. A tool is in one hand at
+a time: whoever reads takes an idle stream and puts it back, so several threads may read at once. Taking and putting
+back are single operations on a list, which need no lock, and one thread always gets back the stream it has just used.
+
 Shapes: B rows, T steps, E word vector, S the size of a state field, H features (the last layer's size).
-
-A few tokens through `Recurrent.stream`, while states stay values.
-
-A stream keeps its state in buffers of its own. Here it is a tool: the state is put in, a token or a short prompt is
-read, the new state is copied out. A tool is in one hand at a time: whoever reads takes an idle stream and puts
-it back, so several threads may read at once. Taking and putting back are single operations on a list, which need no
-lock, and one thread always gets back the stream it has just used.
-
-Shapes: B rows, T steps, E word vector, H features.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """Reading and scoring a text with a neural model: in pieces of bounded size, line by line where lines are independent.
 
-Everything here runs inside the model's own methods, without gradients. Shapes: B rows, T steps, H features.
-
-Rows of tokens cut at their line ends, for models that start afresh at every line.
-
-Shapes: B rows, T steps.
+Everything here runs inside the model's own methods, without gradients. For models that start afresh at every line, rows
+of tokens are cut at their line ends. Shapes: B rows, T steps, H features.
 """
 
 from __future__ import annotations

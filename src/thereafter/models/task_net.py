@@ -1,12 +1,9 @@
-"""What networks beyond the next word share: a loss over a batch of examples, in the form the training loop takes.
+"""The contracts of networks: the loss over a batch of examples that the training loop takes, encoders, text models.
 
-The contract of encoders: sources of any kind (sentences, arrays of numbers, pictures) as a `Memory`.
+An encoder turns sources of any kind (sentences, arrays of numbers, pictures) into a `Memory`. `Network` is what the
+code that reads a text with a neural model uses of it: reader, body and head.
 
-Shapes: B sources, S places of each, H numbers of a place.
-
-What the code that reads a text with a neural model uses of it: one protocol over reader, body and head.
-
-Shapes: B rows, T steps, H features.
+Shapes: B sources or rows, S places of a source, H numbers of a place or features, T steps.
 """
 
 from __future__ import annotations

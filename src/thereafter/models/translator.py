@@ -1,24 +1,18 @@
-"""One sequence into another: what every translator shares, its settings, its batches and its loss.
+"""One sequence into another: an encoder of sentences (`task_net.Encoder`) and a decoder in one network.
 
-A translator is an encoder of sentences (`encoder.Encoder`) and a decoder (`word_decoder.WordDecoder`) in one network.
-
-Shapes: B rows, S places of the source, T steps of the target, N targets without padding, E vectors, V words.
-
-The Transformer as Vaswani et al. (2017) had it: an encoder that sees all of a source, a decoder that looks at it.
+A Transformer as Vaswani et al. (2017) had it has an encoder that sees all of a source, and a decoder that looks at it:
 
     encoder:  x + attention(x, x),  x + forward(x)
 
-with a norm before each part and one at the end (Xiong et al. 2020); `transformer_decoder.py` is the other half.
-
-Shapes: B rows, S places, H features.
-
-An encoder of recurrent layers before a decoder of such (`recurrent_decoder.py`).
+with a norm before each part and one at the end (Xiong et al. 2020); `transformer_decoder.py` is the other half. An
+encoder of recurrent layers stands before a decoder of such (`word_decoder.RecurrentDecoder`):
 
     h_s = encoder(x)_s
 
 A reversed source (Sutskever, Vinyals and Le 2014) begins with its last word.
 
-Shapes: B rows, S places, L layers, H units.
+Shapes: B rows, S places of the source, T steps of the target, N targets without padding, E vectors, V words, H features
+or units, L layers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What all decoders over words share: their settings, word vectors, head and loss.
+"""Decoders over words: what all share (settings, word vectors, head and loss), and the recurrent one.
 
     p(y | source) = prod_t p(y_t | y_<t, source),     p(y_t | ...) = softmax(W f_t + b)[y_t]
 
@@ -11,10 +11,7 @@ Own words (Mihaylova and Martins 2019, after Bengio et al. 2015): a share of wha
 is what it would have predicted itself, by a first pass over the known target. Of a schedule, `own_words` is the share
 at the end of the training: it rises to it in a straight line ("linear"), or slowly, fast and slowly ("sigmoid").
 
-Ids: `END` is 0 and stands also where rows are padded, tokens follow, and the start mark is the row below all words.
-Shapes: B rows, S places of a source, T steps, N targets without padding, E vectors, F features, V words.
-
-A decoder of recurrent layers, with or without attention.
+`RecurrentDecoder` has recurrent layers, with or without attention:
 
     q_t = decoder([y_t-1, c])_t  or  decoder(y_t-1)_t,      f_t = tanh(W [c_t, q_t])
 
@@ -24,7 +21,9 @@ decoder's state chooses (Luong, Pham and Manning 2015; Bahdanau, Cho and Bengio 
 does not read c_t, so that the recurrence over a known target is one fused scan, and attention one product over all
 steps.
 
-Shapes: B rows, S places, T steps, L layers, H units, E vectors, F features.
+Ids: `END` is 0 and stands also where rows are padded, tokens follow, and the start mark is the row below all words.
+Shapes: B rows, S places of a source, T steps, N targets without padding, E vectors, F features, V words, L layers, H
+units.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Numbers as C text: arrays that are constant, and so lie in read-only memory.
-
-The functions of `parts.c`, each with those that it calls.
-"""
+"""The parts of a C file: constant arrays, so in read-only memory, and functions of `parts.c` with those they call."""
 
 from __future__ import annotations
 

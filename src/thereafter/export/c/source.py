@@ -1,7 +1,4 @@
-"""The C file and the header of a neural model.
-
-A program's operations as calls of the functions in `parts.c`.
-"""
+"""The C file and the header of a neural model: its operations as calls of the functions in `parts.c`."""
 
 from __future__ import annotations
 

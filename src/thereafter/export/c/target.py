@@ -1,10 +1,8 @@
 """The target `c`: one C99 file and a header, compiled and run for the check where there is a compiler.
 
+An n-gram is a trie of constant arrays, in which a context is a node; `ngram/tables.py` says what the arrays are.
+
 Shapes: V words.
-
-The C file and the header of an n-gram: a trie of constant arrays, in which a context is a node.
-
-`ngram/tables.py` says what the arrays are.
 """
 
 from __future__ import annotations

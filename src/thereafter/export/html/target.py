@@ -1,8 +1,8 @@
 """The target `html`: one page, run in a browser for the check where there is one, else by numpy.
 
-Shapes: V words.
+A page holds a description as JSON, and the numbers as one piece of bytes.
 
-What a page holds: a description as JSON, and the numbers as one piece of bytes.
+Shapes: V words.
 """
 
 from __future__ import annotations
@@ -290,7 +290,7 @@ class Packed:
 
 
 def pack_program(program: Program, bits: int) -> Packed:
-    """A neural model, its matrices in 16 or 8 bits (`steps.rounding`)."""
+    """A neural model, its matrices in 16 or 8 bits (`steps.interpreter`)."""
     about: Table = {
         "form": "program",
         "bits": bits,

@@ -1,16 +1,13 @@
-"""One step of each cell as operators; the classes in `cells/` say what is computed.
+"""One step of each cell as operators, and products with weights; the classes in `cells/` say what is computed.
 
-Shapes: B rows, I inputs, G = hidden size times gates, O outputs.
-
-Products with weights: y = x W^T + b, the weights in float32, or in int8 with one scale a row.
-
+    y = x W^T + b,   W in float32, or in int8 with one scale a row:
     W ~ s q,   s_r = max |W_r| / 127,   q in -127 .. 127
 
 Products are taken in int8 too in a step (`products`), where weights are read from memory once for each token and that
 is what a step costs: x becomes uint8 (DynamicQuantizeLinear), x q^T is a whole number (MatMulInteger). In a sequence
 they are turned into float32 first.
 
-Shapes: N places, I inputs, O outputs.
+Shapes: B rows, N places, I inputs, G = hidden size times gates, O outputs.
 """
 
 from __future__ import annotations

@@ -9,13 +9,10 @@
 
 each [B, H, D], scaled as the codecs say: (y - mean) / deviation of the series. Missing values are 0, and false in
 `seen`. `inputs` and `ahead` are inputs only where there are covariates. A recursive network gives one step, H = 1: what
-it gives is put behind `past` by whoever asks for more.
+it gives is put behind `past` by whoever asks for more. What a forecast is relative to is `WindowBatch.level`.
 
-Shapes: B windows, L rows, H steps, D targets, C covariates, K known ahead, I numbers of a row, F features.
-
-Windows of series in a graph: their inputs, and the level that a forecast is relative to (`WindowBatch.level`).
-
-Shapes: B windows, L rows that are read, H steps, D targets, C covariates, K known ahead.
+Shapes: B windows, L rows that are read, H steps, D targets, C covariates, K known ahead, I numbers of a row, F
+features.
 """
 
 from __future__ import annotations

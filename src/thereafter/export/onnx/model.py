@@ -1,4 +1,4 @@
-"""The two graphs of a plan.
+"""The two graphs of a plan, and the network between tokens and features in each of them.
 
     step       (token[B], state...)                 -> (log_p[B, V], state...)
     sequence   (tokens[B, T], lengths[B], state...) -> (log_p[B, T, V], state...)
@@ -7,11 +7,7 @@ log_p are those of the token that comes next. A state that comes out has the nam
 it. A text begins with the fresh state (every part filled with its number in the metadata) and the token `start`, the
 first above the vocabulary. Where every line starts afresh, a line end is read as such a beginning by the graph itself.
 
-Shapes: B rows, T steps, V words, H features.
-
-The network between tokens and features, for each plan: one step, and a whole sequence.
-
-Shapes: B rows, T steps, E word vector, H features, W tokens of a window, S = W - 1 + T.
+Shapes: B rows, T steps, V words, E word vector, H features, W tokens of a window, S = W - 1 + T.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """The program run by numpy, one row at a time: the readable twin of what `c` and `html` write.
 
-Shapes: V words, C context, H features, K heads, D = H / K, N tokens in sight.
-
-Matrices in 16 or 8 bits: whole numbers with a scale for each row, or for each 32 numbers of a row.
+Matrices may have 16 or 8 bits: whole numbers with a scale for each row, or for each 32 numbers of a row.
 
     q = round(w / s),   s = max |w| of the row, or of its part, / 32767 (or 127)
 
@@ -10,7 +8,8 @@ At 16 bits with a scale for 32 numbers this is several times nearer to a trained
 are a share of each number and not of the largest; a browser has an array of its own for it. (Jacob et al. 2018,
 Quantization and training of neural networks for efficient integer-arithmetic-only inference, with one scale a matrix.)
 
-Shapes: R rows, C columns, N parts of a row (1, or C / 32 rounded up).
+Shapes: V words, C context or columns, H features, K heads, D = H / K, N tokens in sight; of `Rounded` R rows, N parts
+of a row (1, or C / 32 rounded up).
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""A plan as a program.
+"""A plan as a program; `cells/` has the equations of the cells.
 
-Shapes: V words, R = V + 1 rows of the word vectors, E word vector, G sums of the first layer, H features, W window.
-
-The cells as operations; `cells/` has the equations.
-
-Shapes: S hidden units of a cell, O its outputs, G = S times its gates, I inputs, R rows of the word vectors.
+Shapes: V words, R = V + 1 rows of the word vectors, E word vector, G sums of the first layer, H features, W window; of
+a cell S hidden units, O outputs, G = S times its gates, I inputs.
 """
 
 from __future__ import annotations

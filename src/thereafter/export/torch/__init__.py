@@ -1,1 +1,1 @@
-"""Models as programs of `torch.export`, which torch runs without this package: `target`, `module`, `bodies`."""
+"""Models as programs of `torch.export`, which torch runs without this package: `target`, `bodies`."""

@@ -1,11 +1,9 @@
 """FILE.pt2, a step, and FILE-sequence.pt2, whole sequences: programs of `torch.export` with free batch and length.
 
-Shapes: B rows, T steps, V words.
-
-The two programs of a plan, as modules of plain torch operations for `torch.export`.
-
     step       (token[B], state...)                 -> (log_p[B, V], state...)
     sequence   (tokens[B, T], lengths[B], state...) -> (log_p[B, T, V], state...)
+
+Each is exported from a module of plain torch operations.
 
 Shapes: B rows, T steps, V words, H features.
 """

@@ -1,8 +1,7 @@
 """The target `transformers`: a folder for `AutoModelForCausalLM.from_pretrained`, read again for the check.
 
-A tokenizer as `tokenizer.json` of the library `tokenizers`, where that can say what ours does.
-
-A pre-norm Transformer with a full softmax as GPT-2 (Radford et al. 2019), number by number.
+A tokenizer becomes `tokenizer.json` of `tokenizers`, where that can say what ours does. A pre-norm Transformer with a
+full softmax becomes GPT-2 (Radford et al. 2019), number by number.
 
     theirs:  x = wte[token] + wpe[position],  blocks,  f = ln_f(x),  logits = lm_head f          (no bias)
     ours:    x = sqrt(H) E[token] + p[position],  the same blocks,  f = g n(x) + b,  logits = W f + c

@@ -4,16 +4,10 @@ Inputs and outputs before them lie side by side, [x_t, h_{t-1}], so that a step 
 matrix is too large to stay in the caches of the cores (and W is not the smaller part by far), or there are too few rows
 to make reading it worth while, the input's part is hoisted out of the steps: one product over all of them.
 
-Shapes: T steps, B rows, I inputs, H units, G = 4 H (3 H coupled).
+The LSTM whose output is projected, h = W_hr m, and the layer-norm LSTM are built alike. The norm of the input's product
+is part of the scan: a row of it is in the cache there, and all of them are megabytes.
 
-The LSTM whose output is projected, h = W_hr m, on a CPU: its whole sequence in one compiled call, as `cpu.lstm` has
-it. Shapes: T steps, B rows, H units, O outputs, G = 4 H (3 H coupled).
-
-The layer-norm LSTM on a CPU; `cpu.lstm` says how it is built.
-
-The norm of the input's product is part of the scan: a row of it is in the cache there, and all of them are megabytes.
-
-Shapes: T steps, B rows, I inputs, H units, G = 4 H (3 H coupled).
+Shapes: T steps, B rows, I inputs, H units, O outputs, G = 4 H (3 H coupled).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The matrix products of a step, in the form the machine's library runs fastest.
 
-Shapes: T steps, B rows, H units, O outputs, G gate units.
+Rows go from the longest to the shortest, so that a step can leave the finished ones out.
 
-Rows of a batch from the longest to the shortest, so that a step can leave the finished ones out.
+Shapes: T steps, B rows, H units, O outputs, G gate units.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Large arrays that one sequence after another works in.
+"""Large arrays that one sequence after another works in, and linear cells.
 
 A training step needs the same few arrays of megabytes that the step before has just given up. The system hands fresh
 memory out page by page, which can cost as much as a quarter of the step; so what a backward pass is done with is kept
 here for the next forward pass of the same size.
 
-Linear cells on a CPU: coefficients by torch, the recurrence in one compiled pass. T steps, B rows, H units.
+Linear cells: coefficients by torch, recurrence in one compiled pass. T steps, B rows, H units.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ one_row         one step of an LSTM language model; drawing: the next token of e
 row_sums        rows added by an index, for gradients of embeddings
 crf             a linear-chain CRF: loss, gradients, marginals, best sequences; crf_twin
 layout          weights and batches in the programs' order, in plain torch; copying: the same by programs
-launch          a program by its name; compiling: by Triton, kept on disk; cubin: what the compiled file says of itself;
+launch          a program by its name; compiling: by Triton, kept on disk, and what the compiled file says of itself;
                 driver: launched through CUDA's driver
 code/           the programs
 """

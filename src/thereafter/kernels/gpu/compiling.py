@@ -4,11 +4,10 @@ Triton is used as a compiler alone: its launcher and its driver stub are C, buil
 have no C compiler. `driver.py` launches what is compiled here. A program that is on disk needs no import of Triton, and
 one from a folder that was carried here (`$THEREAFTER_GPU_PROGRAMS`) no Triton at all.
 
-What a compiled program says of itself: its parameters, threads, registers and local memory.
-
-A cubin is an ELF file. Its sections `.nv.info` and `.nv.info.ENTRY` are lists of attributes, each a format, a number
-and a value (NVIDIA's `cuobjdump -elf` prints them as EIATTR_...). So the launcher follows the file, whichever compiler
-made it, and a program can be judged for a GPU that is not here.
+`read_facts` has what a program says of itself: parameters, threads, registers, local memory. A cubin is an ELF file.
+Its sections `.nv.info` and `.nv.info.ENTRY` are lists of attributes, each a format, a number and a value (NVIDIA's
+`cuobjdump -elf` prints them as EIATTR_...). So the launcher follows the file, whichever compiler made it, and a program
+can be judged for a GPU that is not here.
 """
 
 from __future__ import annotations

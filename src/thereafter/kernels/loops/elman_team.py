@@ -3,10 +3,10 @@
 `lstm_team` says who does what. All that is kept is batch first, as inputs and outputs are, so that nothing is turned
 round; the states of a step alone lie close together, since a product reads them once for every panel of the matrix.
 
-The simple recurrent network between its matrix products: rows of a step, forward and backward.
+Between products the rows of a step are worked on in units `first` to `last`, so that several threads can share a row.
+The derivative of each nonlinearity is computed from its output.
 
-Arrays are whole sequences, batch first: B rows, T steps, H units. The derivative of each nonlinearity is computed from
-its output. Every loop works on the units `first` to `last` of a row, so that several threads can share one.
+Arrays are whole sequences: B rows, T steps, H units.
 """
 
 from __future__ import annotations

@@ -3,11 +3,10 @@
 A formula names what it reads and writes: first its gates, which are products and may be worked on in place, then the
 arrays of the stream. `old` and `new` may be one array; `out` is where h goes.
 
-tanh and the logistic function over rows, written so that the compiler can use the processor's vector units.
-
-In float32 tanh is the quotient of two polynomials, x (a1 + a3 x^2 + ... + a13 x^12) / (b0 + b2 x^2 + ... + b6 x^6),
-for |x| up to 7.9, where the function is 1 in float32: no branch, no table, error below 3e-7. (The coefficients are the
-minimax fit that Eigen uses.) In float64 it is the library's own. A NaN stays a NaN.
+tanh and the logistic function are written so that the compiler can use the processor's vector units. In float32 tanh is
+the quotient of two polynomials, x (a1 + a3 x^2 + ... + a13 x^12) / (b0 + b2 x^2 + ... + b6 x^6), for |x| up to 7.9,
+where the function is 1 in float32: no branch, no table, error below 3e-7. (The coefficients are the minimax fit that
+Eigen uses.) In float64 it is the library's own. A NaN stays a NaN.
 """
 
 from __future__ import annotations

@@ -3,10 +3,11 @@
 `sdot` adds four products of int8 numbers to each of four int32 sums. To widen an int8 to a float32 takes two
 instructions for four numbers, of which the conversion alone takes as long as eight of these, so here the row is made of
 bytes instead: for BLOCK columns it is a whole number of 24 bits, in three signed digits of base 256, times one scale
-(`step.digits` is the readable twin). That is as exact as float32 is for the largest number of the block. Sums of whole
-numbers have no error; they become float32 at the end of a block, where the scales are multiplied in.
+(`step.storing.cut_into_digits` is the readable twin). That is as exact as float32 is for the largest number of the
+block. Sums of whole numbers have no error; they become float32 at the end of a block, where the scales are multiplied
+in.
 
-A panel is [K / 4, V, L, 4] (`step.packing`): the bytes of a vector are four columns of L = 4 rows of the matrix. The
+A panel is [K / 4, V, L, 4] (`step.storing`): the bytes of a vector are four columns of L = 4 rows of the matrix. The
 digits of a row are records, one a block: its scale, then for each GROUP of columns three vectors of digits, from the
 highest to the lowest. Columns beyond the last are zeros.
 """
@@ -53,8 +54,8 @@ def cut() -> CFunction:
 
 @compiled_once
 def product() -> CFunction:
-    """As `stored.product` has it: z[r] += the sum over k of a[r, k] b[k], for all rows r and one panel b; here a is the
-    records of the rows."""
+    """As `step.passes.product` has it: z[r] += the sum over k of a[r, k] b[k], for all rows r and one panel b; here a
+    is the records of the rows."""
 
     binding.initialize_native_asmparser()  # of `sdot`; numba itself has no use for it
 

@@ -2,16 +2,11 @@
 
 A thread that owns rows makes all of a W', and dz W, for them. One that owns units makes of a W' the columns of its
 units in every gate, and of dz W its columns; what it makes is what it goes on with, so that the threads meet once a
-step. W is packed once (`tiles` says how).
+step. W is packed once (`tiles` says how). The gates of a cell lie in one panel (`pack_gates`); a single gate would fill
+a quarter of it, so for a cell of one gate panels are of neighbouring units (`pack_turned`), and `columns_product` adds
+a W' to the pre-activations.
 
-Shapes: B rows, H units, G gate units, K columns of a matrix W [G, K], L numbers in a vector.
-
-A matrix W packed for the product a W' of a cell of one gate, as panels of neighbouring units.
-
-`recurrence.columns_product` then adds a W' to the pre-activations. The gates of larger cells lie in one panel instead
-(`recurrence.pack_gates`), and a single gate would fill a quarter of it.
-
-Shapes: H units, K columns of a matrix W [H, K], L numbers in a vector.
+Shapes: B rows, H units, G gate units, K columns of a matrix W [G, K], G = H for one gate, L numbers in a vector.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 stepper             the contract of a stepper, its buffers, and products that write into them
 steppers            one stepper a cell, by the exact type of the cell, and one that takes any: torch's own operations
 compiled_steppers   their twins: one or two passes over the weights, each one compiled call
-passes, packing     such a pass, and the layout of the weights it reads
-storing             weights in fewer bytes: bfloat16 and int8
-digits              rows as whole numbers, for int8 matrices on ARM processors
+passes              such a pass, on one thread or on all; compiled products with weights in fewer bytes
+storing             weights in fewer bytes, bfloat16 and int8, and their layout; rows as whole numbers, for int8
+                    matrices on ARM processors
 
-`kernels.scan.make_stepper` is the door. The compiled loops stand in `kernels.loops.steps`, `stored` and `formulas`.
+`kernels.scan.make_stepper` is the door. The compiled loops stand in `kernels.loops.steps` and `formulas`.
 """

@@ -1,19 +1,18 @@
 """A pass over weights, made once and run at every step: products of a few rows, and what a formula makes of them.
 
-`loops.steps` is the compiled side; importing this module imports numba. Shapes: B rows, H units, K columns.
+`loops.steps` is the compiled side; importing this module imports numba. A pass runs on all of torch's threads or on
+one: whichever was faster lately.
 
-Whether a pass over weights runs on all of torch's threads or on one: whichever was faster lately.
-
-Products of a few rows with a matrix whose numbers are stored in fewer bytes than they are multiplied in.
-
-A step of one row does little else than read its weights, so that fewer bytes are less time. Numbers are widened in
-registers, with what every processor has: a bfloat16 is the upper half of a float32, an int8 is extended by its sign
-and made a float. The arithmetic is float32 throughout (float64 for a float64 matrix). Where widening an int8 costs more
-than it saves, on ARM processors, its products are those of whole numbers: `fours`.
+A step of one row does little else than read its weights, so that numbers stored in fewer bytes are less time. They are
+widened in registers, with what every processor has: a bfloat16 is the upper half of a float32, an int8 is extended by
+its sign and made a float. The arithmetic is float32 throughout (float64 for a float64 matrix). Where widening an int8
+costs more than it saves, on ARM processors, its products are those of whole numbers: `fours`.
 
 A matrix lies in panels [K, V, L], as in `tiles`: K columns of the matrix, V vectors of L rows. Of bfloat16 numbers two
 vectors are interleaved, so that the two of one word are the same place of two vectors. The int8 numbers of BLOCK
-columns have one scale for each row of the matrix, [blocks, V, L] for a panel. `step.packing` lays them out.
+columns have one scale for each row of the matrix, [blocks, V, L] for a panel. `step.storing` lays them out.
+
+Shapes: B rows, H units, K columns.
 """
 
 from __future__ import annotations

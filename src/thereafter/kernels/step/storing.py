@@ -1,28 +1,21 @@
-"""How a stream stores the matrices it steps with: as they are, or in fewer bytes.
+"""How a stream stores the matrices it steps with: as they are, or in fewer bytes, in panels of a few vectors.
 
     bfloat16    the upper half of a float32: 8 bits of precision, its whole range
     int8        Q = round(w / s) with one scale s = max |w| / 127 for BLOCK columns of each row of the matrix
 
-Products are taken in float32 with the numbers so stored, or as exactly (`digits`): y = (s Q) x. A step of one row is
-bound by reading weights, so that half or a quarter of the bytes is less time; what it costs in log p is in
-docs/streaming.md. (One scale for a row, symmetric: Jacob et al. 2018; for blocks of a row: Dettmers et al. 2022.)
+Products are taken in float32 with the numbers so stored, or as exactly: y = (s Q) x. A step of one row is bound by
+reading weights, so that half or a quarter of the bytes is less time; what it costs in log p is in docs/streaming.md.
+(One scale for a row, symmetric: Jacob et al. 2018; for blocks of a row: Dettmers et al. 2022.)
+
+For products with int8 matrices rows become whole numbers of three digits: x = s (65536 d2 + 256 d1 + d0). Digits are
+signed bytes, -128 to 127; s is one scale for BLOCK columns of a row, by the largest |x| of them. The error is below
+2^-23 of that largest number, as that of float32 is. `loops.fours` has the compiled twin, which lays the digits out by
+groups of columns. A block with a NaN or an infinite number has a scale that makes its products NaN.
 
 Machine code is kept by the files that name `thereafter.compiled`, this one among them: BLOCK is part of it.
 
-Shapes: G rows and K columns of a matrix, N blocks.
-
-Rows as whole numbers of three digits, for products with int8 matrices: x = s (65536 d2 + 256 d1 + d0).
-
-Digits are signed bytes, -128 to 127; s is one scale for BLOCK columns of a row, by the largest |x| of them. The error
-is below 2^-23 of that largest number, as that of float32 is. `loops.fours` has the compiled twin, which lays the digits
-out by groups of columns. A block with a NaN or an infinite number has a scale that makes its products NaN.
-
-Shapes: B rows, K columns, N blocks, C = BLOCK columns of one.
-
-Matrices laid out for the passes of a stream: panels of a few vectors, in the form they are stored in.
-
-Shapes: G = gates H rows and K columns of a matrix, H units; P panels, V vectors of a panel, L numbers of a vector, N
-blocks of columns. A panel has U = L times a few units of all gates.
+Shapes: B rows, G = gates H rows and K columns of a matrix, H units, N blocks of C = BLOCK columns; P panels, V vectors
+of a panel, L numbers of a vector. A panel has U = L times a few units of all gates.
 """
 
 from __future__ import annotations

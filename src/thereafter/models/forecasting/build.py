@@ -1,12 +1,10 @@
-"""The forecaster that the settings name.
-
-Forecasters without weights of their own: what every other one has to beat.
+"""The forecaster that the settings name, and the simple ones, which all others have to beat.
 
     naive            y_{t+h} = y_t
     seasonal naive   y_{t+h} = y_{t+h-s}, s the season; one season earlier where that is missing
     drift            y_{t+h} = y_t + h (y_t - y_1) / (t - 1), over the window
 
-Their spread is that of their errors on the training windows, step by step.
+These have no weights; their spread is that of their errors on the training windows, step by step.
 
 Shapes: B windows, L rows, H steps, D targets, K seasons of S rows.
 """

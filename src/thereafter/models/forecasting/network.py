@@ -7,11 +7,8 @@
 
 With `skip` a linear map of the window is added to the location (Lai et al. 2018, LSTNet).
 
-Shapes: B windows, L rows, I numbers of a row, H steps, D targets, C covariates, K known ahead, F features.
-
-The bodies of networks that forecast: the rows of a window in, features of its end out.
-
-Shapes: B windows, L rows, I numbers of a row, T steps of G rows each, F features.
+Shapes: B windows, L rows, I numbers of a row, T steps of G rows each for a body, H steps ahead, D targets, C
+covariates, K known ahead, F features.
 """
 
 from __future__ import annotations
