@@ -30,6 +30,7 @@ from thereafter.studio import worker
 
 ROOT = Path(__file__).parents[1]
 TIMED = {"train tok/s", "next ms", "train s"}
+SIZE = "size MB"  # of a run folder, which names its source: another folder, another size
 
 
 @contextmanager
@@ -56,7 +57,7 @@ def demo() -> ModuleType:
 def untimed(compared: Comparison) -> list[Any]:
     """All that a comparison shows but what it measured with a clock."""
     heads, lines = tables.score_table(compared)
-    scores = [[cell for head, cell in zip(heads, line, strict=True) if head not in TIMED] for line in lines]
+    scores = [[cell for head, cell in zip(heads, line, strict=True) if head not in {*TIMED, SIZE}] for line in lines]
     probes = [tables.probe_tables(probed) for probed in compared.probes()]
     assert probes, "the sentences offer a probe"
     return [scores, probes, [row.first.seen for row in compared.rows]]
@@ -95,6 +96,8 @@ def test_the_demo_shows_the_same_table_beside_a_busy_loop(
     with busy():
         loaded = compare_few(demo, tmp_path)
     assert untimed(small[1]) == untimed(loaded)
+    sizes = [[row.first.size for row in compared.rows] for compared in (small[1], loaded)]
+    assert sizes[0] == pytest.approx(sizes[1], abs=500)
     assert_all_read_the_same([row.first for row in loaded.rows if row.first.model != "ngram"])
 
 
