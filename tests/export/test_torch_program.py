@@ -19,7 +19,7 @@ from thereafter.export.torch.target import TARGET, fresh
     [
         ("lstm peephole=True, coupled=True, layer_norm=True", "line"),
         pytest.param("window direct", "line", marks=pytest.mark.wide),
-        ("transformer post", "line"),
+        pytest.param("transformer post", "line", marks=pytest.mark.wide),
     ],
 )
 def test_loaded_programs_compute_what_their_model_does(case: str, context: str, tmp_path: Path) -> None:

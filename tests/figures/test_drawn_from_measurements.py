@@ -140,6 +140,7 @@ def _bleu() -> Measurement:
     return figures.measured_bleu([LengthBin(1, 5, 3, 20.0), LengthBin(6, 10, 2, 10.0)], model="gru", text="pairs")
 
 
+@pytest.mark.wide
 def test_every_kind_of_the_catalogue_draws_itself(measured: dict[str, Measurement]):
     kinds = {entry.takes for entry in FIGURES.values()} - set(OTHERS)
     assert kinds <= measured.keys()
@@ -151,6 +152,7 @@ def test_every_kind_of_the_catalogue_draws_itself(measured: dict[str, Measuremen
             assert drawn.to_rows(), name
 
 
+@pytest.mark.wide
 def test_every_array_of_every_kind_has_a_meaning(measured: dict[str, Measurement]):
     assert KINDS.keys() <= measured.keys() | {"dependency"}
     for kind, one in measured.items():
@@ -162,6 +164,7 @@ def test_every_array_of_every_kind_has_a_meaning(measured: dict[str, Measurement
             assert row["shape"] == " x ".join(map(str, one[name].shape))
 
 
+@pytest.mark.wide
 def test_the_table_of_every_kind_holds_the_numbers_of_its_main_array(measured: dict[str, Measurement]):
     for kind, one in measured.items():
         known = KINDS[kind]
@@ -201,6 +204,7 @@ def test_rows_stand_at_their_places():
     assert square.to_rows()[1] == {"sentence": 0, "sentence_2": 1, "cosine": 0.0}
 
 
+@pytest.mark.wide
 def test_several_models_in_one_picture_and_what_does_not_go(measured: dict[str, Measurement]):
     flow, path = measured["gradient-flow"], measured["trajectory"]
     other = Measurement(flow.kind, flow.arrays, flow.axes, flow.about | {"model": "other"})
@@ -235,6 +239,7 @@ def test_a_trace_draws_what_it_has(trace: Trace):
         counted.figure("gates")
 
 
+@pytest.mark.wide
 def test_a_figure_is_saved_by_its_name_and_shown_by_a_notebook(measured: dict[str, Measurement], tmp_path: Path):
     drawn = measured["gradient-flow"].figure()
     assert isinstance(drawn, Figure)

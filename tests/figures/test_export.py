@@ -124,6 +124,7 @@ def test_a_picture_has_room_for_title_and_caption(drawn: dict[str, bytes]):
     assert height >= 300 + 26 + 3 * 18
 
 
+@pytest.mark.wide
 def test_an_svg_says_title_and_caption_as_text(drawn: dict[str, bytes]):
     text = drawn["svg"].decode()
     assert "How decay falls" in text
@@ -158,6 +159,7 @@ def test_a_browser_that_stops_to_answer_is_followed_by_another(monkeypatch: pyte
     assert len(opened) == 2
 
 
+@pytest.mark.wide
 def test_browsers_that_never_answer_are_given_up_in_a_sentence(monkeypatch: pytest.MonkeyPatch):
     kaleido = pytest.importorskip("kaleido")
 

@@ -63,7 +63,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", core(KINDS, ["lstm", "mingru", "transformer"]))
 def test_word_vectors_get_what_training_would_give_their_rows(kind: str) -> None:
     """Where every token comes once, the gradient of its row in the embedding is that of its one place."""
     model = made(kind, **KINDS[kind])

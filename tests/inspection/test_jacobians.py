@@ -31,7 +31,7 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
 ]
 EVERY = pytest.mark.parametrize(
     ("kind", "options"),
-    core(VARIANTS, [VARIANTS[0], *VARIANTS[3:]]),
+    core(VARIANTS, [VARIANTS[0], *VARIANTS[4:]]),
     ids=lambda value: value if isinstance(value, str) else "",
 )
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.export import Dim
 from torch.utils._pytree import tree_leaves
 
+from breadth import core
 from refusals import refused
 from thereafter import nn
 from thereafter.cells import CELLS
@@ -100,7 +101,7 @@ def test_a_cell_survives_its_spelling(name: str) -> None:
     assert repr(cell_of(spell(cell))) == repr(cell)
 
 
-@pytest.mark.parametrize("name", list(LAYERS))
+@pytest.mark.parametrize("name", core(LAYERS, ["lstm", "mingru"]))
 def test_layers_compile_without_a_break(name: str) -> None:
     layer, given = Called(made(name)), batch(3, 6)
     torch._dynamo.reset()

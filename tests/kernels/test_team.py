@@ -16,6 +16,7 @@ import pytest
 import torch
 from layouts import LAYOUTS
 
+from breadth import core
 from thereafter import compiled, nn
 from thereafter.cells.options import ElmanOptions, choices_of
 from thereafter.kernels.cpu import plan, products
@@ -72,11 +73,26 @@ KINDS = {
         theirs=("weight",),
     ),
 }
+
+
+def _is_core(name: str, options: dict[str, Any]) -> bool:
+    """Whether `make test` runs a kind: each of the others is 20 seconds of compiling, and wide."""
+    return name != "projected" and "layer_norm" not in options
+
+
 CASES = [(name, options) for name, kind in KINDS.items() for options in kind.options]
-every_case = pytest.mark.parametrize(("name", "options"), CASES, ids=[f"{name}-{options}" for name, options in CASES])
+every_case = pytest.mark.parametrize(
+    ("name", "options"),
+    core(CASES, [case for case in CASES if _is_core(*case)]),
+    ids=[f"{name}-{options}" for name, options in CASES],
+)
 FEW = [("lstm", {}), ("lstm", {"layer_norm": True}), ("projected", {}), ("gru", {"reset": "after"}),
        ("gru", {"reset": "before"}), ("elman", {})]  # fmt: skip
-every_kind = pytest.mark.parametrize(("name", "options"), FEW, ids=[f"{name}-{options}" for name, options in FEW])
+every_kind = pytest.mark.parametrize(
+    ("name", "options"),
+    core(FEW, [case for case in FEW if _is_core(*case)]),
+    ids=[f"{name}-{options}" for name, options in FEW],
+)
 either_length = pytest.mark.parametrize("ragged", [False, True], ids=["whole", "lengths"])
 
 

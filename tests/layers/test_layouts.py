@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from breadth import core
 from thereafter import compiled, nn
 
 # torch says once that it takes another way for projections
@@ -65,7 +66,7 @@ def _parts(state: Any) -> tuple[Tensor, ...]:
 
 @pytest.mark.parametrize("question", QUESTIONS)
 @pytest.mark.parametrize("kernel", ["auto", "cpu", "reference", "vendor"])
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", core(LAYERS, ["lstm", "gru", "rnn"]))
 def test_gradients_are_those_of_torch(name: str, kernel: str, question: str) -> None:
     if kernel == "cpu" and not compiled.available():
         pytest.skip("numba is not here")

@@ -39,6 +39,7 @@ def test_rows_and_lazy_imports_are_edges():
     assert "thereafter.language_model" not in read, "imported for types alone"
 
 
+@pytest.mark.wide
 def test_a_module_reaches_the_tests_that_ran_it(reach: Reach):
     chosen, everything = reach.selected(["src/thereafter/series/windows.py"])
     assert not everything
@@ -65,7 +66,9 @@ def test_helpers_reach_the_tests_that_import_them(reach: Reach):
     assert "tests/series/test_any_table.py" not in chosen
 
 
-@pytest.mark.parametrize("file", ["pyproject.toml", "tests/conftest.py", "src/thereafter/nobody.py", "unheard.of"])
+@pytest.mark.parametrize(
+    "file", ["pyproject.toml", pytest.param("src/thereafter/nobody.py", marks=pytest.mark.wide), "unheard.of"]
+)
 def test_what_is_unknown_selects_everything(reach: Reach, file: str):
     chosen, everything = reach.selected([file])
     assert chosen == set(all_test_files())

@@ -128,7 +128,8 @@ def test_a_long_text_is_taken_and_a_deep_or_wide_request_is_not():
     assert asked(bare, JSON, path="/api/next", pieces=cut(text, 65_536))[0] == 413
     Shape().feed(b"[" * MOST_LEVELS + b"]" * MOST_LEVELS)
     Shape().feed(b"," * MOST_MARKS)
-    for wrong in (b"[" * (MOST_LEVELS + 1), b"," * (MOST_MARKS + 1)):
+    deep_after_an_end = b"[" * (MOST_LEVELS - 1) + b"[],[["
+    for wrong in (b"[" * (MOST_LEVELS + 1), deep_after_an_end, b"," * (MOST_MARKS + 1)):
         with pytest.raises(RefusedError):
             Shape().feed(wrong)
 

@@ -20,6 +20,8 @@ import pytest
 from serving_studio import Served
 from visits import PANELS, opened, refuse, settle
 
+from breadth import core
+
 WHOLE = {
     "gates": "#picture",
     "recurrence": "#picture",
@@ -85,7 +87,11 @@ def friend(browser: Any, server: Served) -> Iterator[tuple[Any, list[str]]]:
         yield tab_and_faults
 
 
-@pytest.fixture(scope="module", params=PANELS)
+CORE = ("keyboard", "gates", "surprisal", "compare", "tagging", "forecast", "captions", "catch", "train")
+"""Panels that are walked with every change: of each kind of question one. The others are wide."""
+
+
+@pytest.fixture(scope="module", params=core(PANELS, CORE))
 def panel(request: pytest.FixtureRequest, visit: Visit, server: Served) -> Iterator[Any]:
     """The tab at a panel with its pictures drawn; the tests of a panel share it, in the order they stand here."""
     visit.faults.clear()

@@ -143,6 +143,7 @@ def test_a_first_start_shows_progress(browser: Any, tmp_path: Path):
         tab.wait_for_selector('[data-model="ready:ngram"] .bar')
 
 
+@pytest.mark.wide
 def test_a_studio_ended_while_it_makes_models_leaves_nothing_behind(tmp_path: Path):
     with started(tmp_path, tmp_path / "cache", "--port", "0") as studio:
         wait_for(lambda: httpx.get(f"{studio.address}/api/status").json()["making"])

@@ -199,6 +199,7 @@ def test_over_the_wire_the_same_figures(server: Served, models: dict[str, TaskMo
     assert ask(server, "train", task="tag")["making"]["task"] == ""  # nothing is missing
 
 
+@pytest.mark.wide
 def test_the_ready_models_of_a_task_are_made_on_demand(untrained: Served):
     def listed() -> Any:
         return httpx.get(f"{untrained.address}/api/tasks").json()

@@ -42,6 +42,7 @@ def wait_for_unit(page: Any, unit: str) -> None:
     page.wait_for_function("unit => document.getElementById('unit').textContent === `Unit ${unit}`", arg=unit)
 
 
+@pytest.mark.wide
 def test_the_ranking_is_the_librarys_and_its_best_unit_is_shown_with_the_values_of_the_trace(page: Any, letters: Any):
     visit(page, "/#units?property=quotes-or-comment")
     text, _ = own_text(letters)

@@ -16,14 +16,16 @@ from thereafter.data.sources import locate
 from thereafter.errors import ThereafterError
 from thereafter.evaluation.forecast_score import ForecastScore
 from thereafter.models.forecasting.settings import models
+from thereafter.series.reading import read_series
 from thereafter.series.scales import SeriesScales
 from thereafter.series.table import ColumnChoice
-from thereafter.series.windows import Window, Windows, cut_windows, split_ends
+from thereafter.series.windows import Window, WindowFrame, Windows, cut_windows, split_ends
 from thereafter.task_model import TaskModel
 from thereafter.tasks.finding import Part
 from thereafter.tasks.fitting import Fitted, fit, settle
 from thereafter.tasks.forecast_answers import Forecast
 from thereafter.tasks.forecast_asking import changed_by_future, noise_after, predictor
+from thereafter.tasks.forecast_windows import thinned
 from thereafter.tasks.forecasting import FORECASTING
 from thereafter.tasks.task import AnyTask
 from thereafter.training.settings import TrainingSettings
@@ -306,3 +308,14 @@ def test_a_table_of_fewer_than_four_horizons_has_no_test(tmp_path: Path):
 def test_what_cannot_be_is_refused_in_one_sentence(table: Path, options: dict[str, object], facts: tuple[object, ...]):
     with refused(ThereafterError, *facts):
         thereafter.train(table, task="forecast", **{**SMALL, "horizon": 6, **options})
+
+
+@pytest.mark.parametrize("most", [2, 7, 50, 10_000])
+def test_thinned_windows_are_evenly_chosen_from_the_first_to_the_last(table: Path, most: int):
+    all_of_it = thinned(cut_windows(read_series([table]), WindowFrame(lookback=4, horizon=2, season=1), "all", ""), 400)
+    chosen = [window.origin for window in thinned(all_of_it, most)]
+    origins = [window.origin for window in all_of_it]
+    assert len(chosen) == min(most, len(origins))
+    assert (chosen[0], chosen[-1]) == (origins[0], origins[-1])
+    steps = np.diff(chosen)
+    assert steps.max() - steps.min() <= 1

@@ -103,6 +103,7 @@ def notes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return shown
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("rehearsal", [True, False])
 def test_graphs_are_forgotten_where_they_fill_the_memory(
     monkeypatch: pytest.MonkeyPatch, notes: list[str], rehearsal: bool
@@ -185,6 +186,7 @@ def test_a_step_is_recorded_only_where_its_rehearsal_left_room(monkeypatch: pyte
     assert (device.cleared, device.used, device.recorded) == (1, 4, 2)  # none began before there was room
 
 
+@pytest.mark.wide
 def test_recordings_that_are_forgotten_at_once_are_given_up(monkeypatch: pytest.MonkeyPatch, notes: list[str]) -> None:
     device = SmallDevice(10, monkeypatch)
     graphs: Graphs[Row] = Graphs(device.learn, nullcontext, torch.device("cpu"))
@@ -196,6 +198,7 @@ def test_recordings_that_are_forgotten_at_once_are_given_up(monkeypatch: pytest.
     assert device.cleared == 4
 
 
+@pytest.mark.wide
 def test_recordings_that_are_used_are_kept_on_being_made(monkeypatch: pytest.MonkeyPatch) -> None:
     device = SmallDevice(10, monkeypatch)
     graphs: Graphs[Row] = Graphs(device.learn, nullcontext, torch.device("cpu"))
@@ -295,6 +298,7 @@ def test_a_training_whose_graphs_had_to_make_room_has_the_same_losses(
     assert seen[-1] == model.log[-1]["steps"]
 
 
+@pytest.mark.wide
 def test_the_best_weights_are_kept_although_graphs_fill_the_memory(
     monkeypatch: pytest.MonkeyPatch, text: Path, made: list[Recorded]
 ) -> None:
@@ -310,6 +314,7 @@ def test_the_best_weights_are_kept_although_graphs_fill_the_memory(
     assert model.log[-1]["best_step"] > 4
 
 
+@pytest.mark.wide
 def test_an_interrupted_training_is_saved_in_the_memory_of_its_graphs(
     monkeypatch: pytest.MonkeyPatch, text: Path, tmp_path: Path, made: list[Recorded]
 ) -> None:
@@ -325,6 +330,7 @@ def test_an_interrupted_training_is_saved_in_the_memory_of_its_graphs(
     assert resumed == losses(thereafter.train(text, model="lstm", **SMALL))
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_training_that_ended_keeps_no_graphs(monkeypatch: pytest.MonkeyPatch, text: Path, fails: bool) -> None:
     """Without a garbage collection: their memory is for the next training."""

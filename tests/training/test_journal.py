@@ -19,6 +19,7 @@ SMALL: dict[str, Any] = {"hidden": 8, "batch": 4, "steps": 8, "layers": 1, "toke
 LINE = b'{"event": "step", "step": 1}\n'
 DAMAGE: dict[str, bytes] = {
     "half a line": b'{"event": "st',
+    "a line without its end": LINE[:-1],
     "zeros after a power cut": bytes(512),
     "two writers at once": b'{"event": "st{"event": "step", "step": 4}\nep", "step": 4}\n' + LINE,
     "bytes that are no text": b"\xff\xfe\x00\n" + LINE,

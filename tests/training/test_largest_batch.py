@@ -73,6 +73,7 @@ def test_nothing_fits_and_everything_fits() -> None:
     assert largest(lambda rows: True, 20, 7) == 7
 
 
+@pytest.mark.wide
 def test_a_language_model_trains_as_with_the_number_written_down(text: Path, tmp_path: Path, tried: list[int]) -> None:
     torch.manual_seed(7)
     before = torch.get_rng_state()
@@ -87,6 +88,7 @@ def test_a_language_model_trains_as_with_the_number_written_down(text: Path, tmp
     assert all(torch.equal(a, b) for a, b in zip(searched.model.parameters(), given.model.parameters(), strict=True))
 
 
+@pytest.mark.wide
 def test_a_task_trains_as_with_the_number_written_down(labelled: Path, tried: list[int]) -> None:
     searched = thereafter.train(labelled, task="classify", batch="auto", **SMALL)
     rows = searched.config["training"]["batch"]
@@ -95,6 +97,7 @@ def test_a_task_trains_as_with_the_number_written_down(labelled: Path, tried: li
     assert all(torch.equal(a, b) for a, b in zip(searched.net.parameters(), given.net.parameters(), strict=True))
 
 
+@pytest.mark.wide
 def test_no_more_rows_than_there_are(tmp_path: Path, tried: list[int]) -> None:
     few = tmp_path / "few.tsv"
     few.write_text("a gripping film\tgood\na dull film\tbad\n" * 10, encoding="utf-8")

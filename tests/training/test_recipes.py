@@ -33,7 +33,9 @@ QUICK = {
     "ngram": "ptb-ngram", "awd-lstm": "ptb-awd-lstm", "lstm": "ptb-lstm-small", "rnn": "ptb-rnn",
     "window": "ptb-window", "transformer": "tinyshakespeare-transformer",
 }  # fmt: skip
-"""For every task and kind of model the recipe that takes real steps in each run of the tests; the others are wide."""
+"""For every task and kind of model the recipe that takes real steps."""
+CORE = {"ptb-ngram", "ptb-lstm-small", "ewt-tagger", "multi30k-attention"}
+"""Those in each run of the tests: one counted, one neural, one of a task, one with a decoder. The others are wide."""
 HEAVY: dict[str | None, dict[str, Any]] = {
     "tinyshakespeare-transformer": {"transformer.hidden": 48, "transformer.layers": 2, "transformer.context": 32},
     "tinyshakespeare-lstm": {"lstm.sizes": [64, 64]},
@@ -66,12 +68,12 @@ def corpora_on_disk(request: pytest.FixtureRequest) -> Path:
 
 
 def quick_first(paths: list[Path]) -> list[Any]:
-    return [path if path.stem in QUICK.values() else pytest.param(path, marks=pytest.mark.wide) for path in paths]
+    return [path if path.stem in CORE else pytest.param(path, marks=pytest.mark.wide) for path in paths]
 
 
 def test_every_task_and_kind_of_the_recipes_takes_real_steps():
     assert {recipe.task or recipe.model for recipe in map(read_recipe, RECIPES)} == set(QUICK)
-    assert set(QUICK.values()) <= {path.stem for path in RECIPES}
+    assert {*QUICK.values(), *CORE} <= {path.stem for path in RECIPES}
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
