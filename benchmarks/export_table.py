@@ -169,12 +169,17 @@ def task_cell(net: nn.Module) -> str:
 
 def networks() -> dict[str, Callable[[], nn.Module]]:
     """A small network of every task."""
-    from thereafter.models import captioner, classifier, filler, series_settings, tagger, translator
-    from thereafter.models.forecasting import build as forecasters
-    from thereafter.models.forecasting.forecaster import WindowFacts
-    from thereafter.models.forecasting.settings import ForecastSettings
-    from thereafter.models.series_classifier import SeriesClassifier
-    from thereafter.models.translator import RecurrentTranslator, TransformerTranslator
+    from thereafter.series.classifying import settings as series_settings
+    from thereafter.series.classifying.network import SeriesClassifier
+    from thereafter.series.forecasters import build as forecasters
+    from thereafter.series.forecasters.forecaster import WindowFacts
+    from thereafter.series.forecasters.settings import ForecastSettings
+    from thereafter.tasks.classify import network as classifier
+    from thereafter.tasks.fill import network as filler
+    from thereafter.tasks.tag import network as tagger
+    from thereafter.tasks.translate import network as translator
+    from thereafter.tasks.translate.network import RecurrentTranslator, TransformerTranslator
+    from thereafter.vision.captioning import network as captioner
 
     facts = WindowFacts(targets=2, covariates=3, known=2, lookback=12, horizon=4, season=3, gaps=True)
     form = captioner.PictureForm("pixels", (3, 12, 9), (0.4, 0.5, 0.6), (0.2, 0.3, 0.2))

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from thereafter.processor import processor, usable
+from thereafter.base.processor import processor, usable
 
 Row = Mapping[str, object]
 _SIZES = re.compile(r" \([\d, ]+\)")

@@ -38,12 +38,12 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import thereafter
 from report import Report, machine
-from thereafter.models.tagger import TagBatch, Tagger, TaggerSettings
-from thereafter.models.translator import PairBatch, TranslatorSettings
 from thereafter.runs.journal import Journal
 from thereafter.tasks import batching, finding, fitting, learning
-from thereafter.tasks.tagging import TAGGING
-from thereafter.tasks.translating import Translating
+from thereafter.tasks.tag.network import TagBatch, Tagger, TaggerSettings
+from thereafter.tasks.tag.task import TAGGING
+from thereafter.tasks.translate.network import PairBatch, TranslatorSettings
+from thereafter.tasks.translate.task import Translating
 from thereafter.training.loop import Loop
 
 warnings.filterwarnings("ignore", message=".*TF32.*")

@@ -21,14 +21,14 @@ from typing import Any
 from rich.console import Console
 
 import thereafter
-from thereafter import progress
+from thereafter.base import progress
+from thereafter.base.terminal import TerminalReporter
 from thereafter.comparing.advice import advice, guessing_limit
 from thereafter.comparing.compare import compare
 from thereafter.comparing.comparison import Comparison, Row
 from thereafter.comparing.tables import amount, percent
 from thereafter.evaluation.agreement import BINS
 from thereafter.ready.threads import one_thread
-from thereafter.terminal import TerminalReporter
 from thereafter.text.agreement import write_corpus
 from thereafter.text.sources import Source, Texts
 

@@ -14,8 +14,8 @@ import tempfile
 from pathlib import Path
 
 import thereafter
-from thereafter.models.forecasting.settings import ForecastSettings, models
-from thereafter.terminal import show_progress
+from thereafter.base.terminal import show_progress
+from thereafter.series.forecasters.settings import ForecastSettings, models
 
 
 def main() -> None:

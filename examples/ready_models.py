@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from thereafter import load
-from thereafter.folders import cache_folder
+from thereafter.base.folders import cache_folder
+from thereafter.base.storage import write_text
 from thereafter.ready import models, scores, shipped, tasks
-from thereafter.storage import write_text
 from thereafter.studio.verbs import comparison
 
 MODELS = [one for one in models.READY if one.kind != "ngram"]

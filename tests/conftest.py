@@ -17,8 +17,8 @@ from leftovers import changes, seed_everything, traces
 from shuffling import shuffled
 from slowest import SlowestFiles
 from stand_ins import write_corpora
+from thereafter.base.folders import cache_folder
 from thereafter.data.catalogue import CARDS, CorpusCard
-from thereafter.folders import cache_folder
 from where import find_data
 
 # Tests are handed out by files (and in this order, by --no-loadscope-reorder). Those of a few slow tests come first: at

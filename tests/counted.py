@@ -23,6 +23,16 @@ from itertools import count
 from pathlib import Path
 
 from counted_names import classes_of_one_name, vague_names
+from counted_sizes import (
+    SMALL,
+    SMALL_WITH_ONE_IMPORTER,
+    code_lines,
+    docstring_lines,
+    importers,
+    is_door,
+    methods_of,
+    protocols,
+)
 from parsed import nodes_of, text_of
 
 SOURCE = Path(__file__).parents[1] / "src"
@@ -198,8 +208,13 @@ def _place(path: Path, node: ast.expr | ast.stmt, text: str) -> Place:
 
 def circles() -> list[list[str]]:
     """Modules that import each other, directly or by others: the strongly connected parts of the graph of imports."""
+    return strongly_connected(imports())
+
+
+def imports() -> dict[str, set[str]]:
+    """The modules of the package that each of them imports, at the top, in a function or for types alone."""
     files = {_module_name(path): path for path in all_files()}
-    return strongly_connected({name: _imported(path, files.keys()) for name, path in files.items()})
+    return {name: _imported(path, files.keys()) for name, path in files.items()}
 
 
 def _module_name(path: Path) -> str:
@@ -276,14 +291,39 @@ def table() -> dict[str, list[str]]:
     return counted
 
 
+def sizes() -> dict[str, int]:
+    """How large the package is, in numbers that are to go down."""
+    files, users = all_files(), importers(imports())
+    lonely = [
+        path
+        for path in files
+        if len(text_of(path).splitlines()) < SMALL_WITH_ONE_IMPORTER
+        and not is_door(path)
+        and len(users[_module_name(path)]) == 1
+    ]
+    return {
+        "lines of code": sum(code_lines(path) for path in files),
+        "files": len(files),
+        f"files under {SMALL} lines": sum(len(text_of(path).splitlines()) < SMALL for path in files),
+        f"files under {SMALL_WITH_ONE_IMPORTER} lines with one importer": len(lonely),
+        "entries at the top of the package": sum(
+            path.name not in ("__pycache__", "py.typed") for path in (SOURCE / PACKAGE).iterdir()
+        ),
+        "methods of Task": len(methods_of(SOURCE / PACKAGE / "tasks" / "task.py", "Task")),
+        "Protocols": len(protocols(files)),
+    }
+
+
 def main() -> None:
     counted = table()
     for what, places in counted.items():
         if places:
             sys.stdout.write("\n".join([f"{what}: {len(places)}", *[f"    {place}" for place in places], ""]))
     sys.stdout.write("\n" + "".join(f"{what:<44} {len(places):>4}\n" for what, places in counted.items()))
+    documented = sum(len(docstring_lines(path)) for path in all_files())
     lines = sum(len(text_of(path).splitlines()) for path in all_files())
-    sys.stdout.write(f"{lines:,} lines in {len(all_files())} files\n")
+    sys.stdout.write(f"{lines:,} lines, {documented:,} of them docstrings\n")
+    sys.stdout.write("".join(f"{what:<44} {number:>6,}\n" for what, number in sizes().items()))
 
 
 if __name__ == "__main__":

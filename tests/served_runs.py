@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import uvicorn
 
-from thereafter.server.app import make_app
-from thereafter.server.models import ServedModel, ServedModels
-from thereafter.server.start import make_server
 from thereafter.serving.listening import listen
+from thereafter.serving.server.app import make_app
+from thereafter.serving.server.models import ServedModel, ServedModels
+from thereafter.serving.server.start import make_server
 from waiting import wait_for
 
 

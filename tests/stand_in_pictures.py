@@ -8,7 +8,7 @@ import zipfile
 
 import numpy as np
 
-from thereafter.images.glyphs import glyph
+from thereafter.vision.pictures.glyphs import glyph
 
 COLOURS = {"red": (220, 30, 30), "green": (30, 200, 40), "blue": (40, 60, 220), "white": (235, 235, 235)}
 PLACES = {"left": (16, 6), "right": (16, 26), "top": (6, 16), "bottom": (26, 16)}

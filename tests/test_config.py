@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusals import refused
-from thereafter import config
+from thereafter.base import config
 from thereafter.errors import FormatError, OptionError
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

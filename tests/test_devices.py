@@ -13,7 +13,7 @@ import torch
 import thereafter
 from far_device import far_device
 from refusals import refused
-from thereafter import devices, progress
+from thereafter.base import devices, progress
 from thereafter.cli import main
 from thereafter.errors import DeviceMemoryError, OptionError
 from thereafter.language_model import LanguageModel

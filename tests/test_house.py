@@ -15,14 +15,14 @@ import pytest
 import thereafter
 from counted import table
 from parsed import nodes_of
-from thereafter import compiled
+from thereafter.base import compiled
+from thereafter.base.kinds import KINDS
+from thereafter.base.registry import Registry
 from thereafter.cells import CELLS
 from thereafter.data.corpora import BUILDERS
 from thereafter.kernels.scan import KERNELS
-from thereafter.kinds import KINDS
 from thereafter.models.build import NEURAL
 from thereafter.ngram.smoothing import SMOOTHINGS
-from thereafter.registry import Registry
 from thereafter.tasks import TASKS
 from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.training.kinds import MODELS
@@ -30,35 +30,16 @@ from thereafter.training.kinds import MODELS
 PACKAGE = Path(thereafter.__file__).parent
 
 FLOORS = [
-    {
-        "errors",
-        "config",
-        "registry",
-        "packages",
-        "folders",
-        "locks",
-        "progress",
-        "storage",
-        "tabular",
-        "terminal",
-        "compiled",
-        "processor",
-        "spinning",
-        "devices",
-        "memory",
-        "tiling",
-        "version",
-        "kinds",
-    },
-    {"data", "text", "series", "images", "cells"},
+    {"errors", "base"},
+    {"data", "text", "cells"},
     {"kernels"},
     {"layers"},
     {"models", "nn"},
     {"evaluation", "decoding", "inspection", "ngram"},
-    {"training", "runs", "comparing", "figures", "tasks"},
+    {"training", "runs", "comparing", "figures", "tasks", "series", "vision"},
     {"api", "language_model", "task_model", "instruments", "export", "gallery", "ready"},
     {"serving"},
-    {"cli", "studio", "server", "harness"},
+    {"cli", "studio"},
 ]
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
@@ -154,10 +135,10 @@ def kinds_named(text: str) -> set[str]:
 
 
 def test_the_kinds_of_model_are_listed_once():
-    """Only `kinds.py` names nearly all kinds: no other tuple, table or sentence does, nor any statement of the page."""
+    """Only `base/kinds.py` names nearly all kinds: no other tuple, table, sentence or statement of the page does."""
     second: dict[str, set[str]] = {}
     for path in sorted(PACKAGE.rglob("*.py")):
-        if path.name == "kinds.py" and path.parent == PACKAGE:
+        if path.name == "base/kinds.py" and path.parent == PACKAGE:
             continue
         for node in nodes_of(path):
             parts: list[Any] = []

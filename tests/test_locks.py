@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from thereafter import locks
+from thereafter.base import locks
 
 _HOLD = """
 import sys, time

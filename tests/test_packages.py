@@ -13,7 +13,7 @@ import pytest
 
 import thereafter
 from refusals import refused
-from thereafter.packages import installed, require
+from thereafter.base.packages import installed, require
 
 OLD_RUNS = Path(__file__).parent / "old_runs"
 
@@ -34,7 +34,7 @@ import circular
 void = circular.core
 """
 OURS = """
-from thereafter.packages import require
+from thereafter.base.packages import require
 void = require("circular.types", "a test").void
 """
 

@@ -13,7 +13,7 @@ import pytest
 
 import thereafter
 from refusals import refused
-from thereafter import storage
+from thereafter.base import storage
 from thereafter.errors import FormatError
 from thereafter.runs.folder import is_finished
 from thereafter.task_model import load_task

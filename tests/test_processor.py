@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from refusals import refused
-from thereafter import compiled, processor
+from thereafter.base import compiled, processor
+from thereafter.base.processor import USUAL_LEVEL_1, USUAL_LEVEL_2, Processor, read, with_caches
 from thereafter.errors import OptionError
-from thereafter.processor import USUAL_LEVEL_1, USUAL_LEVEL_2, Processor, read, with_caches
 
 XEON = """\
 processor\t: 0

@@ -16,8 +16,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from refusals import refused
+from thereafter.base.storage import map_arrays, replacing, write_arrays, write_text
 from thereafter.errors import FormatError, StorageError
-from thereafter.storage import map_arrays, replacing, write_arrays, write_text
 
 ARRAYS: dict[str, Any] = {
     "half": np.arange(12, dtype=np.float16).reshape(3, 4),

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import thereafter
-from thereafter.kinds import Kinds
+from thereafter.base.kinds import Kinds
 
 TESTS = Path(__file__).parent
 PACKAGE = TESTS / "strangers" / "my_mogrifier"
@@ -48,7 +48,7 @@ SCRIPTS = {
     "threads": """
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
-from thereafter.kinds import KINDS
+from thereafter.base.kinds import KINDS
 all_here = Barrier(8)
 def ask(_):
     all_here.wait()
@@ -59,7 +59,7 @@ with ThreadPoolExecutor(8) as threads:
     "light": """
 import sys
 import thereafter.cli
-from thereafter.kinds import KINDS
+from thereafter.base.kinds import KINDS
 print("my-mogrifier" in KINDS, "torch" in sys.modules)
 """,
     "rule": """
@@ -117,7 +117,7 @@ print(client.get("/kinds.js").text, app.openapi()["components"]["schemas"])
 from my_mogrifier.model import Mogrifier
 from thereafter.cells import CELLS
 from thereafter.errors import OptionError
-from thereafter.kinds import KINDS, Kind
+from thereafter.base.kinds import KINDS, Kind
 from thereafter.layers.convert import to_torch
 from thereafter.layers.recurrent import Recurrent
 from thereafter.studio.verbs.stepping import equations
@@ -216,7 +216,7 @@ def test_the_guide_shows_the_whole_package():
     assert REST.strip() in package
     assert len((package + row).splitlines()) < 70
     installed_row = (PACKAGE / "__init__.py").read_text(encoding="utf-8").partition("_AT = ")[2]
-    script = "from thereafter.kinds import Kind\n{}\nfirst = KIND\n_AT = {}\nassert KIND == first, (first, KIND)"
+    script = "from thereafter.base.kinds import Kind\n{}\nfirst = KIND\n_AT = {}\nassert KIND == first, (first, KIND)"
     assert run(TESTS / "strangers", "-c", script.format(ROW, installed_row)) == ""
 
 
@@ -314,7 +314,7 @@ def test_one_that_cannot_be_loaded_is_named_and_left_out(tmp_path: Path):
 import warnings
 with warnings.catch_warnings(record=True) as said:
     warnings.simplefilter("always")
-    from thereafter.kinds import KINDS
+    from thereafter.base.kinds import KINDS
     print(len(KINDS), [str(one.message) for one in said])
 """
     shown = run(tmp_path, "-c", script)

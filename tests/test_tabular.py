@@ -13,14 +13,14 @@ import pytest
 
 import thereafter
 from refusals import refused
+from thereafter.base.tabular import PlainTable, Row, Tabular, csv_text, facts_html, json_text, text_table, write_table
 from thereafter.comparing.task_trials import TaskComparison, TaskTrial
 from thereafter.errors import MissingPackageError, OptionError
-from thereafter.evaluation.classes import measure_classes
-from thereafter.evaluation.pairs import Pairs
-from thereafter.evaluation.tagging import measure_tagging
-from thereafter.evaluation.translation import LengthBin, Translation
-from thereafter.tabular import PlainTable, Row, Tabular, csv_text, facts_html, json_text, text_table, write_table
-from thereafter.tasks.filling import Filled
+from thereafter.tasks.classify.measures import measure_classes
+from thereafter.tasks.fill.task import Filled
+from thereafter.tasks.tag.measures import measure_tagging
+from thereafter.tasks.translate.measures import LengthBin, Translation
+from thereafter.tasks.translate.pairs import Pairs
 
 WORDS = 'a "quoted", word\nover two lines <b>'
 
@@ -77,7 +77,7 @@ def test_without_pandas_the_install_line_is_said(monkeypatch: pytest.MonkeyPatch
     def missing(name: str) -> object:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
-    monkeypatch.setattr("thereafter.packages.import_module", missing)
+    monkeypatch.setattr("thereafter.base.packages.import_module", missing)
     with refused(MissingPackageError, "pip install pandas"):
         Two().to_pandas()
 

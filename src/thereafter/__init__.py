@@ -12,8 +12,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from thereafter.spinning import spin_briefly
-from thereafter.version import __version__ as __version__
+from thereafter.base.spinning import spin_briefly
+from thereafter.base.version import __version__ as __version__
 
 spin_briefly()
 

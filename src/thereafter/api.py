@@ -9,7 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from thereafter import config as toml
+from thereafter.base import config as toml
+from thereafter.base.terminal import show_progress
 from thereafter.comparing.comparison import Comparison
 from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.sources import require_own
@@ -23,7 +24,6 @@ from thereafter.inspection.trace import Trace
 from thereafter.language_model import LanguageModel, load_language_model, resume_language_model
 from thereafter.runs import folder as files
 from thereafter.runs import ownership
-from thereafter.terminal import show_progress
 from thereafter.text.sources import Texts
 from thereafter.training import mixing, protocol, roles, starting
 from thereafter.training.kinds import MODELS, ModelKind
@@ -82,7 +82,7 @@ def train(
 ) -> LanguageModel | TaskModel:
     """Train a language model on a path, several paths, a folder, a glob or a named corpus (or on `text=`).
 
-    `model`: a name of `thereafter.kinds.KINDS`, `ngram` by default.
+    `model`: a name of `thereafter.base.kinds.KINDS`, `ngram` by default.
     `tokens`: word, prose, char, byte, bpe, wordpiece or unigram; by default the tokenizer that suits the source.
     `out`: a run folder to save to; a neural model is saved there during training, and `resume` continues it after an
     interruption.

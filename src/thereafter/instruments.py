@@ -15,13 +15,13 @@ from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
-from thereafter import progress
+from thereafter.base import progress
+from thereafter.base.terminal import show_progress
 from thereafter.evaluation.text_reading import Context, items_before
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.language_model import LanguageModel, load_language_model
 from thereafter.models.base import Ids
-from thereafter.terminal import show_progress
 from thereafter.training.mixing import distinct_names
 
 __all__ = [
@@ -273,10 +273,10 @@ def steps_ahead(
 
     Example: instruments.steps_ahead(model, "noisy-sine", steps=(1, 4, 16, 64)).figure("error-by-steps")
     """
+    from thereafter.series.forecasting.ahead import forecaster_of
+    from thereafter.series.forecasting.ahead import steps_ahead as measure
     from thereafter.series.table import as_source
     from thereafter.tasks import finding, store
-    from thereafter.tasks.forecast_ahead import forecaster_of
-    from thereafter.tasks.forecast_ahead import steps_ahead as measure
 
     net, scales = forecaster_of(model.net, model.codecs)
     with show_progress():

@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Literal, Unpack, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter import config as toml
-from thereafter import progress
-from thereafter.config import Table
+from thereafter.base import config as toml
+from thereafter.base import progress
+from thereafter.base.config import Table
+from thereafter.base.devices import check_device
+from thereafter.base.tabular import facts_html
+from thereafter.base.terminal import show_progress
 from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.sources import require_own
 from thereafter.decoding import completion, generation, ranking
 from thereafter.decoding.completion_typed import Completions
 from thereafter.decoding.generation import Generated, GenerationOptions, GenerationSettings
 from thereafter.decoding.next_tokens import NextToken, NextTokens, rank_tokens
-from thereafter.devices import check_device
 from thereafter.errors import OptionError
 from thereafter.evaluation.predicted import TOP
 from thereafter.evaluation.scores import Score, score_text
@@ -35,8 +37,6 @@ from thereafter.models.any_model import AnyModel
 from thereafter.models.base import State
 from thereafter.runs import folder as files
 from thereafter.runs.narrow import describe_loss
-from thereafter.tabular import facts_html
-from thereafter.terminal import show_progress
 from thereafter.text.pretokenised import WritingStyle
 from thereafter.text.pretokenised_words import restore_stream
 from thereafter.text.sources import Source, Texts
@@ -520,7 +520,7 @@ def load_language_model(
     lm = _read_language_model(Path(run), tokens, as_written)
     kind: ModelKind = MODELS.load(lm.config["model"])
     if kind.trained_in_steps:
-        from thereafter.devices import placed
+        from thereafter.base.devices import placed
         from thereafter.models.neural import NeuralModel
 
         assert isinstance(lm.model, NeuralModel)

@@ -10,28 +10,30 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from thereafter import config as toml
-from thereafter import progress
-from thereafter.config import Table
+from thereafter.base import config as toml
+from thereafter.base import progress
+from thereafter.base.config import Table
+from thereafter.base.tabular import facts_html
+from thereafter.base.terminal import show_progress
 from thereafter.data.files import AnySource
 from thereafter.errors import OptionError
 from thereafter.inspection.trace import Trace
 from thereafter.models.look import watch
 from thereafter.models.task_net import Batched, TaskNet
+from thereafter.series.forecasting import asking as forecast_asking
+from thereafter.series.forecasting import backtest as forecast_backtest
+from thereafter.series.forecasting.answers import ForecastTable
+from thereafter.series.forecasting.backtest import Backtest
+from thereafter.series.forecasting.predicting import PointTable
 from thereafter.series.table import AnyTable, as_source, naming
-from thereafter.tabular import facts_html
-from thereafter.tasks import answering, baselines, finding, fitting, forecast_asking, forecast_backtest, store
+from thereafter.tasks import answering, baselines, finding, fitting, store
 from thereafter.tasks.batching import Codecs, verbatim
 from thereafter.tasks.bodies import body_of
 from thereafter.tasks.fitting import Fitted
-from thereafter.tasks.forecast_answers import ForecastTable
-from thereafter.tasks.forecast_backtest import Backtest
-from thereafter.tasks.forecast_predicting import PointTable
 from thereafter.tasks.predictions import PredictionTable
 from thereafter.tasks.store import task_for
 from thereafter.tasks.task import AnyTask, Measured
 from thereafter.tasks.validating import training_caveat
-from thereafter.terminal import show_progress
 from thereafter.training.options import TextSettings
 from thereafter.training.protocol import find_texts, form_notes, part_of
 from thereafter.training.starting import read_start

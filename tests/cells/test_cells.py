@@ -14,12 +14,12 @@ from torch import Tensor
 
 import thereafter.nn
 from refusals import refused
+from thereafter.base.kinds import KINDS, recurrent_names
 from thereafter.cells import CELLS
 from thereafter.cells.base import Cell
 from thereafter.cells.options import option_cases
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.kernels.scan import unroll
-from thereafter.kinds import KINDS, recurrent_names
 from thereafter.models.build import settings_of
 
 SMOOTH = ("tanh", "sigmoid", "identity")

@@ -148,7 +148,7 @@ def test_compare_says_which_network_loses_to_what_is_solved(folder: Path, tmp_pa
 
 
 def test_without_names_the_usual_forecasters_are_compared():
-    from thereafter.models.forecasting.settings import compared_models, models
+    from thereafter.series.forecasters.settings import compared_models, models
     from thereafter.tasks import TASKS
 
     usual = ["naive", "seasonal-naive", "ar", "linear", "window", "rnn", "gru", "lstm", "transformer"]

@@ -13,9 +13,9 @@ from refusals import refused
 from thereafter.cli import app
 from thereafter.cli.task_hints import example_of
 from thereafter.errors import OptionError, ThereafterError
-from thereafter.images.clips import clip_of
 from thereafter.task_model import train_task
 from thereafter.tasks import TASKS
+from thereafter.vision.clips.reading import clip_of
 
 
 def run_of(folder: Path, task: str) -> Path:

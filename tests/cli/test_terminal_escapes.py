@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import thereafter
-from thereafter import progress, terminal
+from thereafter.base import progress, terminal
 from thereafter.cli import main
 
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from refusals import refused
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.cli import app
 from thereafter.comparing import budget
 from thereafter.comparing.compare import compare

@@ -11,12 +11,6 @@ import pytest
 from thereafter.data.codecs import CODECS, Codec, restore_codecs, store_codecs
 from thereafter.data.scaler import ChannelScaler, Scaler
 from thereafter.errors import FormatError
-from thereafter.images.as_series import PixelOrder
-from thereafter.images.catch_game import CatchCodec, Episode
-from thereafter.images.clip import ClipCodec
-from thereafter.images.clips import Clip, clip_of
-from thereafter.images.codec import PictureCodec
-from thereafter.images.sources import picture_of
 from thereafter.series.frequency import Frequency
 from thereafter.series.scales import SeriesScales
 from thereafter.series.table import ColumnChoice, SeriesTable
@@ -24,6 +18,12 @@ from thereafter.series.windows import WHOLE, WindowFrame, cut_windows
 from thereafter.tasks.lexicon import ColumnLexicons, Lexicon
 from thereafter.tasks.wording import Wording
 from thereafter.text.tokenizers import TOKENIZERS
+from thereafter.vision.acting.game import CatchCodec, Episode
+from thereafter.vision.clips.clip import ClipCodec
+from thereafter.vision.clips.reading import Clip, clip_of
+from thereafter.vision.pictures.as_series import PixelOrder
+from thereafter.vision.pictures.codec import PictureCodec
+from thereafter.vision.pictures.sources import picture_of
 
 TEXT = "the cat sat .\nthe dog sat .\n" * 3
 

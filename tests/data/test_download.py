@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from refusals import refused
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.data import download
 from thereafter.data.download import fetch
 from thereafter.errors import ChecksumError, DownloadError, StorageError

@@ -19,10 +19,10 @@ from thereafter.evaluation.bootstrap import (
     paired_difference,
     resample_sums,
 )
-from thereafter.evaluation.classes import measure_classes
-from thereafter.evaluation.resampled import ResampledClasses, ResampledTags, ResampledTranslations
-from thereafter.evaluation.tagging import measure_tagging
-from thereafter.evaluation.translation import measure_translation
+from thereafter.tasks.classify.measures import measure_classes
+from thereafter.tasks.resampled import ResampledClasses, ResampledTags, ResampledTranslations
+from thereafter.tasks.tag.measures import measure_tagging
+from thereafter.tasks.translate.measures import measure_translation
 
 WORDS = ["the", "a", "cat", "dog", "sat", "ran", "on", "under", "mat", "log", "quickly", "today", ",", "."]
 

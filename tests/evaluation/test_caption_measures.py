@@ -17,7 +17,7 @@ from sacrebleu.metrics.bleu import BLEU
 from breadth import core
 from refusals import refused
 from thereafter.errors import EmptyCorpusError, OptionError
-from thereafter.evaluation.caption_measures import bleu, caption_words, cider_d
+from thereafter.vision.captioning.measures import bleu, caption_words, cider_d
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = ["a", "dog", "the", "man", "red", "runs", "in", "of", "ball", "on", "grass", "woman", "and"]

@@ -12,7 +12,7 @@ import pytest
 from breadth import core
 from refusals import refused
 from thereafter.errors import EmptyCorpusError, OptionError
-from thereafter.evaluation.classes import ClassScore, NaiveBayes, measure_classes
+from thereafter.tasks.classify.measures import ClassScore, NaiveBayes, measure_classes
 from thereafter.text.labelled import read_labelled
 
 sklearn = pytest.importorskip("sklearn.metrics")

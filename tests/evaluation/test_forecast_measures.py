@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from refusals import refused
 from thereafter.errors import OptionError, ShapeError
-from thereafter.evaluation import forecast_measures as measures
 from thereafter.evaluation.bootstrap import resample_sums
-from thereafter.evaluation.forecast_score import ForecastScore, score_forecasts
-from thereafter.evaluation.resampled import ResampledForecasts
+from thereafter.series.forecasting import measures
+from thereafter.series.forecasting.score import ForecastScore, score_forecasts
+from thereafter.tasks.resampled import ResampledForecasts
 
 losses = pytest.importorskip("utilsforecast.losses")
 sklearn = pytest.importorskip("sklearn.metrics")

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from refusals import refused
 from thereafter.errors import EmptyCorpusError, ShapeError
 from thereafter.evaluation.bootstrap import resample_sums
-from thereafter.evaluation.frame_measures import (
+from thereafter.vision.clips.frame_measures import (
     CopyCounts,
     ResampledFrames,
     copied,

@@ -13,7 +13,7 @@ import pytest
 import thereafter
 from refusals import refused
 from thereafter.errors import OptionError, SourceError, ThereafterError
-from thereafter.training.recalling import check_memory, draw_lines, lines_of, recite
+from thereafter.export.recalling import check_memory, draw_lines, lines_of, recite
 
 WORDS = [first + second for first in ("am", "bro", "cel", "du") for second in ("ber", "ok", "na", "lta")]
 ORDERS = {"char": 10, "word": 4, "bpe": 6}

@@ -10,7 +10,7 @@ import numpy as np
 from refusals import refused
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.evaluation.bootstrap import wilson
-from thereafter.evaluation.classes import ResampledLabels, measure_labels
+from thereafter.tasks.classify.measures import ResampledLabels, measure_labels
 
 NAMES = {"digit": ["1", "2", "3"], "way": ["E", "W"]}
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from breadth import core
 from refusals import refused
 from thereafter.errors import EmptyCorpusError, OptionError
-from thereafter.evaluation.tagging import RARE, TaggingScore, measure_spans, measure_tagging, spans_of
+from thereafter.tasks.tag.measures import RARE, TaggingScore, measure_spans, measure_tagging, spans_of
 
 seqeval = pytest.importorskip("seqeval.metrics.sequence_labeling")
 

@@ -12,9 +12,9 @@ import pytest
 
 from breadth import core
 from refusals import refused
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.errors import EmptyCorpusError, MissingPackageError, OptionError
-from thereafter.evaluation.translation import bleu_by_length, measure_translation
+from thereafter.tasks.translate.measures import bleu_by_length, measure_translation
 
 sacrebleu = pytest.importorskip("sacrebleu")
 
@@ -133,6 +133,6 @@ def test_without_sacrebleu_the_error_says_how_to_get_it(monkeypatch: pytest.Monk
 
 
 def test_importing_the_module_does_not_import_sacrebleu() -> None:
-    code = "import sys, thereafter.evaluation.translation; print('sacrebleu' in sys.modules)"
+    code = "import sys, thereafter.tasks.translate.measures; print('sacrebleu' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

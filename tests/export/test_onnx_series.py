@@ -18,14 +18,14 @@ from thereafter.export.onnx.model import model_bytes
 from thereafter.export.onnx.target import session
 from thereafter.export.onnx.task_checks import graphs_of
 from thereafter.export.task_export import check_task
-from thereafter.layers.number_heads import NUMBER_HEADS
-from thereafter.models.forecasting.autoregression import Autoregression
-from thereafter.models.forecasting.build import build
-from thereafter.models.forecasting.forecaster import WindowFacts
-from thereafter.models.forecasting.linear import Linear
-from thereafter.models.forecasting.settings import ForecastSettings
-from thereafter.models.series_classifier import SeriesClassifier
-from thereafter.models.series_settings import ReaderSettings
+from thereafter.series.classifying.network import SeriesClassifier
+from thereafter.series.classifying.settings import ReaderSettings
+from thereafter.series.forecasters.autoregression import Autoregression
+from thereafter.series.forecasters.build import build
+from thereafter.series.forecasters.forecaster import WindowFacts
+from thereafter.series.forecasters.linear import Linear
+from thereafter.series.forecasters.settings import ForecastSettings
+from thereafter.series.number_heads import NUMBER_HEADS
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

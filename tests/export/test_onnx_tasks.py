@@ -16,10 +16,10 @@ from thereafter.errors import ExportError
 from thereafter.export.onnx.model import model_bytes
 from thereafter.export.onnx.task_checks import TaskGraphs, graphs_of
 from thereafter.export.task_export import check_task
-from thereafter.models.classifier import POOLINGS, Classifier, ClassifierSettings
-from thereafter.models.tagger import Tagger, TaggerSettings
-from thereafter.models.translator import RecurrentTranslator, TranslatorSettings
 from thereafter.models.word_decoder import ATTENTIONS
+from thereafter.tasks.classify.network import POOLINGS, Classifier, ClassifierSettings
+from thereafter.tasks.tag.network import Tagger, TaggerSettings
+from thereafter.tasks.translate.network import RecurrentTranslator, TranslatorSettings
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

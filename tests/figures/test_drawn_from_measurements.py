@@ -116,9 +116,9 @@ def _steps_ahead() -> Measurement:
 
 
 def _pictures() -> list[Measurement]:
-    from thereafter.evaluation.frame_measures import score_frames
-    from thereafter.tasks.caption_answers import CaptionExplained
-    from thereafter.tasks.clip_answers import ClipExplained, ClipLabels, FramesExplained, JudgedFrames, NextFrames
+    from thereafter.vision.captioning.answers import CaptionExplained
+    from thereafter.vision.clips.answers import ClipExplained, ClipLabels, FramesExplained, JudgedFrames, NextFrames
+    from thereafter.vision.clips.frame_measures import score_frames
 
     grey, frames = np.zeros((4, 4, 1), np.uint8), np.zeros((2, 4, 4), np.uint8)
     looked = CaptionExplained("one", "a b", ("a", "b"), (0.5, 0.25), np.full((2, 4), 0.25, np.float32), (2, 2), grey)
@@ -135,7 +135,7 @@ def _pictures() -> list[Measurement]:
 
 
 def _bleu() -> Measurement:
-    from thereafter.evaluation.translation import LengthBin
+    from thereafter.tasks.translate.measures import LengthBin
 
     return figures.measured_bleu([LengthBin(1, 5, 3, 20.0), LengthBin(6, 10, 2, 10.0)], model="gru", text="pairs")
 

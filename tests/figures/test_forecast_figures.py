@@ -8,13 +8,13 @@ import pytest
 import thereafter
 from refusals import refused
 from thereafter import figures, instruments
+from thereafter.base.tabular import PlainTable, Row
 from thereafter.errors import OptionError
 from thereafter.figures.catalogue import FIGURES
 from thereafter.figures.figure import Figure
 from thereafter.inspection.measurement import Measurement
-from thereafter.tabular import PlainTable, Row
+from thereafter.series.forecasting.answers import Forecast, ForecastTable
 from thereafter.task_model import TaskModel
-from thereafter.tasks.forecast_answers import Forecast, ForecastTable
 
 
 def forecast(series: str, steps: int = 6, samples: int = 0, targets: tuple[str, ...] = ("load",)) -> Forecast:

@@ -13,10 +13,11 @@ from PIL import Image
 
 from refusals import refused
 from thereafter.errors import OptionError
-from thereafter.figures import drawn, glimpsed
 from thereafter.figures.catalogue import draw
 from thereafter.inspection.trace import Trace
-from thereafter.tasks.glimpsing import GlimpsesExplained
+from thereafter.vision.drawing import figure as drawn
+from thereafter.vision.glimpsing import figure as glimpsed
+from thereafter.vision.glimpsing.task import GlimpsesExplained
 
 
 def explained_glimpses() -> GlimpsesExplained:

@@ -11,12 +11,14 @@ import pytest
 
 from refusals import refused
 from thereafter.errors import OptionError, ShapeError
-from thereafter.evaluation.frame_measures import score_frames
-from thereafter.figures import captioned, clips, pictures
+from thereafter.figures import pictures
 from thereafter.figures.catalogue import draw
 from thereafter.inspection.measurement import Measurement
-from thereafter.tasks.caption_answers import CaptionExplained
-from thereafter.tasks.clip_answers import ClipExplained, ClipLabels, FramesExplained, JudgedFrames, NextFrames
+from thereafter.vision.captioning import figure as captioned
+from thereafter.vision.captioning.answers import CaptionExplained
+from thereafter.vision.clips import figures as clips
+from thereafter.vision.clips.answers import ClipExplained, ClipLabels, FramesExplained, JudgedFrames, NextFrames
+from thereafter.vision.clips.frame_measures import score_frames
 
 WORDS = ("a", "red", "circle")
 

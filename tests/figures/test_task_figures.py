@@ -9,11 +9,11 @@ import pytest
 
 from refusals import refused
 from thereafter.errors import OptionError
-from thereafter.evaluation.classes import measure_classes
-from thereafter.evaluation.translation import LengthBin
 from thereafter.figures import style, tasks
 from thereafter.figures.catalogue import draw
 from thereafter.inspection.measurement import Measurement
+from thereafter.tasks.classify.measures import measure_classes
+from thereafter.tasks.translate.measures import LengthBin
 
 WEIGHTS = [[0.9, 0.06, 0.04], [0.1, 0.7, 0.2], [0.0, 0.2, 0.8]]
 

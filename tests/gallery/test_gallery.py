@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from refusals import refused
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.cli import app
 from thereafter.errors import MissingPackageError, OptionError, UnknownNameError
 from thereafter.figures.catalogue import FIGURES, draw, drawer

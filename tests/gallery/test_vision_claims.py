@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from thereafter.evaluation.frame_measures import score_frames
-from thereafter.figures.clips import belief_by_frame, measured_belief, measured_nats, nats_by_step
-from thereafter.figures.glimpsed import glimpse_path, measured_glimpses
 from thereafter.gallery.vision import beside_copying, more_frames_are_surer, surer_by_looking
 from thereafter.inspection.measurement import Measurement
-from thereafter.tasks.clip_answers import ClipExplained, ClipLabels
-from thereafter.tasks.glimpsing import GlimpsesExplained
+from thereafter.vision.clips.answers import ClipExplained, ClipLabels
+from thereafter.vision.clips.figures import belief_by_frame, measured_belief, measured_nats, nats_by_step
+from thereafter.vision.clips.frame_measures import score_frames
+from thereafter.vision.glimpsing.figure import glimpse_path, measured_glimpses
+from thereafter.vision.glimpsing.task import GlimpsesExplained
 
 pytest.importorskip("plotly")
 

@@ -110,9 +110,9 @@ def write_guide(folder: Path) -> Path:
 @contextmanager
 def serving(run: Path) -> Iterator[str]:
     """The address of a server of one run, on a thread."""
-    from thereafter.server.app import make_app
-    from thereafter.server.models import open_models
-    from thereafter.server.start import make_server
+    from thereafter.serving.server.app import make_app
+    from thereafter.serving.server.models import open_models
+    from thereafter.serving.server.start import make_server
 
     server = make_server(make_app(open_models([run])))
     with socket.create_server(("127.0.0.1", 0)) as door:

@@ -15,9 +15,9 @@ from breadth import core
 from refusals import refused
 from thereafter.cli import app
 from thereafter.errors import MissingPackageError, OptionError
-from thereafter.harness import backend
-from thereafter.harness.backend import RunAnswers, settings_of
 from thereafter.language_model import LanguageModel
+from thereafter.serving.harness import backend
+from thereafter.serving.harness.backend import RunAnswers, settings_of
 
 ROOT = Path(__file__).parents[2]
 TEXT = (
@@ -163,6 +163,6 @@ def test_all_other_arguments_go_to_the_harness(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_entry_point_names_the_class() -> None:
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
-    assert groups["lm_eval.models"] == {backend.NAME: "thereafter.harness.backend:ThereafterLM"}
+    assert groups["lm_eval.models"] == {backend.NAME: "thereafter.serving.harness.backend:ThereafterLM"}
     with refused(AttributeError, "Other"):
         backend.Other  # noqa: B018

@@ -13,7 +13,7 @@ from made_files import drawn, png, write
 from refusals import refused
 from thereafter.data.finding import find_files
 from thereafter.errors import EmptyCorpusError, FormatError, ThereafterError
-from thereafter.images.captioned import CAPTIONED_FILES, read_captioned
+from thereafter.vision.captioning.reading import CAPTIONED_FILES, read_captioned
 
 NAMES = ("a.png", "b.png", "c.png")
 CAPTIONS = {"a.png": ("a dog runs .", "the dog"), "b.png": ("two cats", "cats , sleeping")}

@@ -10,7 +10,8 @@ import torch
 
 from refusals import refused
 from thereafter.errors import FormatError, OptionError
-from thereafter.images.catch_game import (
+from thereafter.tasks import TASKS
+from thereafter.vision.acting.game import (
     ACTIONS,
     FINE,
     CatchCodec,
@@ -24,8 +25,7 @@ from thereafter.images.catch_game import (
     screen,
     starts_of,
 )
-from thereafter.models.catcher import CatchBoard
-from thereafter.tasks import TASKS
+from thereafter.vision.acting.network import CatchBoard
 
 
 @pytest.mark.parametrize("size", [3, 7, 24])

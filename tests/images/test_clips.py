@@ -11,9 +11,9 @@ import pytest
 
 from refusals import refused
 from thereafter.errors import EmptyCorpusError, FormatError, SourceError, ThereafterError
-from thereafter.images.clip import ArrayClips, lengths_of, read_many
-from thereafter.images.clips import CLIP_FILES, clip_of, read_clips
-from thereafter.images.moving import MovingClips, MovingRule
+from thereafter.vision.clips.clip import ArrayClips, lengths_of, read_many
+from thereafter.vision.clips.moving import MovingClips, MovingRule
+from thereafter.vision.clips.reading import CLIP_FILES, clip_of, read_clips
 
 FRAMES = np.random.default_rng(1).integers(0, 256, (6, 4, 5, 7), np.uint8)
 

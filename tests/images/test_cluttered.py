@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from thereafter.data import corpora
 from thereafter.errors import FormatError, OptionError
-from thereafter.images.cluttered import ClutteredPictures, ClutterRule, is_clutter_rule
-from thereafter.images.codec import PictureCodec
-from thereafter.images.draws import uniforms
-from thereafter.images.glyphs import SIDE, numbered_glyphs
-from thereafter.images.labelled_pictures import holds_labelled_pictures, read_labelled_pictures
-from thereafter.images.made_pictures import clutter_rules
+from thereafter.vision.glimpsing.cluttered import ClutteredPictures, ClutterRule, is_clutter_rule
+from thereafter.vision.made_pictures import clutter_rules
+from thereafter.vision.pictures.codec import PictureCodec
+from thereafter.vision.pictures.draws import uniforms
+from thereafter.vision.pictures.glyphs import SIDE, numbered_glyphs
+from thereafter.vision.pictures.labelled_pictures import holds_labelled_pictures, read_labelled_pictures
 
 RULE = ClutterRule(count=40, seed=3, begin=5, end=65)
 

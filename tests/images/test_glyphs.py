@@ -10,8 +10,8 @@ import numpy as np
 
 from refusals import refused
 from thereafter.errors import OptionError
-from thereafter.images.draws import uniforms
-from thereafter.images.glyphs import SIDE, WAYS, glyph, numbered_glyphs, written
+from thereafter.vision.pictures.draws import uniforms
+from thereafter.vision.pictures.glyphs import SIDE, WAYS, glyph, numbered_glyphs, written
 
 MASK = 2**64 - 1
 
@@ -42,7 +42,7 @@ def test_a_number_is_always_the_same_digit():
     assert some.shape == (3, SIDE, SIDE)
     assert np.array_equal(some[1], numbered_glyphs(np.arange(70))[3])
     code = (
-        "import hashlib, numpy as np; from thereafter.images.glyphs import numbered_glyphs; "
+        "import hashlib, numpy as np; from thereafter.vision.pictures.glyphs import numbered_glyphs; "
         "print(hashlib.sha256(numbered_glyphs(np.arange(30)).tobytes()).hexdigest())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -78,7 +78,7 @@ def test_edges_are_soft():
 
 def test_a_stroke_is_inked_as_far_as_the_pen_reaches():
     """Against a dense walk along the splines, point by point."""
-    from thereafter.images import glyphs
+    from thereafter.vision.pictures import glyphs
 
     drawn = np.random.default_rng(3).random((10, glyphs.draws_a_glyph()))
     digits = np.arange(10)

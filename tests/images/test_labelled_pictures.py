@@ -13,7 +13,7 @@ from made_files import drawn, idx, png, write
 from refusals import refused
 from thereafter.data.finding import find_files
 from thereafter.errors import FormatError, ThereafterError
-from thereafter.images.labelled_pictures import (
+from thereafter.vision.pictures.labelled_pictures import (
     LABELLED_FILES,
     holds_labelled_pictures,
     read_labelled_pictures,

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from thereafter.data import corpora
-from thereafter.images.clips import read_clips, read_many
-from thereafter.images.made_pictures import moving_rules
-from thereafter.images.moving import MovingClips, MovingRule, read_rule
+from thereafter.vision.clips.moving import MovingClips, MovingRule, read_rule
+from thereafter.vision.clips.reading import read_clips, read_many
+from thereafter.vision.made_pictures import moving_rules
 
 NAMES = ["moving-digit", "moving-digits", "moving-glyph", "moving-glyphs"]
 
@@ -56,7 +56,7 @@ def test_drawn_digits_move_without_any_other_corpus(monkeypatch: pytest.MonkeyPa
 @pytest.mark.usefixtures("corpora_folder")
 def test_the_digits_of_mnist_move_as_drawn_ones_do():
     """On MNIST or the pictures that stand in for it: what is seen at the place of a digit is that digit."""
-    from thereafter.images.idx import open_idx, read_idx_labels
+    from thereafter.vision.pictures.idx import open_idx, read_idx_labels
 
     parts = corpora.locate("mnist").parts
     pictures, labels = open_idx(parts["test"]), read_idx_labels(parts["test.labels"])

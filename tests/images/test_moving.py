@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from refusals import refused
 from thereafter.errors import FormatError, OptionError, ShapeError
-from thereafter.images.glyphs import SIDE, numbered_glyphs
-from thereafter.images.moving import NAMES, MovingClips, MovingRule, corners, headings, move, read_rule
+from thereafter.vision.clips.moving import NAMES, MovingClips, MovingRule, corners, headings, move, read_rule
+from thereafter.vision.pictures.glyphs import SIDE, numbered_glyphs
 
 ONE = MovingRule(count=400, seed=5, end=200)
 TWO = MovingRule(digits=2, frames=20, directions=0, slowest=3.6, fastest=3.6, count=50, seed=6, end=200)
@@ -184,7 +184,7 @@ def test_a_batch_is_what_its_clips_are_alone():
 
 def test_clips_are_the_same_in_every_process():
     code = (
-        "import hashlib; from thereafter.images.moving import MovingClips, MovingRule; "
+        "import hashlib; from thereafter.vision.clips.moving import MovingClips, MovingRule; "
         "clips = MovingClips(MovingRule(count=400, seed=5, end=200)); "
         "print(hashlib.sha256(clips.read_many([1, 17, 300]).tobytes()).hexdigest(), clips[17].labels)"
     )

@@ -14,13 +14,13 @@ from made_files import drawn, png, write
 from PIL import Image, ImageOps
 
 from refusals import refused
-from thereafter import progress
+from thereafter.base import progress
+from thereafter.base.progress import Silent
 from thereafter.errors import FormatError, OptionError
-from thereafter.images.codec import PictureCodec
-from thereafter.images.decoding import fit_in
-from thereafter.images.picture import Picture, pictures_of
-from thereafter.images.sources import open_pictures, picture_of
-from thereafter.progress import Silent
+from thereafter.vision.pictures.codec import PictureCodec
+from thereafter.vision.pictures.decoding import fit_in
+from thereafter.vision.pictures.picture import Picture, pictures_of
+from thereafter.vision.pictures.sources import open_pictures, picture_of
 
 
 class Notes(Silent):

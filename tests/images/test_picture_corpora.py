@@ -13,9 +13,9 @@ import thereafter
 from refusals import refused
 from thereafter.data.sources import locate
 from thereafter.errors import SourceError, UnknownNameError
-from thereafter.images.captioned import CAPTIONED_FILES, read_captioned
-from thereafter.images.codec import PictureCodec
-from thereafter.images.labelled_pictures import LABELLED_FILES, read_labelled_pictures
+from thereafter.vision.captioning.reading import CAPTIONED_FILES, read_captioned
+from thereafter.vision.pictures.codec import PictureCodec
+from thereafter.vision.pictures.labelled_pictures import LABELLED_FILES, read_labelled_pictures
 
 PARTS = ("train", "valid", "test")
 PICTURES = "holds pictures, not running text; .*task='caption', task='classify' or task='video'"

@@ -25,11 +25,11 @@ from thereafter.errors import (
     StorageError,
     ThereafterError,
 )
-from thereafter.images import arrays
-from thereafter.images.clips import read_clips
-from thereafter.images.codec import PictureCodec
-from thereafter.images.picture import pictures_of
-from thereafter.images.sources import open_pictures
+from thereafter.vision.clips.reading import read_clips
+from thereafter.vision.pictures import arrays
+from thereafter.vision.pictures.codec import PictureCodec
+from thereafter.vision.pictures.picture import pictures_of
+from thereafter.vision.pictures.sources import open_pictures
 
 
 def test_a_folder_without_pictures(tmp_path: Path):

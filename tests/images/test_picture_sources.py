@@ -20,9 +20,9 @@ from PIL import Image
 
 from refusals import refused
 from thereafter.errors import OptionError
-from thereafter.images.decoding import decode
-from thereafter.images.picture import Picture, pictures_of
-from thereafter.images.sources import open_pictures, picture_of
+from thereafter.vision.pictures.decoding import decode
+from thereafter.vision.pictures.picture import Picture, pictures_of
+from thereafter.vision.pictures.sources import open_pictures, picture_of
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -216,9 +216,9 @@ def test_what_is_inflated_is_gone_with_its_source(tmp_path: Path):
 def test_neither_pillow_nor_torch_is_imported_for_arrays(tmp_path: Path):
     np.save(tmp_path / "a.npy", np.zeros((2, 4, 4), np.uint8))
     code = (
-        "import sys, pathlib\nfrom thereafter.images.sources import open_pictures\n"
-        "from thereafter.images.codec import PictureCodec\n"
-        "from thereafter.images.picture import pictures_of\n"
+        "import sys, pathlib\nfrom thereafter.vision.pictures.sources import open_pictures\n"
+        "from thereafter.vision.pictures.codec import PictureCodec\n"
+        "from thereafter.vision.pictures.picture import pictures_of\n"
         f"it = pictures_of(open_pictures(pathlib.Path({str(tmp_path / 'a.npy')!r})))\n"
         "print(PictureCodec.fit(it).batch(it).shape, sorted({'torch', 'PIL'} & set(sys.modules)))"
     )

@@ -10,9 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 from thereafter.data import corpora
-from thereafter.images import made_pictures
-from thereafter.images.captioned import read_captioned
-from thereafter.images.shapes import (
+from thereafter.vision import made_pictures
+from thereafter.vision.captioning.reading import read_captioned
+from thereafter.vision.captioning.shapes import (
     CAPTIONS,
     COLOURS,
     FORMS,

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from installed.bare import ROOT, bare_environment, build, first_block, metadata_of, pip, run
-from thereafter.version import __version__
+from thereafter.base.version import __version__
 
 BOOK = "the cat sat on the mat\nthe dog sat on the log\n" * 30
 

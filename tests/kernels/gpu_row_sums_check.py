@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.kernels.chain import add_rows, pick_rows
 from thereafter.kernels.gpu.row_sums import add_rows_on_gpu
 from thereafter.layers.attention import attend

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from thereafter import nn
-from thereafter.compiled import available
+from thereafter.base.compiled import available
 from thereafter.kernels import running
 
 needs_numba = pytest.mark.skipif(not available(), reason="the compiled kernel is not there")

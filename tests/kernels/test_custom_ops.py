@@ -16,11 +16,11 @@ from torch.utils._pytree import tree_leaves
 from breadth import core
 from refusals import refused
 from thereafter import nn
+from thereafter.base.packages import installed
 from thereafter.cells import CELLS
 from thereafter.errors import ShapeError
 from thereafter.kernels.functions import cell_of, spell
 from thereafter.kernels.operators import _given
-from thereafter.packages import installed
 
 # torch's own, on its way through pytrees and random streams
 pytestmark = [

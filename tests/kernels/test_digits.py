@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from thereafter import nn
-from thereafter.compiled import available
+from thereafter.base.compiled import available
 from thereafter.kernels.step.storing import BLOCK, DIGITS, GROUP, cut_into_digits, rounded
 from thereafter.kernels.stored_product import StoredProduct
 

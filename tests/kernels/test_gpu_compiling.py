@@ -18,7 +18,7 @@ import gpu_driver_check
 import pytest
 
 from refusals import refused
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.errors import FormatError, OptionError
 from thereafter.kernels.gpu import compiling
 from thereafter.kernels.gpu.compiling import (

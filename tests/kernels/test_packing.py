@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from thereafter import compiled
+from thereafter.base import compiled
 
 pytestmark = pytest.mark.skipif(not compiled.available(), reason="numba is not here")
 

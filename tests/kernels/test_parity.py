@@ -10,7 +10,7 @@ from conditions import WIDE
 from parity import PAIRS, SITUATIONS, Situation, cases, compare, make_job, ready, situations
 
 from refusals import refused
-from thereafter import compiled
+from thereafter.base import compiled
 from thereafter.cells import CELLS
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.kernels.cpu import CPU

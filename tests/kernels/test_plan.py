@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from refusals import refused
-from thereafter import compiled
+from thereafter.base import compiled
+from thereafter.base.locks import take
+from thereafter.base.processor import Processor
+from thereafter.base.tiling import PANEL, Vectors, read_vectors, tiling, tiling_for
 from thereafter.errors import OptionError
 from thereafter.kernels.cpu import plan
-from thereafter.locks import take
-from thereafter.processor import Processor
-from thereafter.tiling import PANEL, Vectors, read_vectors, tiling, tiling_for
 
 AVX512, AVX2, NEON, SSE = Vectors(64, 32), Vectors(32, 16), Vectors(16, 32), Vectors(16, 16)
 OTHERS = [
@@ -148,7 +148,7 @@ import numpy as np
 from thereafter.kernels.loops import recurrence, vectors
 from thereafter.kernels.loops.team import PRODUCT
 from thereafter.kernels.loops.tiles import product
-from thereafter.tiling import tiling
+from thereafter.base.tiling import tiling
 
 task = np.zeros(PRODUCT + 1, np.int64)
 task[PRODUCT] = product(np.dtype(np.float32)).address

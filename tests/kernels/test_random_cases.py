@@ -9,7 +9,7 @@ import torch
 from parity import Situation, make_job
 from random_cases import draw_case, run_cases
 
-from thereafter import compiled
+from thereafter.base import compiled
 from thereafter.cells import CELLS
 from thereafter.kernels.cpu import CPU, plan, same_bits
 from thereafter.kernels.jobs import Job, torch_products

@@ -12,7 +12,8 @@ from parity import cases
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from thereafter import compiled, nn
+from thereafter import nn
+from thereafter.base import compiled
 from thereafter.cells import CELLS
 from thereafter.cells.base import Cell
 from thereafter.kernels.jobs import Job, Kernel

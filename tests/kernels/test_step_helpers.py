@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from thereafter import nn
-from thereafter.compiled import available
+from thereafter.base.compiled import available
 from waiting import wait_for
 
 pytestmark = pytest.mark.skipif(not available(), reason="loops are not compiled here")

@@ -13,7 +13,7 @@ import torch
 import thereafter
 from refusals import refused
 from thereafter import nn
-from thereafter.compiled import available
+from thereafter.base.compiled import available
 from thereafter.errors import OptionError
 from thereafter.kernels.step import stepper
 from thereafter.kernels.step.storing import BLOCK, NARROW, Narrow, quantised, rounded

@@ -17,7 +17,8 @@ import torch
 from layouts import LAYOUTS
 
 from breadth import core
-from thereafter import compiled, nn
+from thereafter import nn
+from thereafter.base import compiled
 from thereafter.cells.options import ElmanOptions, choices_of
 from thereafter.kernels.cpu import plan, products
 

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from breadth import core
-from thereafter import compiled, nn
+from thereafter import nn
+from thereafter.base import compiled
 
 # torch says once that it takes another way for projections
 pytestmark = pytest.mark.filterwarnings("ignore:LSTM with projections")

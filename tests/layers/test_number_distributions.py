@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from thereafter.errors import OptionError, ShapeError
-from thereafter.layers.distributions import Distribution, Laplace, NegativeBinomial, Normal, Quantiles, StudentT
-from thereafter.layers.distributions.incomplete_beta import incomplete_beta
+from thereafter.series.distributions import Distribution, Laplace, NegativeBinomial, Normal, Quantiles, StudentT
+from thereafter.series.distributions.incomplete_beta import incomplete_beta
 
 stats = pytest.importorskip("scipy.stats")
 special = pytest.importorskip("scipy.special")

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from refusals import refused
 from thereafter.errors import OptionError
-from thereafter.layers.picture_encoder import BatchNorm, PictureEncoder
-from thereafter.models.captioner import Augmenting
+from thereafter.vision.captioning.network import Augmenting
+from thereafter.vision.encoder import BatchNorm, PictureEncoder
 
 
 def test_batch_norm_is_that_of_torch() -> None:

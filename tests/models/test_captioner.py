@@ -14,8 +14,8 @@ from thereafter.decoding.sources import AnswerSettings
 from thereafter.errors import OptionError
 from thereafter.inspection.trace import record
 from thereafter.layers.recurrent import Recurrent
-from thereafter.models.captioner import SEES, Captioner, CaptionerSettings, PictureBatch, PictureForm
 from thereafter.models.word_decoder import END, RecurrentDecoder, WordDecoder
+from thereafter.vision.captioning.network import SEES, Captioner, CaptionerSettings, PictureBatch, PictureForm
 
 WORDS = 7
 PIXELS = PictureForm("pixels", (3, 8, 8), (0.4, 0.5, 0.6), (0.2, 0.3, 0.25))

@@ -7,8 +7,8 @@ import torch
 
 from refusals import refused
 from thereafter.errors import OptionError
-from thereafter.layers.picture_encoder import FrameEncoder, as_floats, from_patches, to_patches
-from thereafter.tasks.video import ClipBatch, ClipClassifier, ClipClassifierSettings
+from thereafter.vision.clips.labels import ClipBatch, ClipClassifier, ClipClassifierSettings
+from thereafter.vision.encoder import FrameEncoder, as_floats, from_patches, to_patches
 
 CELLS = ["lstm", "gru", "mingru", "conv-lstm"]
 

@@ -15,7 +15,7 @@ import pytest
 from members import assert_every_member_answers, assert_rows_stack
 
 import thereafter
-from thereafter import config
+from thereafter.base import config
 from thereafter.models.build import NEURAL
 from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.training.kinds import MODELS

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from refusals import refused
 from thereafter.errors import OptionError
-from thereafter.models.drawer import Drawer, DrawerSettings, DrawingBatch, Strokes, gaussian_kl
+from thereafter.vision.drawing.network import Drawer, DrawerSettings, DrawingBatch, Strokes, gaussian_kl
 
 SMALL: dict[str, Any] = {"hidden": 6, "latent": 3, "strokes": 3, "read": 2, "write": 3}
 attended = pytest.mark.parametrize("attend", [True, False])

@@ -10,12 +10,12 @@ from statsmodels.tsa import ar_model
 
 from refusals import refused
 from thereafter.errors import OptionError
-from thereafter.models.forecasting import autoregression
-from thereafter.models.forecasting.batch import WindowBatch
-from thereafter.models.forecasting.build import build
-from thereafter.models.forecasting.calibration import ENDS
-from thereafter.models.forecasting.forecaster import Forecaster, WindowFacts
-from thereafter.models.forecasting.settings import SIMPLE, ForecastSettings, models
+from thereafter.series.forecasters import autoregression
+from thereafter.series.forecasters.batch import WindowBatch
+from thereafter.series.forecasters.build import build
+from thereafter.series.forecasters.calibration import ENDS
+from thereafter.series.forecasters.forecaster import Forecaster, WindowFacts
+from thereafter.series.forecasters.settings import SIMPLE, ForecastSettings, models
 
 FACTS = WindowFacts(targets=1, covariates=0, known=0, lookback=12, horizon=4, season=3, gaps=False)
 NETWORKS = [name for name in models() if ForecastSettings(model=name).trained_in_steps]

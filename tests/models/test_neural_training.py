@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from tiny import EVERY, SMALL, TOLERANCE, VARIANTS, V, made, rows, stepped
 
 from refusals import refused
+from thereafter.base.kinds import KINDS
 from thereafter.errors import OptionError, UnknownNameError
-from thereafter.kinds import KINDS
 from thereafter.models.build import NEURAL, build, settings_of
 from thereafter.models.scoring import Span, by_length, cut, padded
 from thereafter.models.settings import AwdLstmSettings, LstmSettings

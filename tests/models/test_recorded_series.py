@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from thereafter.models.series_classifier import SeriesBatch, SeriesClassifier
-from thereafter.models.series_settings import ReaderSettings
+from thereafter.series.classifying.network import SeriesBatch, SeriesClassifier
+from thereafter.series.classifying.settings import ReaderSettings
 
 
 @pytest.mark.parametrize("encoder", ["gru", "conv"])

@@ -13,14 +13,14 @@ from thereafter.decoding.sources import AnswerSettings, decode_answers, search_a
 from thereafter.decoding.warping import largest
 from thereafter.errors import OptionError
 from thereafter.models.decoder import Fields
-from thereafter.models.translator import (
+from thereafter.models.word_decoder import END
+from thereafter.tasks.translate.network import (
     PairBatch,
     RecurrentTranslator,
     TransformerTranslator,
     Translator,
     TranslatorSettings,
 )
-from thereafter.models.word_decoder import END
 
 KINDS: list[dict[str, Any]] = [
     {"attention": "none"},

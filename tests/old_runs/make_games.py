@@ -18,7 +18,7 @@ RUNS = {
 
 
 def main() -> None:
-    from thereafter.images.catch_game import CatchRule
+    from thereafter.vision.acting.game import CatchRule
 
     rule = CatchRule(size=6, count=60, seed=1)
     (HERE / "texts" / "catch.json").write_text(rule.to_json(), encoding="utf-8", newline="\n")

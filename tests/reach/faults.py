@@ -110,7 +110,7 @@ FAULTS = (
     Fault("wilson-interval", "evaluation/bootstrap.py", "z**2 / (4 * n_X**2)", "z**2 / (2 * n_X**2)"),
     Fault(
         "smape-is-a-share",
-        "evaluation/forecast_measures.py",
+        "series/forecasting/measures.py",
         "mean_of_known(200 * np.divide",
         "mean_of_known(2 * np.divide",
     ),
@@ -186,23 +186,23 @@ FAULTS = (
         "count > min_count and form not in reserved",
     ),
     # images
-    Fault("permuted-by-another-seed", "images/as_series.py", "PERMUTATION = 92916", "PERMUTATION = 92917"),
+    Fault("permuted-by-another-seed", "vision/pictures/as_series.py", "PERMUTATION = 92916", "PERMUTATION = 92917"),
     Fault(
         "columns-first-pictures-are-read-as-rows",
-        "images/arrays.py",
+        "vision/pictures/arrays.py",
         'begin, shape, "F" if fortran else "C")',
         'begin, shape, "C")',
     ),
     # tasks
     Fault(
         "thinned-windows-lose-the-last",
-        "tasks/forecast_windows.py",
+        "series/forecasting/windows.py",
         "np.linspace(0, len(windows) - 1, most)",
         "np.linspace(0, len(windows) - 2, most)",
     ),
     Fault(
         "forecast-after-the-gap",
-        "tasks/forecast_windows.py",
+        "series/forecasting/windows.py",
         "int(observed_ends(table)[series])",
         "int(observed_ends(table)[series]) - 1",
     ),
@@ -218,7 +218,7 @@ FAULTS = (
     Fault(
         "caption-not-escaped", "figures/figure.py", "caption = escape(figure.caption)", "caption = str(figure.caption)"
     ),
-    Fault("table-cell-not-escaped", "tabular.py", "html.escape(_readable(value))", "_readable(value)"),
+    Fault("table-cell-not-escaped", "base/tabular.py", "html.escape(_readable(value))", "_readable(value)"),
     # export
     Fault(
         "c-trie-search",
@@ -244,8 +244,8 @@ FAULTS = (
         "return answers;",
     ),
     # the terminal and what all share
-    Fault("terminal-obeys-a-stranger", "terminal.py", "\\x7f-\\x9f", "\\x7f"),
-    Fault("packages-imported-without-a-lock", "packages.py", "    with _importing:\n", "    if package:\n"),
+    Fault("terminal-obeys-a-stranger", "base/terminal.py", "\\x7f-\\x9f", "\\x7f"),
+    Fault("packages-imported-without-a-lock", "base/packages.py", "    with _importing:\n", "    if package:\n"),
 )
 
 

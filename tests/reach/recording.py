@@ -25,7 +25,7 @@ from typing import Any
 REPOSITORY = Path(__file__).parents[2]
 VARIABLE = "THEREAFTER_REACH"
 HIT = "__reached__"
-COMPILED_ELSEWHERE = ("thereafter.compiled", "import compiled", "triton", "gluon", "torch.jit", "scripting")
+COMPILED_ELSEWHERE = ("thereafter.base.compiled", "import compiled", "triton", "gluon", "torch.jit", "scripting")
 """In a module that has one of these words, another compiler may read the functions: they are not changed."""
 
 

@@ -32,10 +32,10 @@ def reach() -> Reach:
 def test_rows_and_lazy_imports_are_edges():
     whole, _ = imports("thereafter.cells")
     assert "thereafter.cells.lstm" in whole, "a row of a registry"
-    whole, _ = imports("thereafter.packages")
+    whole, _ = imports("thereafter.base.packages")
     assert "thereafter.errors" in whole
     whole, read = imports("thereafter.serving.shelf")
-    assert "thereafter.config" in whole, "imported in a function"
+    assert "thereafter.base.config" in whole, "imported in a function"
     assert "thereafter.language_model" not in read, "imported for types alone"
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from thereafter.data import corpora
-from thereafter.images.captioned import read_captioned
-from thereafter.images.clips import read_clips
-from thereafter.images.cluttered import open_cluttered
-from thereafter.images.glyphs import numbered_glyphs
-from thereafter.images.made_pictures import moving_rules
 from thereafter.ready import scores
 from thereafter.ready.pictures import CLUTTERED, GLYPH, GLYPHS, SHAPES, picture_part
-from thereafter.tasks.captioning import with_pictures
+from thereafter.vision.captioning.reading import read_captioned
+from thereafter.vision.captioning.task import with_pictures
+from thereafter.vision.clips.reading import read_clips
+from thereafter.vision.glimpsing.cluttered import open_cluttered
+from thereafter.vision.made_pictures import moving_rules
+from thereafter.vision.pictures.glyphs import numbered_glyphs
 
 
 def test_a_short_part_of_shapes_is_the_beginning_of_the_whole(tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ import pytest
 
 import thereafter
 from refusals import refused
-from thereafter import config
+from thereafter.base import config
+from thereafter.base.storage import map_arrays
 from thereafter.errors import FormatError
 from thereafter.ready import models, scores, shipped, tasks
 from thereafter.runs.narrow import SCALE, widened
-from thereafter.storage import map_arrays
 from thereafter.studio.verbs import comparison
 from thereafter.text.sources import Source
 

@@ -22,11 +22,11 @@ from safetensors.numpy import load_file, save_file
 
 import thereafter
 from refusals import refused
+from thereafter.base.storage import map_arrays
 from thereafter.cli import main
 from thereafter.errors import FormatError, ThereafterError
-from thereafter.models.captioner import CaptionerSettings
-from thereafter.storage import map_arrays
 from thereafter.training.weights import check_counts, restored
+from thereafter.vision.captioning.network import CaptionerSettings
 
 OLD = Path(__file__).parents[1] / "old_runs"
 KINDS = ("ngram", "lstm", "transformer", "tag")

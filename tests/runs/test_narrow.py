@@ -13,10 +13,10 @@ from safetensors.numpy import load_file, save_file
 import thereafter
 from refusals import refused
 from tasks.toys import tagged
-from thereafter import progress
+from thereafter.base import progress
+from thereafter.base.storage import map_arrays
 from thereafter.errors import FormatError, OptionError
 from thereafter.runs.narrow import SCALE, narrowed, quantised, widened
-from thereafter.storage import map_arrays
 
 TEXT = "the cat sat on the mat and the dog ate the fish\n" * 40
 TINY = {"model": "lstm", "tokens": "char", "hidden": 96, "layers": 1, "embed": 32, "tied": False, "seed": 1}

@@ -19,11 +19,11 @@ from safetensors.numpy import load_file, save_file
 
 import thereafter
 from refusals import refused
+from thereafter.base.storage import map_arrays
 from thereafter.errors import FormatError, StorageError, ThereafterError
 from thereafter.ngram.estimate import estimate
 from thereafter.ngram.tables import Tables
 from thereafter.runs.folder import free_folder
-from thereafter.storage import map_arrays
 from thereafter.text.tokenizers import TOKENIZERS
 
 TEXT = "the cat sat on the mat\nthe dog sat on the cat\n\na cat ate the fish, é😀 on the mat\n" * 3

@@ -9,7 +9,7 @@ import pytest
 
 import thereafter
 from tasks.toys import tagged
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.errors import FormatError, StorageError
 
 

@@ -23,8 +23,8 @@ from ready_runs import unpack_runs
 from victim import Victim, attacked
 
 from breadth import core
-from thereafter.server.app import make_app
-from thereafter.server.models import ServedModel, ServedModels
+from thereafter.serving.server.app import make_app
+from thereafter.serving.server.models import ServedModel, ServedModels
 from waiting import run_async
 
 RUNS = ("letters", "lstm", "tagger", "sentiment", "attention", "sine-lstm")

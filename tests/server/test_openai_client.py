@@ -18,7 +18,7 @@ from breadth import core
 from refusals import refused
 from served_runs import ServedRuns, served_runs
 from thereafter.api import LanguageModel
-from thereafter.server.models import ServedModel, served_language_model
+from thereafter.serving.server.models import ServedModel, served_language_model
 from waiting import run_async
 
 OLD_RUNS = Path(__file__).resolve().parents[1] / "old_runs"

@@ -22,11 +22,11 @@ from served_runs import ServedRuns, served_runs
 from thereafter.api import LanguageModel
 from thereafter.decoding.sampling import generators
 from thereafter.decoding.warping import Warping
-from thereafter.server import jobs
-from thereafter.server.choices import TokenLabels
-from thereafter.server.models import served_language_model
 from thereafter.serving.engine import Engine
 from thereafter.serving.engine_prompts import Events, RowEvent, TextRequest
+from thereafter.serving.server import jobs
+from thereafter.serving.server.choices import TokenLabels
+from thereafter.serving.server.models import served_language_model
 from thereafter.text.tokenizers.byte import CharTokenizer
 from waiting import run_async, wait_for
 

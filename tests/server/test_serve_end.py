@@ -25,14 +25,14 @@ from served_runs import ServedRuns, served_runs
 from thereafter.api import LanguageModel
 from thereafter.errors import OptionError
 from thereafter.ngram.model import NgramModel
-from thereafter.server import start
-from thereafter.server.choices import ChoicePart, ChoiceWriter
-from thereafter.server.models import ServedModel, ServedModels, served_language_model
-from thereafter.server.prompts import read_prompts, wish_of
-from thereafter.server.wire import LARGER_BODIES, CompletionRequest
 from thereafter.serving import listening
 from thereafter.serving.engine import Engine
 from thereafter.serving.engine_prompts import RowEvent
+from thereafter.serving.server import start
+from thereafter.serving.server.choices import ChoicePart, ChoiceWriter
+from thereafter.serving.server.models import ServedModel, ServedModels, served_language_model
+from thereafter.serving.server.prompts import read_prompts, wish_of
+from thereafter.serving.server.wire import LARGER_BODIES, CompletionRequest
 from waiting import wait_for
 
 TOKEN = "a word that nobody guesses"

@@ -17,10 +17,10 @@ from refusals import refused
 from served_runs import served_runs
 from thereafter.api import LanguageModel
 from thereafter.ngram.model import NgramModel
-from thereafter.server import verb_work
-from thereafter.server.app import make_app
-from thereafter.server.models import ServedModel, ServedModels, served_language_model
-from thereafter.server.verb_work import ScoresAnswer
+from thereafter.serving.server import verb_work
+from thereafter.serving.server.app import make_app
+from thereafter.serving.server.models import ServedModel, ServedModels, served_language_model
+from thereafter.serving.server.verb_work import ScoresAnswer
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from thereafter.server import metrics
-from thereafter.server.app import make_app
-from thereafter.server.metrics import BOUNDS, Metrics
-from thereafter.server.models import ServedModel, ServedModels
+from thereafter.serving.server import metrics
+from thereafter.serving.server.app import make_app
+from thereafter.serving.server.metrics import BOUNDS, Metrics
+from thereafter.serving.server.models import ServedModel, ServedModels
 
 SAMPLE = re.compile(r'([a-z_:][a-z0-9_:]*)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)*)\})? (\S+)')
 LABEL = re.compile(r'([a-z_]+)="((?:[^"\\\n]|\\["\\n])*)"')

@@ -15,9 +15,9 @@ from ready_runs import unpack_runs
 
 import thereafter
 from thereafter.language_model import LanguageModel
-from thereafter.server import verb_work
-from thereafter.server.app import make_app
-from thereafter.server.models import ServedModel, ServedModels
+from thereafter.serving.server import verb_work
+from thereafter.serving.server.app import make_app
+from thereafter.serving.server.models import ServedModel, ServedModels
 from thereafter.task_model import TaskModel
 
 RUNS = ("lstm", "letters", "tagger", "sentiment", "attention", "sine-lstm", "catch")

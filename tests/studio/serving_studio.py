@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,4 +57,11 @@ def served(studio: Studio, token: str | None = None, port: int = 0, *, rememberi
         server.should_exit = True
         thread.join(60)
         listening.close()
-    assert not thread.is_alive(), "the server did not end"
+    assert not thread.is_alive(), f"the server did not end; every thread stands at:\n{_places()}"
+
+
+def _places() -> str:
+    """Where each thread of this process is, and each task of the server."""
+    frames = sys._current_frames()
+    stacks = [(thread.name, traceback.format_stack(frames[thread.ident or 0])) for thread in threading.enumerate()]
+    return "\n".join(f"{name}:\n{''.join(stack[-6:])}" for name, stack in stacks)

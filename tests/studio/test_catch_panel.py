@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from thereafter.images.catch_game import Episode, caught, foreseeing, play
 from thereafter.ready import tasks as ready_tasks
 from thereafter.studio.verbs import acting as verbs
 from thereafter.task_model import TaskModel, load_task
+from thereafter.vision.acting.game import Episode, caught, foreseeing, play
 
 
 @pytest.fixture(scope="module")

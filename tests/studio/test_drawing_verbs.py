@@ -14,15 +14,15 @@ from serving_studio import Served
 
 from refusals import refused
 from thereafter.errors import OptionError
-from thereafter.images.cluttered import ClutterRule
-from thereafter.images.given_pictures import given_array
-from thereafter.models.drawer import Drawer
 from thereafter.studio.answers.pixels import PixelsAnswer
 from thereafter.studio.verbs import digit_pictures as opening
 from thereafter.studio.verbs import drawing as verbs
 from thereafter.studio.verbs.clips import written_digit
 from thereafter.task_model import TaskModel, train_task
-from thereafter.tasks.drawing import RedrawnExplained
+from thereafter.vision.drawing.network import Drawer
+from thereafter.vision.drawing.task import RedrawnExplained
+from thereafter.vision.glimpsing.cluttered import ClutterRule
+from thereafter.vision.pictures.given_pictures import given_array
 
 OPTIONS = {"hidden": 8, "latent": 3, "strokes": 4, "read": 2, "write": 3, "epochs": 1.0, "batch": 8, "device": "cpu"}
 

@@ -17,17 +17,17 @@ from serving_studio import Served
 
 from refusals import refused
 from thereafter.errors import OptionError
-from thereafter.images.cluttered import ClutteredPictures, ClutterRule
-from thereafter.images.codec import PictureCodec
-from thereafter.images.glyphs import SIDE, numbered_glyphs
-from thereafter.images.labelled_pictures import LabelledPicture
-from thereafter.images.made_pictures import clutter_rules
 from thereafter.studio.answers.pixels import PixelsAnswer
 from thereafter.studio.verbs import digit_pictures as opening
 from thereafter.studio.verbs import glimpsing as verbs
 from thereafter.studio.verbs.clips import written_digit
 from thereafter.task_model import TaskModel, train_task
-from thereafter.tasks.glimpsing import GlimpsesExplained
+from thereafter.vision.glimpsing.cluttered import ClutteredPictures, ClutterRule
+from thereafter.vision.glimpsing.task import GlimpsesExplained
+from thereafter.vision.made_pictures import clutter_rules
+from thereafter.vision.pictures.codec import PictureCodec
+from thereafter.vision.pictures.glyphs import SIDE, numbered_glyphs
+from thereafter.vision.pictures.labelled_pictures import LabelledPicture
 
 SEVEN = written_digit(7).ink
 OPTIONS = {"glimpses": 3, "patch": 6, "scales": 2, "hidden": 8, "read": 8, "epochs": 1.0, "batch": 8, "device": "cpu"}

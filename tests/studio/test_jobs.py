@@ -22,10 +22,10 @@ from safetensors.numpy import load_file
 from serving_studio import Served
 
 from refusals import refused
+from thereafter.base.storage import write_text
 from thereafter.errors import OptionError, SourceError, TrainingError
 from thereafter.ready import models as ready
 from thereafter.serving.errors import NotThereError
-from thereafter.storage import write_text
 from thereafter.studio import worker
 from thereafter.studio.answers.training import JobAnswer
 from thereafter.studio.jobs import TEXTS, Jobs, UnfinishedRuns

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from serving_studio import Served
 
-from thereafter.images.clip import ClipCodec
-from thereafter.images.moving import MovingRule
 from thereafter.ready import tasks as ready_tasks
 from thereafter.studio.verbs import clips as opening
 from thereafter.studio.verbs import moving as verbs
 from thereafter.task_model import TaskModel, load_task, train_task
+from thereafter.vision.clips.clip import ClipCodec
+from thereafter.vision.clips.moving import MovingRule
 
 CODEC = ClipCodec(64, 64)
 

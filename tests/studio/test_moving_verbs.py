@@ -16,16 +16,16 @@ from serving_studio import Served
 
 from refusals import refused
 from thereafter.errors import OptionError
-from thereafter.images.clip import ClipCodec
-from thereafter.images.glyphs import SIDE, numbered_glyphs
-from thereafter.images.made_pictures import moving_rules
-from thereafter.images.moving import NAMES, MovingClips, MovingRule
 from thereafter.ready import tasks as ready_tasks
 from thereafter.studio.answers.pixels import PixelsAnswer
 from thereafter.studio.verbs import clips as opening
 from thereafter.studio.verbs import moving as verbs
 from thereafter.task_model import TaskModel, load_task, train_task
-from thereafter.tasks.clip_answers import ClipExplained, FramesExplained
+from thereafter.vision.clips.answers import ClipExplained, FramesExplained
+from thereafter.vision.clips.clip import ClipCodec
+from thereafter.vision.clips.moving import NAMES, MovingClips, MovingRule
+from thereafter.vision.made_pictures import moving_rules
+from thereafter.vision.pictures.glyphs import SIDE, numbered_glyphs
 
 CODEC = ClipCodec(64, 64)
 SEVEN = opening.written_digit(7).ink

@@ -12,15 +12,15 @@ import pytest
 from serving_studio import SCALE, Served
 
 from refusals import refused
-from thereafter import locks
+from thereafter.base import locks
 from thereafter.errors import FormatError, OptionError
-from thereafter.evaluation.pairs import measure_pairs
 from thereafter.ready import tasks as ready_tasks
 from thereafter.ready.tasks import TASKS
 from thereafter.serving.shelf import TaskShelf
 from thereafter.studio.making import LOCK, Making
 from thereafter.studio.verbs import tasks as verbs
 from thereafter.task_model import TaskModel, load_task
+from thereafter.tasks.translate.pairs import measure_pairs
 from thereafter.text.pairs import SentencePair
 from waiting import wait_for
 

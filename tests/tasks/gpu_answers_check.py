@@ -30,13 +30,13 @@ import numpy as np
 import torch
 
 import thereafter
-from thereafter.images.catch_game import CatchRule
-from thereafter.images.cluttered import ClutterRule
-from thereafter.images.moving import MovingRule
-from thereafter.kinds import KINDS
+from thereafter.base.kinds import KINDS
 from thereafter.language_model import LanguageModel
 from thereafter.task_model import TaskModel
 from thereafter.tasks import TASKS, answering
+from thereafter.vision.acting.game import CatchRule
+from thereafter.vision.clips.moving import MovingRule
+from thereafter.vision.glimpsing.cluttered import ClutterRule
 
 CLOSE = 1e-4
 SMALL: dict[str, Any] = {"hidden": 16, "epochs": 2, "batch": 8, "rate": 0.01, "seed": 1}

@@ -13,11 +13,11 @@ from toys import Shell, catch_rule
 
 import thereafter
 from thereafter.errors import OptionError
-from thereafter.evaluation.catch_measures import ResampledCatches, score_catches
-from thereafter.images.catch_game import ACTIONS, Episode, caught, play
-from thereafter.models.glimpse_settings import CatcherSettings
-from thereafter.tasks.acting import ACTING, Played, PlayedExplained
 from thereafter.training.recipes import read_recipe
+from thereafter.vision.acting.game import ACTIONS, Episode, caught, play
+from thereafter.vision.acting.measures import ResampledCatches, score_catches
+from thereafter.vision.acting.task import ACTING, Played, PlayedExplained
+from thereafter.vision.glimpsing.settings import CatcherSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "acting.md"

@@ -14,9 +14,9 @@ import thereafter
 from refusals import refused
 from thereafter.cli import main
 from thereafter.errors import FormatError, SourceError
-from thereafter.evaluation.classes import NaiveBayes, measure_classes
-from thereafter.evaluation.hmm import HiddenMarkov
 from thereafter.tasks import TASKS, baselines, finding
+from thereafter.tasks.classify.measures import NaiveBayes, measure_classes
+from thereafter.tasks.tag.hmm import HiddenMarkov
 from thereafter.text.conll import read_tagged
 from thereafter.text.labelled import read_labelled
 

@@ -10,13 +10,13 @@ import torch
 
 from refusals import refused
 from thereafter.errors import FormatError
-from thereafter.images.catch_game import CatchRule, Episode, Episodes
-from thereafter.models.glimpse_settings import CatchBatch
 from thereafter.tasks import TASKS
 from thereafter.tasks.learning import ExampleEpoch, Examples
 from thereafter.tasks.task import AnyTask
 from thereafter.text.conll import TaggedSentence
 from thereafter.training.settings import TrainingSettings
+from thereafter.vision.acting.game import CatchRule, Episode, Episodes
+from thereafter.vision.glimpsing.settings import CatchBatch
 
 GAMES = Episodes([CatchRule(size=6, count=23, seed=5)])
 AHEAD = TrainingSettings(batch=4, steps=1, seed=3, device="cuda")

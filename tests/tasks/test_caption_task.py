@@ -18,17 +18,17 @@ from toys import Shell, assert_resumed_to_the_bit
 
 import thereafter
 from refusals import refused
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.data.files import Files, Parts
 from thereafter.decoding import sources
 from thereafter.errors import OptionError, ThereafterError
-from thereafter.images.captioned import CaptionedPicture
-from thereafter.models.captioner import SEES
 from thereafter.task_model import TaskModel
 from thereafter.tasks import baselines, finding
-from thereafter.tasks.caption_answers import CaptionExplained, CaptionPrediction
-from thereafter.tasks.captioning import CAPTIONING
 from thereafter.tasks.predictions import summarise
+from thereafter.vision.captioning.answers import CaptionExplained, CaptionPrediction
+from thereafter.vision.captioning.network import SEES
+from thereafter.vision.captioning.reading import CaptionedPicture
+from thereafter.vision.captioning.task import CAPTIONING
 
 SMALL: dict[str, Any] = {"embed": 8, "hidden": 24, "width": 4, "stages": 2, "min_count": 1, "flip": False, "seed": 1}
 STILL: dict[str, Any] = {"shift": 0, "zoom": 0, "colour": 0, "erase": 0, "dropout": 0, "drop_picture": 0}

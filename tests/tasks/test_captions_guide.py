@@ -11,7 +11,7 @@ import pytest
 from toy_captions import SAVED, captioned
 
 import thereafter
-from thereafter.models.captioner import SEES, CaptionerSettings
+from thereafter.vision.captioning.network import SEES, CaptionerSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = (ROOT / "docs" / "captions.md").read_text(encoding="utf-8")

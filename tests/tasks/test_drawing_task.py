@@ -18,9 +18,9 @@ from refusals import refused
 from tasks.toy_pictures import SAVED, bare_pictures, labelled_pictures, stacked_pictures
 from thereafter.comparing.task_trials import compare_task
 from thereafter.errors import OptionError, ThereafterError
-from thereafter.evaluation.drawing_measures import ResampledDrawings, score_drawings
-from thereafter.models.drawer import DrawingBatch, drawn_pixels
-from thereafter.tasks.drawing import DRAWING
+from thereafter.vision.drawing.measures import ResampledDrawings, score_drawings
+from thereafter.vision.drawing.network import DrawingBatch, drawn_pixels
+from thereafter.vision.drawing.task import DRAWING
 
 QUICK: dict[str, Any] = {"hidden": 8, "latent": 3, "strokes": 3, "write": 3, "epochs": 2, "batch": 8, "rate": 0.01}
 

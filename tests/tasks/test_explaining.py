@@ -12,9 +12,9 @@ import torch
 from toys import tagged
 
 import thereafter
-from thereafter.models.tagger import TaggerSettings
 from thereafter.tasks.explaining import LabelExplained, TagsExplained
-from thereafter.tasks.tagging import TAGGING
+from thereafter.tasks.tag.network import TaggerSettings
+from thereafter.tasks.tag.task import TAGGING
 from thereafter.text.conll import TaggedSentence
 
 SENTENCES = [TaggedSentence(tuple("ab" * n), tuple("XY" * n)) for n in (1, 2)] + [TaggedSentence(("c",), ("Z",))]

@@ -13,7 +13,7 @@ from gpu_answers_check import _words as words
 
 import thereafter
 from far_device import Far, far_device
-from thereafter.kinds import KINDS
+from thereafter.base.kinds import KINDS
 from thereafter.tasks import TASKS
 
 ALL = [

@@ -15,7 +15,7 @@ import thereafter
 from refusals import refused
 from stops import stopping_at
 from thereafter.errors import OptionError, SourceError, ThereafterError
-from thereafter.tasks.forecast_answers import spelled_times
+from thereafter.series.forecasting.answers import spelled_times
 
 RNG = np.random.default_rng(1)
 WALK = np.cumsum(RNG.normal(size=120)).round(4)

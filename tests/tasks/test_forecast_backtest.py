@@ -11,12 +11,12 @@ from utilsforecast import losses
 
 import thereafter
 from refusals import refused
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.errors import EmptyCorpusError, OptionError, UnknownNameError
 from thereafter.figures.figure import Figure
+from thereafter.series.forecasting import backtest as forecast_backtest
+from thereafter.series.forecasting.backtest import Backtest
 from thereafter.task_model import TaskModel
-from thereafter.tasks import forecast_backtest
-from thereafter.tasks.forecast_backtest import Backtest
 
 HORIZON, SEASON = 9, 7
 OPTIONS = {"task": "forecast", "model": "linear", "horizon": HORIZON, "lookback": 28}

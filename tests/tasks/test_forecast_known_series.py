@@ -11,11 +11,11 @@ import pytest
 import thereafter
 from refusals import refused
 from thereafter.errors import EmptyCorpusError, FormatError
+from thereafter.series.forecasting.asking import changed_by_future, predictor
 from thereafter.series.reading import read_series
 from thereafter.series.scales import SeriesScales
 from thereafter.series.table import ColumnChoice
 from thereafter.task_model import TaskModel
-from thereafter.tasks.forecast_asking import changed_by_future, predictor
 
 HORIZON, LOOKBACK, ROWS = 8, 32, 300
 OLD_RUN = Path(__file__).parent.parent / "old_runs" / "forecast" / "finished"

@@ -11,8 +11,8 @@ import pytest
 import thereafter
 from refusals import refused
 from thereafter.errors import ThereafterError
+from thereafter.series.forecasting.asking import changed_by_future, predictor
 from thereafter.task_model import TaskModel
-from thereafter.tasks.forecast_asking import changed_by_future, predictor
 
 SMALL = {"task": "forecast", "hidden": 8, "epochs": 1, "seed": 1, "device": "cpu"}
 

@@ -14,8 +14,12 @@ import thereafter
 from refusals import refused
 from thereafter.data.sources import locate
 from thereafter.errors import ThereafterError
-from thereafter.evaluation.forecast_score import ForecastScore
-from thereafter.models.forecasting.settings import models
+from thereafter.series.forecasters.settings import models
+from thereafter.series.forecasting.answers import Forecast
+from thereafter.series.forecasting.asking import changed_by_future, noise_after, predictor
+from thereafter.series.forecasting.score import ForecastScore
+from thereafter.series.forecasting.task import FORECASTING
+from thereafter.series.forecasting.windows import thinned
 from thereafter.series.reading import read_series
 from thereafter.series.scales import SeriesScales
 from thereafter.series.table import ColumnChoice
@@ -23,10 +27,6 @@ from thereafter.series.windows import Window, WindowFrame, Windows, cut_windows,
 from thereafter.task_model import TaskModel
 from thereafter.tasks.finding import Part
 from thereafter.tasks.fitting import Fitted, fit, settle
-from thereafter.tasks.forecast_answers import Forecast
-from thereafter.tasks.forecast_asking import changed_by_future, noise_after, predictor
-from thereafter.tasks.forecast_windows import thinned
-from thereafter.tasks.forecasting import FORECASTING
 from thereafter.tasks.task import AnyTask
 from thereafter.training.settings import TrainingSettings
 

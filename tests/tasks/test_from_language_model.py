@@ -16,10 +16,10 @@ import thereafter
 from refusals import refused
 from stops import stopping_at
 from thereafter.errors import OptionError, SourceError
-from thereafter.models.classifier import ClassBatch, Classifier, ClassifierSettings
+from thereafter.tasks.classify.network import ClassBatch, Classifier, ClassifierSettings
 from thereafter.tasks.lexicon import Lexicon
 from thereafter.tasks.reading import WordReading
-from thereafter.tasks.tagging import habits_of, reader_of
+from thereafter.tasks.tag.task import habits_of, reader_of
 from thereafter.text.written import split_sentence
 from thereafter.training.watching import Training, watching
 

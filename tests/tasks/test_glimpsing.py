@@ -15,10 +15,10 @@ from toys import Shell
 import thereafter
 from tasks.toy_pictures import SAVED, stacked_pictures
 from thereafter.errors import OptionError
-from thereafter.images.cluttered import ClutterRule
-from thereafter.models.glimpse_settings import GlimpserSettings
-from thereafter.tasks.glimpsing import GlimpsesExplained
 from thereafter.tasks.store import task_for
+from thereafter.vision.glimpsing.cluttered import ClutterRule
+from thereafter.vision.glimpsing.settings import GlimpserSettings
+from thereafter.vision.glimpsing.task import GlimpsesExplained
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "glimpses.md").read_text(encoding="utf-8")
 QUICK: dict[str, Any] = {"hidden": 16, "read": 16, "glimpses": 3, "patch": 3, "batch": 8, "rate": 0.01, "seed": 1}

@@ -12,7 +12,7 @@ from toys import TOYS, Shell, labelled, labelled_series, reversed_pairs, season,
 import thereafter
 from refusals import refused
 from stops import stopping_at
-from thereafter import config as toml
+from thereafter.base import config as toml
 from thereafter.errors import FormatError, OptionError
 from thereafter.tasks import TASKS, finding, fitting, store
 from thereafter.tasks.store import task_for

@@ -19,18 +19,18 @@ import thereafter
 from refusals import refused
 from tasks.toy_pictures import PLACES, SAVED, labelled_pictures, stacked_pictures
 from thereafter.errors import FormatError, OptionError, ThereafterError
-from thereafter.images.as_series import PERMUTATION, PixelOrder
-from thereafter.images.codec import PictureCodec
-from thereafter.images.labelled_pictures import LabelledPicture
 from thereafter.layers.blocks import FEEDS
 from thereafter.layers.recurrent import Recurrent
-from thereafter.models.forecasting.settings import cells
-from thereafter.models.series_classifier import SeriesBatch, SeriesClassifier, lengthen_memory
-from thereafter.models.series_settings import PictureClassifierSettings, ReaderSettings
+from thereafter.series.classifying.network import SeriesBatch, SeriesClassifier, lengthen_memory
+from thereafter.series.classifying.settings import PictureClassifierSettings, ReaderSettings
+from thereafter.series.forecasters.settings import cells
 from thereafter.tasks import TASKS, finding
-from thereafter.tasks.picture_classifying import CLASSIFYING_PICTURES, scaled
 from thereafter.tasks.store import task_for
 from thereafter.tasks.task import AnyTask
+from thereafter.vision.classifying.task import CLASSIFYING_PICTURES, scaled
+from thereafter.vision.pictures.as_series import PERMUTATION, PixelOrder
+from thereafter.vision.pictures.codec import PictureCodec
+from thereafter.vision.pictures.labelled_pictures import LabelledPicture
 
 TASK: AnyTask = TASKS.load("classify-pictures")
 QUICK: dict[str, Any] = {"hidden": 8, "epochs": 8, "batch": 8, "rate": 0.02, "seed": 1}

@@ -10,15 +10,17 @@ from numpy.typing import NDArray
 
 from refusals import refused
 from thereafter.errors import OptionError
-from thereafter.images.captioned import CaptionedPicture
-from thereafter.images.labelled_pictures import LabelledPicture
-from thereafter.images.picture import Picture
-from thereafter.images.sources import picture_of
-from thereafter.models.captioner import CaptionerSettings
-from thereafter.tasks import TASKS, caption_rows, finding, picture_rows
-from thereafter.tasks.captioning import Captioning
+from thereafter.tasks import TASKS, finding
 from thereafter.tasks.finding import Part
 from thereafter.training.settings import TrainingSettings
+from thereafter.vision.captioning import baselines as caption_rows
+from thereafter.vision.captioning.network import CaptionerSettings
+from thereafter.vision.captioning.reading import CaptionedPicture
+from thereafter.vision.captioning.task import Captioning
+from thereafter.vision.classifying import baselines as picture_rows
+from thereafter.vision.pictures.labelled_pictures import LabelledPicture
+from thereafter.vision.pictures.picture import Picture
+from thereafter.vision.pictures.sources import picture_of
 
 
 def pictures(*size: int) -> list[Picture]:

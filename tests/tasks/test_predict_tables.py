@@ -20,7 +20,7 @@ from thereafter.cli import app
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.tasks.lexicon import Lexicon
 from thereafter.tasks.predictions import PredictionTable
-from thereafter.tasks.tagging import habits_of, reader_of
+from thereafter.tasks.tag.task import habits_of, reader_of
 from thereafter.text.conll import read_tagged
 from thereafter.text.written import is_set_off, split_sentence, split_text
 

@@ -20,8 +20,8 @@ from refusals import refused
 from thereafter.data.scaler import ChannelScaler
 from thereafter.errors import FormatError, OptionError, SourceError
 from thereafter.layers.pooling import POOLINGS, Pooling
-from thereafter.models.series_settings import encoders
-from thereafter.tasks.series_classifying import CLASSIFYING_SERIES
+from thereafter.series.classifying.settings import encoders
+from thereafter.series.classifying.task import CLASSIFYING_SERIES
 from thereafter.tasks.store import task_for
 
 QUICK: dict[str, Any] = {"hidden": 8, "epochs": 8, "batch": 8, "rate": 0.02, "dropout": 0.0, "seed": 1}
@@ -46,7 +46,7 @@ def long_table(path: Path, count: int = 40, seed: int = 1) -> Path:
 def notes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is sent to the user, line by line."""
     lines: list[str] = []
-    monkeypatch.setattr("thereafter.progress.note", lines.append)
+    monkeypatch.setattr("thereafter.base.progress.note", lines.append)
     return lines
 
 

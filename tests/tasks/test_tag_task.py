@@ -14,9 +14,9 @@ import thereafter
 from refusals import refused
 from thereafter.errors import FormatError, OptionError, SourceError
 from thereafter.language_model import load_language_model
-from thereafter.models.tagger import TaggerSettings
 from thereafter.tasks.batching import batches
-from thereafter.tasks.tagging import TAGGING
+from thereafter.tasks.tag.network import TaggerSettings
+from thereafter.tasks.tag.task import TAGGING
 from thereafter.text.conll import TaggedSentence
 
 SMALL: dict[str, Any] = {"embed": 8, "hidden": 12, "layers": 1, "letter_embed": 8, "letter_hidden": 8, "rate": 0.02}

@@ -14,7 +14,7 @@ import thereafter
 from stops import stopping_at
 from thereafter.cli import main
 from thereafter.tasks import fitting
-from thereafter.tasks.translating import TRANSLATING
+from thereafter.tasks.translate.task import TRANSLATING
 
 SMALL = ("--hidden", 8, "--set", "embed=8", "--set", "letter_hidden=4", "--set", "letter_embed=4", "--batch", 8)
 

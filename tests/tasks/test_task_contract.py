@@ -22,7 +22,7 @@ from toys import TOYS, Shell, Toy, assert_resumed_to_the_bit
 
 import thereafter
 from refusals import refused
-from thereafter import config
+from thereafter.base import config
 from thereafter.data.codecs import CODECS, restore_codecs, store_codecs
 from thereafter.data.finding import FileKind
 from thereafter.errors import OptionError, ThereafterError

@@ -13,11 +13,11 @@ from toys import LETTERS, assert_resumed_to_the_bit, reversed_pairs
 
 import thereafter
 from refusals import refused
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.errors import FormatError, OptionError, SourceError
-from thereafter.evaluation import pairs as pairs_module
-from thereafter.models.translator import TranslatorSettings
-from thereafter.tasks.translating import TRANSLATING
+from thereafter.tasks.translate import pairs as pairs_module
+from thereafter.tasks.translate.network import TranslatorSettings
+from thereafter.tasks.translate.task import TRANSLATING
 from thereafter.tasks.wording import Wording
 from thereafter.text.pairs import SentencePair
 from thereafter.text.sources import Source, Texts

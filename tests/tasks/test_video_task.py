@@ -17,16 +17,16 @@ from refusals import refused
 from tasks.toy_clips import WAYS, bare_clips, labelled_clips, question_files, square_clip
 from thereafter.comparing.task_trials import compare_task
 from thereafter.errors import FormatError, OptionError
-from thereafter.evaluation.frame_measures import CopyCounts, copied, frame_nats
-from thereafter.images.clip import ClipCodec
-from thereafter.images.clips import clip_of, read_clips
-from thereafter.models.frame_predictor import FrameBatch
-from thereafter.tasks.clip_answers import NextFrames, hold_out_clips
 from thereafter.tasks.lexicon import ColumnLexicons
-from thereafter.tasks.next_frames import NEXT_FRAMES, FrameCopier
 from thereafter.tasks.store import task_for
-from thereafter.tasks.video import VIDEO
 from thereafter.training.settings import TrainingSettings
+from thereafter.vision.clips.answers import NextFrames, hold_out_clips
+from thereafter.vision.clips.clip import ClipCodec
+from thereafter.vision.clips.frame_measures import CopyCounts, copied, frame_nats
+from thereafter.vision.clips.frame_predictor import FrameBatch
+from thereafter.vision.clips.labels import VIDEO
+from thereafter.vision.clips.next_frames import NEXT_FRAMES, FrameCopier
+from thereafter.vision.clips.reading import clip_of, read_clips
 
 SMALL: dict[str, Any] = {"hidden": 8, "epochs": 2, "batch": 8, "rate": 0.01, "seed": 1}
 LABELS: dict[str, Any] = SMALL | {"width": 4, "stages": 2}

@@ -16,9 +16,9 @@ import torch
 import thereafter
 from stops import stopping_at
 from tasks import toy_captions, toy_clips, toy_pictures
-from thereafter.images.catch_game import CatchRule
 from thereafter.runs import checkpoint
 from thereafter.training.counters import COUNTED
+from thereafter.vision.acting.game import CatchRule
 
 LETTERS = "abdeklmostu"
 Shell = Callable[..., tuple[list[str], int]]

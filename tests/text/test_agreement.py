@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from refusals import refused
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.errors import FormatError, OptionError, SourceError, StorageError, UnknownNameError
 from thereafter.text import agreement
 from thereafter.text.agreement import Sentence, read_sentences, sentences, write_corpus

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from refusals import refused
+from thereafter.base.folders import cache_folder
 from thereafter.errors import EncodingError, StorageError
-from thereafter.folders import cache_folder
 from thereafter.text import encoded
 from thereafter.text.encoded import encode_source, fit_source
 from thereafter.text.sources import Source, resolve

@@ -9,7 +9,7 @@ import pytest
 
 from breadth import core
 from refusals import refused
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError, SourceError
 from thereafter.text.pairs import SentencePair, read_pairs, read_two
 

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusals import refused
+from thereafter.base.progress import reporting
 from thereafter.data import opening
 from thereafter.errors import EncodingError, OptionError, SourceError, StorageError
-from thereafter.progress import reporting
 from thereafter.text.sources import Source, Texts, resolve
 
 

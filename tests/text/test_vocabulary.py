@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusals import refused
+from thereafter.base.folders import cache_folder
 from thereafter.errors import FormatError, OptionError, StorageError
-from thereafter.folders import cache_folder
 from thereafter.text.tokenizers.forms import FormCounter
 from thereafter.text.vocabulary import Vocabulary
 

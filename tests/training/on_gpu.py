@@ -15,11 +15,11 @@ from typing import Any
 import torch
 
 import thereafter
-from thereafter.images.catch_game import CatchRule
-from thereafter.images.cluttered import ClutterRule
-from thereafter.images.moving import MovingRule
 from thereafter.training.graphs import Graphs
 from thereafter.training.watching import StepReport
+from thereafter.vision.acting.game import CatchRule
+from thereafter.vision.clips.moving import MovingRule
+from thereafter.vision.glimpsing.cluttered import ClutterRule
 
 SMALL: dict[str, Any] = {"embed": 24, "batch": 4, "steps": 8, "rate": 0.01, "log_every": 1, "validate_every": 40}
 KINDS: dict[str, dict[str, Any]] = {

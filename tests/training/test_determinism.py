@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.training import numerics
 from thereafter.training.numerics import WORKSPACE, orderless, same_bits
 

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 import thereafter
+from thereafter.base.memory import is_out_of_memory
 from thereafter.cli import main
 from thereafter.errors import DeviceMemoryError
-from thereafter.memory import is_out_of_memory
 from thereafter.training import largest_batch
 from thereafter.training.fit import _use_less
 from thereafter.training.loop import Loop

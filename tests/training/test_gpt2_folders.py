@@ -10,8 +10,8 @@ import pytest
 
 import thereafter
 from refusals import refused
+from thereafter.base.storage import write_arrays
 from thereafter.errors import FormatError
-from thereafter.storage import write_arrays
 from thereafter.text.tokenizers.gpt2 import Gpt2Tokenizer
 from thereafter.text.tokenizers.pieces import byte_alphabet
 

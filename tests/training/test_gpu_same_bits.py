@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thereafter.storage import write_arrays
+from thereafter.base.storage import write_arrays
 
 _SPEC = importlib.util.spec_from_file_location("gpu_same_bits", Path(__file__).with_name("gpu_same_bits.py"))
 assert _SPEC is not None

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 import thereafter
-from thereafter import memory, progress
+from thereafter.base import memory, progress
 from thereafter.errors import DeviceMemoryError
 from thereafter.models.state import NeuralState
 from thereafter.training import graphs as recording

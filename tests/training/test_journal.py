@@ -11,7 +11,7 @@ import pytest
 import thereafter
 from stops import stopping_at
 from tasks.toys import tagged
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.runs.journal import Journal, has_ended, read_lines
 
 TEXT = "the cat sat on the mat .\nthe dog ran off .\n" * 30

@@ -14,7 +14,7 @@ import torch
 
 import thereafter
 from refusals import refused
-from thereafter import config
+from thereafter.base import config
 from thereafter.errors import DeviceMemoryError, OptionError
 from thereafter.tasks.fitting import longest_examples
 from thereafter.tasks.learning import ExampleLearner

@@ -13,7 +13,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 import thereafter
 from log_readers import check_board, rows_of
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.runs import checkpoint
 from thereafter.training import logs, loop
 from thereafter.training.counters import COUNTED

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.errors import FormatError
 from thereafter.runs.checkpoint import Snapshot
 from thereafter.training import numerics

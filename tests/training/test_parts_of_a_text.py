@@ -12,7 +12,7 @@ import thereafter
 from stops import stopping_at
 from thereafter.cli import main
 from thereafter.errors import OptionError
-from thereafter.training.recalling import training_text
+from thereafter.export.recalling import training_text
 from thereafter.training.recipes import read_recipe
 
 WORDS = {"train": ("the cat sat", "a dog ran"), "valid": ("the dog sat", "a cat ran"), "test": ("zebra quagga okapi",)}

@@ -8,8 +8,8 @@ import pytest
 
 import thereafter
 from tasks.toys import tagged
-from thereafter import progress, terminal
-from thereafter.terminal import TerminalReporter
+from thereafter.base import progress, terminal
+from thereafter.base.terminal import TerminalReporter
 from thereafter.training import counters
 
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import thereafter
-from thereafter import config as toml
+from thereafter.base import config as toml
 from thereafter.errors import FormatError
 from thereafter.models.build import build, settings_of
 from thereafter.tasks import TASKS as TASKS_BY_NAME

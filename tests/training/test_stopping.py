@@ -17,7 +17,7 @@ import torch
 
 import thereafter
 from stops import stopping_at
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.runs import checkpoint
 from thereafter.training.counters import COUNTED
 from thereafter.training.learner import Loss

@@ -16,7 +16,7 @@ from safetensors import safe_open
 import thereafter
 from refusals import refused
 from stops import stopping_at
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.errors import StorageError
 from thereafter.training.neural import Validation
 from thereafter.training.watching import Training, watching

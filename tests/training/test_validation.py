@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import thereafter
-from thereafter.kinds import KINDS
+from thereafter.base.kinds import KINDS
 from thereafter.models.build import build
 from thereafter.models.neural import NeuralModel
 from thereafter.models.settings import RnnSettings

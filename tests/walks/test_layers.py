@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from thereafter.packages import installed
+from thereafter.base.packages import installed
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "torch-tools.md"
 REPLACED, TOOLS = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)

@@ -7,8 +7,8 @@ conv_lstm           an LSTM whose state is a map, for frames of video
 minimal, diagonal   cells that are linear in their state, so that all steps can be computed at once
 """
 
-from thereafter.kinds import KINDS
-from thereafter.registry import Registry
+from thereafter.base.kinds import KINDS
+from thereafter.base.registry import Registry
 
 
 class _Cells(Registry):

@@ -28,10 +28,10 @@ from __future__ import annotations
 import os
 import sys
 
-from thereafter import progress
+from thereafter.base import progress
+from thereafter.base.terminal import TerminalReporter, escaped_streams
 from thereafter.cli.app import app
 from thereafter.errors import ThereafterError
-from thereafter.terminal import TerminalReporter, escaped_streams
 
 __all__ = ["app", "main"]
 

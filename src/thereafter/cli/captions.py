@@ -29,7 +29,7 @@ def draw_captions(explained: Sequence[Explained], pictures: Sequence[str], figur
     """A figure for each caption: `figure`, or NAME-caption.html in the current folder. A network without attention has
     nothing to draw; nor has a machine without the package for figures, unless a figure was asked for."""
     from thereafter.figures import attended_picture
-    from thereafter.tasks.caption_answers import CaptionExplained
+    from thereafter.vision.captioning.answers import CaptionExplained
 
     for one, picture in zip(explained, pictures, strict=True):
         if not isinstance(one, CaptionExplained) or not one.attends or not one.words:
@@ -52,8 +52,8 @@ def print_beside(model: TaskModel, source: str, part: str, *, greedy: bool = Fal
 
     `greedy`: the score itself is that of a search, and the row of the network says that it is not.
     """
-    from thereafter.evaluation.caption_score import CaptionScore
-    from thereafter.tasks.caption_rows import OTHER_PICTURES
+    from thereafter.vision.captioning.baselines import OTHER_PICTURES
+    from thereafter.vision.captioning.score import CaptionScore
 
     try:
         rows = model.baselines(source, part=part, trained=False)

@@ -14,13 +14,13 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from thereafter.base.storage import replacing
 from thereafter.errors import OptionError
-from thereafter.storage import replacing
 
 if TYPE_CHECKING:
     from thereafter.figures.figure import Figure
     from thereafter.task_model import TaskModel
-    from thereafter.tasks.clip_answers import ClipExplained, FramesExplained
+    from thereafter.vision.clips.answers import ClipExplained, FramesExplained
 
 _AT_ONCE = 64  # clips whose answers are in memory as floats
 Arrays = dict[str, NDArray[np.generic]]
@@ -43,8 +43,8 @@ def save_clips(
     last frames of each clip as they were predicted: `read` [N, T, H, W], `came`, `predicted` [N, K, H, W] and `nats`
     [N, K]. video: `belief.COLUMN` [N, T, L] after every frame, NaN beyond the end of a clip, and `labels.COLUMN` [L].
     """
+    from thereafter.base.terminal import show_progress
     from thereafter.task_model import load_task
-    from thereafter.terminal import show_progress
 
     model = load_task(run, device=device)
     with show_progress():
@@ -65,7 +65,7 @@ def save_clips(
 def _clips(model: TaskModel, run: str, texts: Sequence[str], source: str | None) -> tuple[list[object], str]:
     """The clips that are asked about, with their labels where they have some, and what they are called."""
     from thereafter.tasks import finding
-    from thereafter.tasks.clip_answers import read_example_clips
+    from thereafter.vision.clips.answers import read_example_clips
 
     if (source is None) == (not texts):
         got = "none" if source is None else f"both {', '.join(texts)} and --in {source}"

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from thereafter.base.config import Table
+from thereafter.base.kinds import listed
 from thereafter.cli.app import Encoding, app
 from thereafter.cli.score import ItemContext, Items, item_context
 from thereafter.cli.tables import AsCsv, print_rows
@@ -27,9 +29,7 @@ from thereafter.cli.train_options import (
     Wrapped,
     wants_parts,
 )
-from thereafter.config import Table
 from thereafter.errors import OptionError
-from thereafter.kinds import listed
 from thereafter.tasks import TASKS
 
 
@@ -216,7 +216,7 @@ def _compare_runs(
     runs: list[str], on: str, context: str | None, encoding: str | None, unfit: Table, *, as_csv: bool, as_json: bool
 ) -> None:
     import thereafter
-    from thereafter.terminal import print_caution
+    from thereafter.base.terminal import print_caution
 
     names = [name.replace("_", "-") for name, value in unfit.items() if value and name != "encoding"]
     if len(runs) < 2 or names:

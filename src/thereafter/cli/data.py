@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+from thereafter.base.tabular import Row
+from thereafter.base.terminal import print_exactly
 from thereafter.cli.app import data_app
 from thereafter.cli.tables import AsCsv, AsJson, print_rows
-from thereafter.tabular import Row
-from thereafter.terminal import print_exactly
 
 
 @data_app.command(name="list")

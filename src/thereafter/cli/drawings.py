@@ -10,9 +10,9 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from thereafter.base.storage import replacing
 from thereafter.cli.task_hints import ARRAYS
 from thereafter.errors import OptionError
-from thereafter.storage import replacing
 
 if TYPE_CHECKING:
     from thereafter.task_model import TaskModel
@@ -32,11 +32,11 @@ def save_samples(
     The arrays are `pixels`, 0 to 255, [N, H, W, C], which can be read again as pictures, and `chances`, the chance of
     each pixel to be lit.
     """
-    from thereafter import progress
+    from thereafter.base import progress
+    from thereafter.base.terminal import show_progress
     from thereafter.figures.pictures import png
-    from thereafter.models.drawer import Drawer
     from thereafter.task_model import load_task
-    from thereafter.terminal import show_progress
+    from thereafter.vision.drawing.network import Drawer
 
     sheet = Path("samples.png") if figure is None and out is None else figure
     for option, path, ending in (("--figure", sheet, ".png"), ("--out", out, ARRAYS)):
@@ -66,9 +66,9 @@ def save_samples(
 def save_explained(model: TaskModel, explained: Explained, given: object, name: str, figure: Path) -> None:
     """The figure of one picture: the path of glimpses over it, or how it is drawn again, stroke by stroke."""
     from thereafter.figures import drawn_strokes, glimpse_path, measured_glimpses, measured_strokes
-    from thereafter.models.drawer import Drawer
-    from thereafter.models.glimpser import Glimpser
-    from thereafter.tasks.glimpsing import GlimpsesExplained
+    from thereafter.vision.drawing.network import Drawer
+    from thereafter.vision.glimpsing.network import Glimpser
+    from thereafter.vision.glimpsing.task import GlimpsesExplained
 
     net, text = model.net, Path(name).name
     if isinstance(explained, GlimpsesExplained) and isinstance(net, Glimpser):

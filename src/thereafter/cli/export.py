@@ -91,7 +91,7 @@ def export(
 
 def _print_memory(lm: LanguageModel) -> None:
     """What the model says by heart of its training text."""
-    from thereafter.training.recalling import check_memory
+    from thereafter.export.recalling import check_memory
 
     recited = check_memory(lm.trained)
     typer.echo(str(recited), err=True)

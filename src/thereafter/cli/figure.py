@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from thereafter.base.tabular import Row
 from thereafter.cli.app import app
 from thereafter.cli.tables import AsCsv, AsJson, print_rows
 from thereafter.errors import OptionError
-from thereafter.tabular import Row
 
 
 @app.command()

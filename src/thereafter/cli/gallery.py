@@ -29,7 +29,7 @@ def gallery(
 
     Example: thereafter gallery --out gallery --only gradient-decay,lstm-cell
     """
-    from thereafter.folders import cache_folder
+    from thereafter.base.folders import cache_folder
     from thereafter.gallery.build import GalleryWriter, build, find_pictures
     from thereafter.gallery.models import Models
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from thereafter.base.terminal import print_exactly
 from thereafter.cli.app import ArpaTokens, AsWritten, Device, Run, app, load
 from thereafter.cli.tables import tell_written
-from thereafter.terminal import print_exactly
 
 if TYPE_CHECKING:
     from thereafter.decoding.generation import GenerationOptions

@@ -24,6 +24,6 @@ def lm_eval(
 
     Example: thereafter lm-eval --run runs/book --include_path my_tasks --tasks my_task --output_path results
     """
-    from thereafter.harness.backend import run_harness
+    from thereafter.serving.harness.backend import run_harness
 
     run_harness(run, context.args, tokens=tokens, as_written=as_written)

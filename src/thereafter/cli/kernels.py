@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
+from thereafter.base.tabular import Row
 from thereafter.cli.app import app
 from thereafter.cli.tables import AsCsv, AsJson, print_rows
-from thereafter.tabular import Row
 
 
 @app.command()
@@ -22,11 +22,11 @@ def kernels(as_csv: AsCsv = False, as_json: AsJson = False) -> None:
     import numpy  # noqa: F401, torch would import it, and lose a Ctrl-C that falls into that
     import torch
 
-    from thereafter import spinning
+    from thereafter.base import spinning
+    from thereafter.base.processor import processor, usable
+    from thereafter.base.tiling import tiling
     from thereafter.kernels import onednn
     from thereafter.kernels.scan import KERNELS, sharing_lines
-    from thereafter.processor import processor, usable
-    from thereafter.tiling import tiling
 
     lines = {name: KERNELS.load(name).status() for name in KERNELS}
     lines |= processor().lines() | tiling().lines()

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from thereafter.base.tabular import Row
 from thereafter.cli.app import Run, app, load
 from thereafter.cli.tables import AsCsv, AsJson, TableFile, print_rows, save_rows
-from thereafter.tabular import Row
 
 
 @app.command()

@@ -11,10 +11,10 @@ from thereafter.cli.tables import AsCsv, AsJson, TableFile, print_rows, save_row
 from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
+    from thereafter.base.tabular import Row
     from thereafter.decoding.completion_typed import Completions
     from thereafter.decoding.next_tokens import NextToken
     from thereafter.language_model import LanguageModel
-    from thereafter.tabular import Row
 
 
 @app.command(name="next")

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.models import OptionInfo
 
+from thereafter.base.config import Table
+from thereafter.base.tabular import check_ending
+from thereafter.base.terminal import print_exactly
 from thereafter.cli.app import AsWritten, Device, Encoding, app, writable
 from thereafter.cli.captions import check_figure, draw_captions, print_beside
 from thereafter.cli.forecasts import figure_file, print_forecast
 from thereafter.cli.tables import AsCsv, AsJson, print_rows
 from thereafter.cli.task_hints import ARRAYS, CLIP_TASKS, DRAW, check_drawn, check_samples, task_of
 from thereafter.cli.train_options import KeepLicence, KeepMarkup, Wrapped
-from thereafter.config import Table
 from thereafter.errors import OptionError
-from thereafter.tabular import check_ending
-from thereafter.terminal import print_exactly
 
 if TYPE_CHECKING:
     from thereafter.task_model import TaskModel

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
+from thereafter.base.tabular import Row
 from thereafter.cli.app import ArpaTokens, AsWritten, Device, Run, app, load
 from thereafter.cli.tables import AsCsv, AsJson, TableFile, print_rows, save_rows, tell_unknown, tell_written
 from thereafter.data.finding import TABLE_ENDINGS, split_column
 from thereafter.errors import EmptyCorpusError, OptionError
-from thereafter.tabular import Row
 
 
 @app.command()

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.models import OptionInfo
 
+from thereafter.base.config import Table
+from thereafter.base.tabular import Tabular, finite
+from thereafter.base.terminal import print_caution
 from thereafter.cli.app import ArpaTokens, AsWritten, Device, Encoding, Run, app, load
 from thereafter.cli.captions import print_beside
 from thereafter.cli.tables import AsCsv, AsJson, print_aligned, print_rows
 from thereafter.cli.train_options import Parts, wants_parts
-from thereafter.config import Table
 from thereafter.errors import OptionError
-from thereafter.tabular import Tabular, finite
-from thereafter.terminal import print_caution
 
 if TYPE_CHECKING:
     from thereafter.api import LanguageModel

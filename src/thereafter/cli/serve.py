@@ -38,8 +38,8 @@ def serve(
 
     Example: thereafter serve runs/book --port 8138
     """
-    from thereafter.server.start import serve
     from thereafter.serving.listening import read_token
+    from thereafter.serving.server.start import serve
 
     serve(
         runs,

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from thereafter.base.config import Table
+from thereafter.base.tabular import Row
+from thereafter.base.terminal import print_caution
 from thereafter.cli.app import ArpaTokens, AsWritten, Device, Encoding, app, load
 from thereafter.cli.forecasts import figure_file, print_points
 from thereafter.cli.score import (
@@ -29,10 +32,7 @@ from thereafter.cli.score import (
     switch,
 )
 from thereafter.cli.tables import AsCsv, AsJson, ItemColumn, print_aligned, print_conditions, print_rows, save_rows
-from thereafter.config import Table
 from thereafter.errors import OptionError
-from thereafter.tabular import Row
-from thereafter.terminal import print_caution
 
 if TYPE_CHECKING:
     from thereafter.evaluation.surprisal import Surprisals
@@ -45,7 +45,7 @@ _WIDE = 30  # a column of the user's table that is wider, such as that of the te
 def _table_file(path: Path | None) -> Path | None:
     """The file of the table; an ending that cannot be written is refused before anything is measured."""
     if path is not None and path.suffix.lower() != ".npz":
-        from thereafter.tabular import check_ending
+        from thereafter.base.tabular import check_ending
 
         check_ending(path)
     return path
@@ -191,7 +191,7 @@ def _print_points(
     as_json: bool,
 ) -> None:
     """The surprise of every point of a table under a forecaster."""
-    from thereafter.tabular import check_ending
+    from thereafter.base.tabular import check_ending
     from thereafter.task_model import load_task
 
     given = [name for name, value in of_texts.items() if value]

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from thereafter.base.tabular import Row, check_ending, csv_text, json_text, write_table
+from thereafter.base.terminal import print_caution, print_exactly, visible
 from thereafter.errors import OptionError
-from thereafter.tabular import Row, check_ending, csv_text, json_text, write_table
-from thereafter.terminal import print_caution, print_exactly, visible
 
 if TYPE_CHECKING:
     from thereafter.language_model import LanguageModel

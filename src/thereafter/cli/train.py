@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from thereafter.base.config import Table
 from thereafter.cli import train_options as opt
 from thereafter.cli import train_report as report
 from thereafter.cli.app import Encoding, app
 from thereafter.cli.commands import Command
 from thereafter.cli.train_options import print_settings, remedy_for, settings_of
-from thereafter.config import Table
 from thereafter.errors import OptionError
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.models import OptionInfo
 
+from thereafter.base.kinds import listed
 from thereafter.cli.commands import show_all_options
 from thereafter.errors import OptionError
-from thereafter.kinds import listed
 from thereafter.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ _MEANING = 35  # where the meaning stands
 
 def settings_of(task: str, source: AnySource | None) -> set[str]:
     """The options of the network of a task, or of the one that takes this source in its place."""
-    from thereafter import config
+    from thereafter.base import config
     from thereafter.tasks import TASKS
 
     return set(config.field_names(TASKS.load(_named(task, source)).settings))
@@ -289,7 +289,7 @@ def remedy_for(task: str, model: str, own: set[str]) -> str:
 
 def print_settings(task: str | None, source: AnySource | None = None) -> None:
     """The settings of the network of a task and those of its training, a line each."""
-    from thereafter.config import as_table
+    from thereafter.base.config import as_table
     from thereafter.tasks import TASKS
     from thereafter.tasks.fitting import idle_options, training_of
     from thereafter.training.settings import TrainingSettings

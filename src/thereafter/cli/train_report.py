@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from thereafter import progress
+from thereafter.base import progress
+from thereafter.base.terminal import notes_in_sight, print_caution
 from thereafter.errors import FormatError, SourceError
-from thereafter.terminal import notes_in_sight, print_caution
 
 if TYPE_CHECKING:
     from thereafter.api import LanguageModel
-    from thereafter.config import Table
+    from thereafter.base.config import Table
     from thereafter.data.files import AnySource
     from thereafter.task_model import TaskModel
     from thereafter.tasks.task import AnyTask
@@ -61,11 +61,11 @@ def print_parts(task: AnyTask, source: AnySource) -> None:
 
 def _print_test(trained: TaskModel, source: AnySource, baselines: bool) -> None:
     """The score on the test part, with simple baselines below it; then the most frequent mistakes."""
-    from thereafter.evaluation.caption_score import CaptionScore
-    from thereafter.evaluation.drawing_measures import DrawingScore
-    from thereafter.evaluation.forecast_score import ForecastScore
-    from thereafter.evaluation.frame_measures import FrameScore
+    from thereafter.series.forecasting.score import ForecastScore
     from thereafter.tasks.task import MeasuredByClass
+    from thereafter.vision.captioning.score import CaptionScore
+    from thereafter.vision.clips.frame_measures import FrameScore
+    from thereafter.vision.drawing.measures import DrawingScore
 
     score = trained.score(source, part="test")
     rows = [("this model", score)] + (trained.baselines(source) if baselines else [])

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
-from thereafter import config as toml
+from thereafter.base import config as toml
+from thereafter.base.config import Table
+from thereafter.base.storage import write_text
 from thereafter.comparing.shared_text import SHARES
-from thereafter.config import Table
 from thereafter.errors import OptionError
 from thereafter.runs import ownership
 from thereafter.runs.folder import is_file
-from thereafter.storage import write_text
 from thereafter.text.sources import Texts
 from thereafter.training import protocol
 from thereafter.training.kinds import MODELS

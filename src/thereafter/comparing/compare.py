@@ -25,8 +25,12 @@ from importlib import metadata
 from os import PathLike
 from pathlib import Path
 
-from thereafter import config as toml
-from thereafter import progress
+from thereafter.base import config as toml
+from thereafter.base import progress
+from thereafter.base.config import Table
+from thereafter.base.processor import processor
+from thereafter.base.storage import write_text
+from thereafter.base.version import __version__
 from thereafter.comparing import matching
 from thereafter.comparing.budget import (
     default_budget,
@@ -44,20 +48,16 @@ from thereafter.comparing.pair_verdicts import AskedPairs, PairTable, PairVerdic
 from thereafter.comparing.shared_text import SharedText, fingerprint, is_mixed, share
 from thereafter.comparing.trial import Trial
 from thereafter.comparing.trials import measure_lines, run_trial
-from thereafter.config import Table
 from thereafter.data.files import AnySource
 from thereafter.data.sources import require_own
 from thereafter.errors import EmptyCorpusError, FormatError, TrainingError
 from thereafter.evaluation.corpus_probe import Questions
 from thereafter.evaluation.offered import offered_questions
 from thereafter.inspection.pair_files import PairFiles
-from thereafter.processor import processor
 from thereafter.runs.folder import is_run
-from thereafter.storage import write_text
 from thereafter.text.sources import Source, Texts
 from thereafter.training import protocol, store
 from thereafter.training.options import TextSettings
-from thereafter.version import __version__
 
 _READING = ("tokens", "encoding", "lower", "letters_only", "keep_licence", "wrapped", "markup")
 

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
+from thereafter.base.config import Table
+from thereafter.base.storage import write_text
+from thereafter.base.tabular import Row as TableRow
+from thereafter.base.tabular import Tabular, finite
 from thereafter.comparing import advice as sentences
 from thereafter.comparing import report, tables
 from thereafter.comparing.rows import Compared
 from thereafter.comparing.rows import MeanSpread as MeanSpread
 from thereafter.comparing.rows import Row as Row
 from thereafter.comparing.table_rows import table_rows
-from thereafter.config import Table
 from thereafter.inspection.drawing import DrawnFigure, draw
-from thereafter.storage import write_text
-from thereafter.tabular import Row as TableRow
-from thereafter.tabular import Tabular, finite
 
 JSON, REPORT = "compare.json", "report.html"
 FORMAT = 1

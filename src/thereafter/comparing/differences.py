@@ -15,6 +15,8 @@ from typing import Self
 
 import numpy as np
 
+from thereafter.base.tabular import Row as TableRow
+from thereafter.base.tabular import Tabular, text_table
 from thereafter.comparing.mean_spread import MeanSpread
 from thereafter.comparing.model_difference import BITS, LineSums, ModelDifference, Ratio, SeedSpread
 from thereafter.comparing.rows import Row
@@ -26,10 +28,8 @@ from thereafter.evaluation.bootstrap import (
     paired_difference,
     resample_sums,
 )
-from thereafter.evaluation.resampled import Resampled
 from thereafter.evaluation.surprisal import Surprisals
-from thereafter.tabular import Row as TableRow
-from thereafter.tabular import Tabular, text_table
+from thereafter.tasks.resampled import Resampled
 
 NO_INTERVALS = f"no intervals of differences: they take at least {LEAST} lines and two finite scores"
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from thereafter import config as toml
-from thereafter.config import Table
+from thereafter.base import config as toml
+from thereafter.base.config import Table
+from thereafter.base.kinds import KINDS
 from thereafter.errors import OptionError, UnknownNameError
-from thereafter.kinds import KINDS
 from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.training import settings as training_settings
 from thereafter.training.kinds import MODELS, ModelKind

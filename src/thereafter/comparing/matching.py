@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from thereafter import config as toml
+from thereafter.base import config as toml
+from thereafter.base.config import Table
 from thereafter.comparing.entries import Entry
 from thereafter.comparing.shared_text import SharedText
-from thereafter.config import Table
 from thereafter.errors import OptionError
 from thereafter.models.settings import NeuralSettings, TransformerSettings
 from thereafter.text.encoded import encode_source

@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.config import Table
+from thereafter.base.config import Table
 from thereafter.errors import FormatError
 from thereafter.evaluation.bootstrap import Difference
 from thereafter.inspection import arrays

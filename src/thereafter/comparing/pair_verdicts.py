@@ -14,17 +14,17 @@ from typing import Self
 
 import numpy as np
 
+from thereafter.base.config import Table
+from thereafter.base.storage import write_text
+from thereafter.base.tabular import Row, Tabular, finite
 from thereafter.comparing.mean_spread import MeanSpread
 from thereafter.comparing.model_difference import ModelDifference, SeedSpread
-from thereafter.config import Table
 from thereafter.evaluation.bootstrap import LEAST, paired_difference, resample_sums, wilson
 from thereafter.evaluation.conditions import ITEM
 from thereafter.evaluation.surprisal import column_marks
 from thereafter.inspection.pair_files import Pair, PairFiles, read_pair_files
 from thereafter.inspection.pairs import FIGURES, PairScores, score_each
 from thereafter.inspection.sentence_reader import SentenceReader
-from thereafter.storage import write_text
-from thereafter.tabular import Row, Tabular, finite
 from thereafter.training.kinds import Trained
 
 _FIGURES = ("total", "judged", "accuracy", "unknown", "same")

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from thereafter.base.config import Table
 from thereafter.comparing import tables
 from thereafter.comparing.advice import advice
 from thereafter.comparing.budget import describe_budget
 from thereafter.comparing.curves import Axis, ChartLine, chart
-from thereafter.config import Table
 from thereafter.evaluation.verdicts import Tally, Verdicts
 
 if TYPE_CHECKING:

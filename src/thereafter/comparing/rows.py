@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from thereafter.base.config import Table
 from thereafter.comparing.mean_spread import MeanSpread as MeanSpread
 from thereafter.comparing.model_difference import ModelDifference
 from thereafter.comparing.pair_verdicts import PairTable
 from thereafter.comparing.trial import Trial
-from thereafter.config import Table
 from thereafter.errors import UnknownNameError
 from thereafter.evaluation.corpus_probe import Column, CorpusProbe
 from thereafter.evaluation.offered import PROBES

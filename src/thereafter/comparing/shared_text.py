@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
+from thereafter.base.storage import replacing
 from thereafter.errors import EmptyCorpusError, SourceError
-from thereafter.storage import replacing
 from thereafter.text.chunks import WORD_TAIL, recut
 from thereafter.text.sources import Source, Texts
 from thereafter.training.options import TextSettings

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from thereafter.base.tabular import Row
 from thereafter.comparing.mean_spread import MeanSpread
 from thereafter.comparing.rows import Compared
-from thereafter.tabular import Row
 
 
 def table_rows(comparison: Compared) -> list[Row]:

@@ -10,22 +10,22 @@ from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
 
-from thereafter import config as toml
-from thereafter import progress
+from thereafter.base import config as toml
+from thereafter.base import progress
+from thereafter.base.config import Table
+from thereafter.base.storage import write_text
+from thereafter.base.tabular import Row, Tabular
 from thereafter.comparing.budget import planned_folder, read_seeds
 from thereafter.comparing.differences import task_differences
 from thereafter.comparing.model_difference import ModelDifference, unit_of
-from thereafter.config import Table
 from thereafter.data.files import AnySource
 from thereafter.errors import OptionError, UnknownNameError
-from thereafter.evaluation.resampled import Resampled
 from thereafter.runs.folder import is_run
 from thereafter.series.table import AnyTable, as_source, naming
-from thereafter.storage import write_text
-from thereafter.tabular import Row, Tabular
 from thereafter.tasks import answering, baselines, finding, fitting, store
 from thereafter.tasks.finding import Part
 from thereafter.tasks.fitting import Fitted
+from thereafter.tasks.resampled import Resampled
 from thereafter.tasks.resampling import resampled_answers
 from thereafter.tasks.store import task_for
 from thereafter.tasks.task import AnyTask

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from thereafter.config import Table
+from thereafter.base.config import Table
 from thereafter.errors import OptionError
 from thereafter.models.any_model import AnyModel
 from thereafter.models.base import Ids

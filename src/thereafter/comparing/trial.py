@@ -6,11 +6,11 @@ import math
 from dataclasses import asdict, dataclass, field, fields
 from typing import Self
 
-from thereafter.config import Table
+from thereafter.base.config import Table
+from thereafter.base.tabular import finite
 from thereafter.errors import FormatError
 from thereafter.evaluation.offered import ALWAYS_STORED, PROBES
 from thereafter.evaluation.verdicts import Stored
-from thereafter.tabular import finite
 
 _PROBES = "probes"
 _NO_NUMBER_IN_JSON = ("bits_per_byte", "perplexity", "validation")

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter.base.config import Table
 from thereafter.comparing import timing
 from thereafter.comparing.entries import Entry
 from thereafter.comparing.model_difference import LineSums, sum_lines
 from thereafter.comparing.shared_text import SharedText
 from thereafter.comparing.trial import Trial
-from thereafter.config import Table
 from thereafter.decoding import generation
 from thereafter.evaluation.corpus_probe import Questions
 from thereafter.evaluation.scores import Score, ScoredPiece, score_text

@@ -12,9 +12,9 @@ from typing import ClassVar, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.config import Table
+from thereafter.base.config import Table
+from thereafter.base.registry import Registry
 from thereafter.errors import FormatError
-from thereafter.registry import Registry
 
 CODECS = Registry(
     "codec",
@@ -24,10 +24,10 @@ CODECS = Registry(
         "tokenizer": "thereafter.text.tokenizers:StoredTokenizer",
         "scaler": "thereafter.data.scaler:Scaler",
         "series": "thereafter.series.scales:SeriesScales",
-        "pictures": "thereafter.images.codec:PictureCodec",
-        "pixel-order": "thereafter.images.as_series:PixelOrder",
-        "clips": "thereafter.images.clip:ClipCodec",
-        "catch": "thereafter.images.catch_game:CatchCodec",
+        "pictures": "thereafter.vision.pictures.codec:PictureCodec",
+        "pixel-order": "thereafter.vision.pictures.as_series:PixelOrder",
+        "clips": "thereafter.vision.clips.clip:ClipCodec",
+        "catch": "thereafter.vision.acting.game:CatchCodec",
         "label-columns": "thereafter.tasks.lexicon:ColumnLexicons",
         "channels": "thereafter.data.scaler:ChannelScaler",
     },

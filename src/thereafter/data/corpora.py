@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from thereafter import progress
+from thereafter.base import progress
+from thereafter.base.folders import cache_folder, data_folder
+from thereafter.base.registry import Registry
 from thereafter.data.catalogue import CARDS, CorpusCard, CorpusFile
 from thereafter.data.download import content_problem, fetch
 from thereafter.errors import ChecksumError, CorpusError, UnknownNameError
-from thereafter.folders import cache_folder, data_folder
-from thereafter.registry import Registry
 
 BUILDERS = Registry(
     "built-in corpus",
@@ -42,14 +42,14 @@ BUILDERS = Registry(
         "mackey-glass": "thereafter.series.made:mackey_glass",
         "many-seasons": "thereafter.series.made:many_seasons",
         "wave-shapes": "thereafter.series.made:wave_shapes",
-        "shapes": "thereafter.images.made_pictures:shapes",
-        "cluttered-digits": "thereafter.images.made_pictures:cluttered_digits",
-        "cluttered-glyphs": "thereafter.images.made_pictures:cluttered_glyphs",
-        "catch": "thereafter.images.made_pictures:catch",
-        "moving-digit": "thereafter.images.made_pictures:moving_digit",
-        "moving-digits": "thereafter.images.made_pictures:moving_digits",
-        "moving-glyph": "thereafter.images.made_pictures:moving_glyph",
-        "moving-glyphs": "thereafter.images.made_pictures:moving_glyphs",
+        "shapes": "thereafter.vision.made_pictures:shapes",
+        "cluttered-digits": "thereafter.vision.made_pictures:cluttered_digits",
+        "cluttered-glyphs": "thereafter.vision.made_pictures:cluttered_glyphs",
+        "catch": "thereafter.vision.made_pictures:catch",
+        "moving-digit": "thereafter.vision.made_pictures:moving_digit",
+        "moving-digits": "thereafter.vision.made_pictures:moving_digits",
+        "moving-glyph": "thereafter.vision.made_pictures:moving_glyph",
+        "moving-glyphs": "thereafter.vision.made_pictures:moving_glyphs",
     },
 )
 

@@ -26,9 +26,9 @@ from urllib import request
 from urllib.error import HTTPError, URLError
 from uuid import uuid4
 
-from thereafter import progress
+from thereafter.base import progress
+from thereafter.base.folders import cache_folder
 from thereafter.errors import ChecksumError, DownloadError, StorageError
-from thereafter.folders import cache_folder
 
 _BLOCK = 1 << 16
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from thereafter.base.progress import WARNING
 from thereafter.data.files import Files, Parts
-from thereafter.progress import WARNING
 
 PARTS = {"train": "training", "valid": "validation", "test": "test"}
 """The parts, and what they are called in sentences."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from thereafter.tabular import Row, Tabular
+from thereafter.base.tabular import Row, Tabular
 
 _TAIL = 1_000  # characters at the end of a long text that are cut into forms; the last form is all that is asked for
 _SURE = 3  # forms of such a tail after which the last one cannot depend on where the tail begins

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypedDict
 
+from thereafter.base.tabular import Row, Tabular, html_table
 from thereafter.decoding.beam import Search, beam_search
 from thereafter.decoding.sampling import Draw, Sampler, generators
 from thereafter.decoding.warping import Warping, check_penalty
 from thereafter.decoding.writing import Detokenizer, Written
 from thereafter.errors import OptionError
 from thereafter.models.base import Ids, S, SequenceModel
-from thereafter.tabular import Row, Tabular, html_table
 
 
 class GenerationOptions(TypedDict, total=False):

@@ -25,12 +25,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from thereafter import progress
+from thereafter.base import progress
+from thereafter.base.memory import is_out_of_memory
 from thereafter.decoding.sampling import Draw
 from thereafter.decoding.warping import FARTHEST, Warping
 from thereafter.errors import DeviceMemoryError
 from thereafter.kernels.one_token import MOST_WORDS, Cuts, Places, draw_rows, lacks
-from thereafter.memory import is_out_of_memory
 from thereafter.models.base import Ids, S, SequenceModel
 from thereafter.models.graph_step import GraphStep, index_of, record
 from thereafter.models.neural import NeuralModel

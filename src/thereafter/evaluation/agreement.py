@@ -22,7 +22,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.errors import EmptyCorpusError
 from thereafter.evaluation.verdicts import Verdicts, count_by
 from thereafter.models.any_model import AnyModel

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from thereafter.config import Table
+from thereafter.base.config import Table
 from thereafter.errors import OptionError
 
 Floats = NDArray[np.float64]

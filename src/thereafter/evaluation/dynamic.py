@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.errors import OptionError, TrainingError
 from thereafter.evaluation.dynamic_settings import STATISTICS_TOKENS, DynamicSettings
 from thereafter.models.base import Fields, Floats, Ids, ModelFacts, SequenceModel

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.decoding.warping import largest
 from thereafter.errors import OptionError
 from thereafter.models.any_model import AnyModel

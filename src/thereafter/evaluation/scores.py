@@ -18,11 +18,11 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from thereafter.config import Table
+from thereafter.base.config import Table
+from thereafter.base.tabular import Row, Tabular, facts_html
 from thereafter.errors import EmptyCorpusError
 from thereafter.models.any_model import AnyModel
 from thereafter.models.base import NOT_NORMALISED, Ids, Logs, State, is_normalised
-from thereafter.tabular import Row, Tabular, facts_html
 from thereafter.text.tokenizers.base import MeasuredText, Tokenizer
 from thereafter.text.vocabulary import Spelling
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter.base.tabular import PlainTable, Row, Tabular, free_names
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.evaluation.aligning import align_units
 from thereafter.evaluation.conditions import bare_word, check_column, summarise
@@ -35,7 +36,6 @@ from thereafter.evaluation.text_units import (
 )
 from thereafter.inspection.drawing import DrawnFigure
 from thereafter.inspection.measurement import Measurement
-from thereafter.tabular import PlainTable, Row, Tabular, free_names
 from thereafter.text.lines import lines_of
 
 Floats = NDArray[np.float64]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from thereafter import config as toml
+from thereafter.base import config as toml
 from thereafter.errors import OptionError
 from thereafter.evaluation.dynamic_settings import DynamicSettings
 from thereafter.evaluation.tuning import best_weights, log_probs_of, tune_cache, tune_rate

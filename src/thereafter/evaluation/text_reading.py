@@ -18,6 +18,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from thereafter.base.tabular import Row
 from thereafter.errors import OptionError
 from thereafter.evaluation.aligning import align_units
 from thereafter.evaluation.conditions import WordCounts
@@ -26,7 +27,6 @@ from thereafter.evaluation.scores import Walk, score_items, score_pieces
 from thereafter.evaluation.text_units import LINE_END, TextUnits, cut_units, words_alone
 from thereafter.evaluation.token_costs import TokenCosts
 from thereafter.models.base import NOT_NORMALISED
-from thereafter.tabular import Row
 from thereafter.text.lines import lines_of
 from thereafter.text.sources import Source
 from thereafter.text.spaces import Places, code_points, is_space

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.errors import TrainingError
 from thereafter.evaluation.dynamic_settings import DynamicSettings
 from thereafter.models.any_model import AnyModel

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.errors import ExportError, OptionError
 from thereafter.export.plan import Exportable
 from thereafter.export.targets import EncodingRunner, Runner, SequenceRunner

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from thereafter import progress
+from thereafter.base import progress
+from thereafter.base.tabular import Row, Tabular
 from thereafter.data.files import AnySource
 from thereafter.errors import ExportError
 from thereafter.export.check import Checked, check, count_steps, refuse
@@ -15,7 +16,6 @@ from thereafter.export.plan import Plan, TransformerPlan, plan_of
 from thereafter.export.targets import OpeningTarget, Target, WrittenFiles, target_of
 from thereafter.export.texts import opening_of, text_of_check
 from thereafter.models.base import Ids
-from thereafter.tabular import Row, Tabular
 from thereafter.training.kinds import Trained
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter.base.config import Table
 from thereafter.cells.options import OptionValue
-from thereafter.config import Table
 
 Array = NDArray[np.float32]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from thereafter import locks
+from thereafter.base import locks
 from thereafter.errors import ExportError, StorageError
 from thereafter.export.targets import Target
 

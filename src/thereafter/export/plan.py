@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from thereafter.base.config import Table
 from thereafter.cells.options import OptionValue
-from thereafter.config import Table
 from thereafter.errors import ExportError
 from thereafter.export.parts import (
     EPSILON,

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.data.codecs import store_codecs
 from thereafter.errors import ExportError
 from thereafter.export.check import MEASURED_STEPS, Checked, difference, refuse

@@ -9,6 +9,7 @@ import numpy as np
 from thereafter.data import corpora
 from thereafter.data.files import AnySource
 from thereafter.errors import CorpusError, OptionError, SourceError
+from thereafter.export.recalling import training_text
 from thereafter.export.targets import Opening
 from thereafter.models.base import Ids
 from thereafter.text.sources import Source
@@ -16,7 +17,6 @@ from thereafter.text.tokenizers.base import join_ids
 from thereafter.training import protocol, roles
 from thereafter.training.kinds import Trained
 from thereafter.training.options import TextSettings
-from thereafter.training.recalling import training_text
 from thereafter.training.resume import find_again
 
 SEED = 7

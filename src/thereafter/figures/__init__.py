@@ -22,12 +22,8 @@ What is drawn, one file for each family:
     surprisal           a text in the colours of its surprisal, unusual points of a series
     text                temperature, sparsity of n-grams
     tasks               alignments, BLEU by length, confusion matrices
-    forecasts           fan charts, the error of rolling forecasts by step
-    ahead               forecasts k steps ahead, the error by k
-    captioned           where a captioner looks
-    clips               labels believed frame by frame, predicted frames, nats by step
-    glimpsed, drawn     where a network looked at a picture; a picture drawn stroke by stroke
-    series_lines        what figures of series share; gates while a window is read
+    (in `series` and `vision`: fan charts, forecasts k steps ahead, gates over a window, where a captioner or a glimpse
+    looked, strokes, frames)
     diagrams/           architecture diagrams, read off the code
 
 How it is written:
@@ -41,29 +37,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from thereafter.registry import Registry
+from thereafter.base.registry import Registry
 
 if TYPE_CHECKING:
     from thereafter.figures.agreement import accuracy_by_congruence as accuracy_by_congruence
     from thereafter.figures.agreement import accuracy_by_distance as accuracy_by_distance
     from thereafter.figures.agreement import accuracy_by_group as accuracy_by_group
     from thereafter.figures.agreement import expectation_along as expectation_along
-    from thereafter.figures.ahead import error_by_steps as error_by_steps
-    from thereafter.figures.ahead import steps_ahead as steps_ahead
     from thereafter.figures.attention import head_maps as head_maps
     from thereafter.figures.attention import positions as positions
-    from thereafter.figures.captioned import attended_picture as attended_picture
-    from thereafter.figures.captioned import measured_caption as measured_caption
     from thereafter.figures.catalogue import draw as draw
-    from thereafter.figures.clips import belief_by_frame as belief_by_frame
-    from thereafter.figures.clips import measured_belief as measured_belief
-    from thereafter.figures.clips import measured_frames as measured_frames
-    from thereafter.figures.clips import measured_nats as measured_nats
-    from thereafter.figures.clips import nats_by_step as nats_by_step
-    from thereafter.figures.clips import predicted_frames as predicted_frames
     from thereafter.figures.comparisons import bits_by_model as bits_by_model
-    from thereafter.figures.drawn import drawn_strokes as drawn_strokes
-    from thereafter.figures.drawn import measured_strokes as measured_strokes
     from thereafter.figures.dynamics import gate_surface as gate_surface
     from thereafter.figures.dynamics import prediction_surface as prediction_surface
     from thereafter.figures.dynamics import saturation as saturation
@@ -72,9 +56,6 @@ if TYPE_CHECKING:
     from thereafter.figures.dynamics import trajectory as trajectory
     from thereafter.figures.export import write as write
     from thereafter.figures.figure import Figure as Figure
-    from thereafter.figures.forecasts import forecast_fan as forecast_fan
-    from thereafter.figures.glimpsed import glimpse_path as glimpse_path
-    from thereafter.figures.glimpsed import measured_glimpses as measured_glimpses
     from thereafter.figures.gradients import gradient_decay as gradient_decay
     from thereafter.figures.gradients import gradient_depth as gradient_depth
     from thereafter.figures.gradients import jacobian_paths as jacobian_paths
@@ -87,7 +68,6 @@ if TYPE_CHECKING:
     from thereafter.figures.memory import state_by_length as state_by_length
     from thereafter.figures.memory import time_by_length as time_by_length
     from thereafter.figures.memory import word_class_by_layer as word_class_by_layer
-    from thereafter.figures.series_lines import gates_over_series as gates_over_series
     from thereafter.figures.stability import activation_stability as activation_stability
     from thereafter.figures.stability import repeated_multiplication as repeated_multiplication
     from thereafter.figures.surprisal import coloured as coloured_words  # noqa: F401, a name of the door
@@ -107,6 +87,22 @@ if TYPE_CHECKING:
     from thereafter.figures.units import coloured as coloured_units  # noqa: F401, a name of the door
     from thereafter.figures.units import number_along as number_along
     from thereafter.figures.units import ranking as unit_ranking  # noqa: F401, a name of the door
+    from thereafter.series.forecasting.ahead_figures import error_by_steps as error_by_steps
+    from thereafter.series.forecasting.ahead_figures import steps_ahead as steps_ahead
+    from thereafter.series.forecasting.figures import forecast_fan as forecast_fan
+    from thereafter.series.lines import gates_over_series as gates_over_series
+    from thereafter.vision.captioning.figure import attended_picture as attended_picture
+    from thereafter.vision.captioning.figure import measured_caption as measured_caption
+    from thereafter.vision.clips.figures import belief_by_frame as belief_by_frame
+    from thereafter.vision.clips.figures import measured_belief as measured_belief
+    from thereafter.vision.clips.figures import measured_frames as measured_frames
+    from thereafter.vision.clips.figures import measured_nats as measured_nats
+    from thereafter.vision.clips.figures import nats_by_step as nats_by_step
+    from thereafter.vision.clips.figures import predicted_frames as predicted_frames
+    from thereafter.vision.drawing.figure import drawn_strokes as drawn_strokes
+    from thereafter.vision.drawing.figure import measured_strokes as measured_strokes
+    from thereafter.vision.glimpsing.figure import glimpse_path as glimpse_path
+    from thereafter.vision.glimpsing.figure import measured_glimpses as measured_glimpses
 
 _DOOR = Registry(
     "figure function",
@@ -118,8 +114,8 @@ _DOOR = Registry(
         "accuracy_by_n": "thereafter.figures.memory:accuracy_by_n",
         "activation_stability": "thereafter.figures.stability:activation_stability",
         "alignment": "thereafter.figures.tasks:alignment",
-        "attended_picture": "thereafter.figures.captioned:attended_picture",
-        "belief_by_frame": "thereafter.figures.clips:belief_by_frame",
+        "attended_picture": "thereafter.vision.captioning.figure:attended_picture",
+        "belief_by_frame": "thereafter.vision.clips.figures:belief_by_frame",
         "bits_by_model": "thereafter.figures.comparisons:bits_by_model",
         "bleu_by_length": "thereafter.figures.tasks:bleu_by_length",
         "bptt_memory_by_length": "thereafter.figures.memory:bptt_memory_by_length",
@@ -127,15 +123,15 @@ _DOOR = Registry(
         "coloured_words": "thereafter.figures.surprisal:coloured",
         "confusion": "thereafter.figures.tasks:confusion",
         "draw": "thereafter.figures.catalogue:draw",
-        "drawn_strokes": "thereafter.figures.drawn:drawn_strokes",
-        "error_by_steps": "thereafter.figures.ahead:error_by_steps",
+        "drawn_strokes": "thereafter.vision.drawing.figure:drawn_strokes",
+        "error_by_steps": "thereafter.series.forecasting.ahead_figures:error_by_steps",
         "expectation_along": "thereafter.figures.agreement:expectation_along",
-        "forecast_fan": "thereafter.figures.forecasts:forecast_fan",
+        "forecast_fan": "thereafter.series.forecasting.figures:forecast_fan",
         "gate_surface": "thereafter.figures.dynamics:gate_surface",
         "gates": "thereafter.figures.traces:gates",
         "gates_by_class": "thereafter.figures.traces:gates_by_class",
-        "gates_over_series": "thereafter.figures.series_lines:gates_over_series",
-        "glimpse_path": "thereafter.figures.glimpsed:glimpse_path",
+        "gates_over_series": "thereafter.series.lines:gates_over_series",
+        "glimpse_path": "thereafter.vision.glimpsing.figure:glimpse_path",
         "gradient_decay": "thereafter.figures.gradients:gradient_decay",
         "gradient_depth": "thereafter.figures.gradients:gradient_depth",
         "head_maps": "thereafter.figures.attention:head_maps",
@@ -143,27 +139,27 @@ _DOOR = Registry(
         "jacobian_paths": "thereafter.figures.gradients:jacobian_paths",
         "jacobian_spectrum": "thereafter.figures.gradients:jacobian_spectrum",
         "measured_alignment": "thereafter.figures.tasks:measured_alignment",
-        "measured_belief": "thereafter.figures.clips:measured_belief",
+        "measured_belief": "thereafter.vision.clips.figures:measured_belief",
         "measured_bleu": "thereafter.figures.tasks:measured_bleu",
-        "measured_caption": "thereafter.figures.captioned:measured_caption",
+        "measured_caption": "thereafter.vision.captioning.figure:measured_caption",
         "measured_confusion": "thereafter.figures.tasks:measured_confusion",
-        "measured_frames": "thereafter.figures.clips:measured_frames",
-        "measured_glimpses": "thereafter.figures.glimpsed:measured_glimpses",
-        "measured_nats": "thereafter.figures.clips:measured_nats",
-        "measured_strokes": "thereafter.figures.drawn:measured_strokes",
+        "measured_frames": "thereafter.vision.clips.figures:measured_frames",
+        "measured_glimpses": "thereafter.vision.glimpsing.figure:measured_glimpses",
+        "measured_nats": "thereafter.vision.clips.figures:measured_nats",
+        "measured_strokes": "thereafter.vision.drawing.figure:measured_strokes",
         "memory_by_length": "thereafter.figures.memory:memory_by_length",
-        "nats_by_step": "thereafter.figures.clips:nats_by_step",
+        "nats_by_step": "thereafter.vision.clips.figures:nats_by_step",
         "number_along": "thereafter.figures.units:number_along",
         "parameter_counts": "thereafter.figures.traces:parameter_counts",
         "positions": "thereafter.figures.attention:positions",
-        "predicted_frames": "thereafter.figures.clips:predicted_frames",
+        "predicted_frames": "thereafter.vision.clips.figures:predicted_frames",
         "prediction_surface": "thereafter.figures.dynamics:prediction_surface",
         "repeated_multiplication": "thereafter.figures.stability:repeated_multiplication",
         "saturation": "thereafter.figures.dynamics:saturation",
         "senses": "thereafter.figures.dynamics:senses",
         "sparsity": "thereafter.figures.text:sparsity",
         "state_by_length": "thereafter.figures.memory:state_by_length",
-        "steps_ahead": "thereafter.figures.ahead:steps_ahead",
+        "steps_ahead": "thereafter.series.forecasting.ahead_figures:steps_ahead",
         "temperature": "thereafter.figures.text:temperature",
         "time_by_length": "thereafter.figures.memory:time_by_length",
         "timescales": "thereafter.figures.dynamics:timescales",

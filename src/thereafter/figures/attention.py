@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter.base.packages import require
 from thereafter.errors import OptionError
 from thereafter.figures import style
 from thereafter.figures.figure import Figure
 from thereafter.inspection.trace import Trace
-from thereafter.packages import require
 
 
 def by_key(trace: Trace) -> NDArray[np.float64]:

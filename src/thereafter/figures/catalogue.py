@@ -60,7 +60,7 @@ FIGURES: dict[str, FigureEntry] = {
         "log", "traces:training_curves", "perplexity while training", "thereafter train SOURCE --out RUN", True
     ),
     "series-gates": FigureEntry(
-        "trace", "series_lines:gates_over_series", "gates of a forecaster over its window", _WINDOW, needs="past"
+        "trace", "series.lines:gates_over_series", "gates of a forecaster over its window", _WINDOW, needs="past"
     ),
     "gates": FigureEntry("trace", "traces:gates", "every gate's mean over a text", _TRACE, needs="gates"),
     "attention": FigureEntry("trace", "attention:head_maps", "where each head looks", _TRACE, needs="attention"),
@@ -117,26 +117,39 @@ FIGURES: dict[str, FigureEntry] = {
     ),
     "units": FigureEntry("units", "units:coloured", "text coloured by its best unit", _UNITS),
     "unit-ranking": FigureEntry("units", "units:ranking", "how well units follow each property", _UNITS),
-    "steps-ahead": FigureEntry("steps-ahead", "ahead:steps_ahead", "a series k steps ahead", _AHEAD),
-    "error-by-steps": FigureEntry("steps-ahead", "ahead:error_by_steps", "error by steps ahead", _AHEAD, True),
+    "steps-ahead": FigureEntry(
+        "steps-ahead", "series.forecasting.ahead_figures:steps_ahead", "a series k steps ahead", _AHEAD
+    ),
+    "error-by-steps": FigureEntry(
+        "steps-ahead", "series.forecasting.ahead_figures:error_by_steps", "error by steps ahead", _AHEAD, True
+    ),
     "alignment": FigureEntry("alignment", "tasks:alignment", "where a translator looks", _TASKS.format("alignment")),
     "attended-picture": FigureEntry(
-        "caption-attention", "captioned:attended_picture", "where a captioner looks", _CAPTIONED
+        "caption-attention", "vision.captioning.figure:attended_picture", "where a captioner looks", _CAPTIONED
     ),
     "belief-by-frame": FigureEntry(
-        "clip-belief", "clips:belief_by_frame", "labels of a clip, frame by frame", _CLIPS.format("belief")
+        "clip-belief",
+        "vision.clips.figures:belief_by_frame",
+        "labels of a clip, frame by frame",
+        _CLIPS.format("belief"),
     ),
     "predicted-frames": FigureEntry(
-        "frames-ahead", "clips:predicted_frames", "frames that come next", _CLIPS.format("frames"), True
+        "frames-ahead", "vision.clips.figures:predicted_frames", "frames that come next", _CLIPS.format("frames"), True
     ),
     "nats-by-step": FigureEntry(
-        "frame-nats", "clips:nats_by_step", "nats a frame by frames ahead", _CLIPS.format("nats"), True
+        "frame-nats", "vision.clips.figures:nats_by_step", "nats a frame by frames ahead", _CLIPS.format("nats"), True
     ),
     "glimpse-path": FigureEntry(
-        "glimpse-path", "glimpsed:glimpse_path", "where a network looked at a picture", _CLIPS.format("glimpses")
+        "glimpse-path",
+        "vision.glimpsing.figure:glimpse_path",
+        "where a network looked at a picture",
+        _CLIPS.format("glimpses"),
     ),
     "drawn-strokes": FigureEntry(
-        "drawn-strokes", "drawn:drawn_strokes", "a picture drawn stroke by stroke", _CLIPS.format("strokes")
+        "drawn-strokes",
+        "vision.drawing.figure:drawn_strokes",
+        "a picture drawn stroke by stroke",
+        _CLIPS.format("strokes"),
     ),
     "bleu-by-length": FigureEntry(
         "bleu-by-length", "tasks:bleu_by_length", "translations by source length", _TASKS.format("bleu"), True
@@ -169,7 +182,9 @@ def draw(name: str, paths: Sequence[Path]) -> list[Figure]:
 def drawer(entry: FigureEntry) -> Callable[..., Figure]:
     """The function that draws an entry."""
     module, _, function = entry.function.partition(":")
-    draw_function: Callable[..., Figure] = getattr(import_module(f"thereafter.figures.{module}"), function)
+    draw_function: Callable[..., Figure] = getattr(
+        import_module(f"thereafter.{module if '.' in module else f'figures.{module}'}"), function
+    )
     return draw_function
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 
-from thereafter.config import Table
+from thereafter.base.config import Table
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.figures import comparisons
 from thereafter.figures.catalogue import (

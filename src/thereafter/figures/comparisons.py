@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from thereafter.config import Table
+from thereafter.base.config import Table
 from thereafter.errors import FormatError, OptionError
 from thereafter.evaluation.verdicts import Verdicts
 from thereafter.figures import style

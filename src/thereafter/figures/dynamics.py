@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from thereafter.base.packages import require
 from thereafter.figures import style
 from thereafter.figures.figure import Cell, Figure
 from thereafter.figures.scene import label, scene, span
 from thereafter.inspection.measurement import Measurement
-from thereafter.packages import require
 
 _PATH = "Plasma"
 """From early to late."""

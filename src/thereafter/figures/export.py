@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from thereafter import progress
+from thereafter.base import progress
+from thereafter.base.storage import replacing
 from thereafter.errors import OptionError
 from thereafter.figures.figure import Figure, page, script_name, script_text
 from thereafter.figures.pictures import render
-from thereafter.storage import replacing
 
 SUFFIXES = (".html", ".png", ".svg", ".csv", ".json")
 

@@ -19,11 +19,11 @@ from pathlib import Path
 
 import numpy as np
 
+from thereafter.base.packages import require
+from thereafter.base.registry import Registry
+from thereafter.base.tabular import Row, Tabular, csv_text
 from thereafter.errors import OptionError
 from thereafter.figures.style import Plot
-from thereafter.packages import require
-from thereafter.registry import Registry
-from thereafter.tabular import Row, Tabular, csv_text
 
 _WRITERS = Registry("writer", {"files": "thereafter.figures.export:write"})
 

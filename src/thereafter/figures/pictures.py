@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter import progress
+from thereafter.base import progress
+from thereafter.base.packages import require
 from thereafter.errors import ExportError, MissingPackageError, ShapeError
 from thereafter.figures.figure import Figure
 from thereafter.figures.style import Plot, canvas
-from thereafter.packages import require
 
 PATIENCE = 60
 """Seconds in which a browser opens, or draws a picture; it takes one or two."""

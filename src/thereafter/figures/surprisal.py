@@ -10,15 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter.base.tabular import Row, Tabular
 from thereafter.errors import OptionError
 from thereafter.evaluation.text_units import LINE_END, count_words
 from thereafter.figures import style
 from thereafter.figures.figure import Cell, Figure
-from thereafter.figures.series_lines import MOST_SERIES, SEEN, BandLook, Place, add_band, axis_of_names, small_plots
 from thereafter.figures.stability import join_words
 from thereafter.figures.style import Plot
 from thereafter.inspection.measurement import Measurement
-from thereafter.tabular import Row, Tabular
+from thereafter.series.lines import MOST_SERIES, SEEN, BandLook, Place, add_band, axis_of_names, small_plots
 
 WIDTH = 80
 """Characters in a line of the picture."""

@@ -1,7 +1,7 @@
 """Figures of tasks: alignments of a translator, BLEU by source length, confusion matrices.
 
-A task answers with plain values (`tasks/translating.py`, `evaluation/translation.py`, `evaluation/classes.py`). The
-functions `measured_...` put them into measurements, which can be saved, and from which `thereafter figure` draws.
+A task answers with plain values (the `task.py` and `measures.py` of its folder). The functions `measured_...` put them
+into measurements, which can be saved, and from which `thereafter figure` draws.
 Shapes: T output tokens, S source tokens, K classes, N bins of lengths.
 """
 
@@ -13,14 +13,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from thereafter.base.packages import require
 from thereafter.errors import OptionError
-from thereafter.evaluation.translation import LengthBin
 from thereafter.figures import style
 from thereafter.figures.figure import Cell, Figure
 from thereafter.figures.stability import by_model, join_words, legend_beside
 from thereafter.figures.style import Plot
 from thereafter.inspection.measurement import Measurement
-from thereafter.packages import require
+from thereafter.tasks.translate.measures import LengthBin
 
 _NUMBERED = 20
 """Classes, or tokens of a source, up to which the numbers are written into a matrix: more would not be readable."""

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter.base.packages import require
 from thereafter.figures import style
 from thereafter.figures.figure import Cell, Figure
 from thereafter.inspection.measurement import Measurement
-from thereafter.packages import require
 
 _FLOOR = 1e-30  # a probability of 0 stays 0 at every temperature
 

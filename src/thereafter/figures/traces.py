@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from thereafter.base.packages import require
 from thereafter.errors import OptionError
 from thereafter.figures import style
 from thereafter.figures.figure import Cell, Figure
 from thereafter.inspection.dynamics import gates_of
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.trace import Trace
-from thereafter.packages import require
 
 _STEPS = 40  # words that can be written below a picture
 LogLine = Mapping[str, Any]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter.base.packages import require
 from thereafter.errors import OptionError, nearest
 from thereafter.figures import style
 from thereafter.figures.figure import Cell, Figure
@@ -20,7 +21,6 @@ from thereafter.figures.style import Plot
 from thereafter.inspection.dynamics import gates_of
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.trace import Trace
-from thereafter.packages import require
 
 WIDTH = 80
 """Characters in a line of the picture; longer lines go on in the next."""

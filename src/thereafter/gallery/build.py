@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 
-from thereafter import progress
+from thereafter.base import progress
+from thereafter.base.storage import replacing, write_text
 from thereafter.errors import MissingPackageError, UnknownNameError
 from thereafter.figures.figure import Figure, page
 from thereafter.figures.pictures import render
 from thereafter.gallery.models import Models
 from thereafter.gallery.picture import GalleryPicture
-from thereafter.storage import replacing, write_text
 
 FAMILIES = ("diagrams", "traces", "gradients", "memory", "units", "forecasting", "vision")
 """The modules of this room that have `PICTURES`, in the order they are shown."""

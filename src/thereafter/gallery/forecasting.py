@@ -8,23 +8,23 @@ from pathlib import Path
 import numpy as np
 
 from thereafter import instruments
+from thereafter.base.storage import write_text
 from thereafter.data import corpora
-from thereafter.figures.ahead import error_by_steps, steps_ahead
 from thereafter.figures.figure import Figure
-from thereafter.figures.forecasts import forecast_fan
-from thereafter.figures.series_lines import gates_over_series
 from thereafter.figures.surprisal import unusual_points
 from thereafter.gallery.claims import per_model, verdict
 from thereafter.gallery.models import Models
 from thereafter.gallery.picture import GalleryPicture
 from thereafter.gallery.sources import SEQUENCES, after_book
 from thereafter.inspection.measurement import Measurement
+from thereafter.series.forecasting.ahead_figures import error_by_steps, steps_ahead
+from thereafter.series.forecasting.answers import Forecast, ForecastTable
+from thereafter.series.forecasting.figures import forecast_fan
+from thereafter.series.lines import gates_over_series
 from thereafter.series.made import seasonal_values
 from thereafter.series.reading import read_series
 from thereafter.series.windows import Window
-from thereafter.storage import write_text
 from thereafter.task_model import TaskModel
-from thereafter.tasks.forecast_answers import Forecast, ForecastTable
 
 _WORSE = 1.5  # times the error of one step
 

@@ -9,7 +9,7 @@ from thereafter.gallery.picture import GalleryPicture
 from thereafter.gallery.sources import ARTICLE, LECTURE, TRANSFORMERS, after_book
 
 if TYPE_CHECKING:
-    from thereafter.config import Table
+    from thereafter.base.config import Table
     from thereafter.figures.figure import Figure
     from thereafter.gallery.models import Models
     from thereafter.inspection.measurement import Measurement

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from thereafter.config import Table
+from thereafter.base.config import Table
+from thereafter.base.kinds import KINDS
 from thereafter.errors import OptionError
 from thereafter.figures import agreement as figures_of_agreement
 from thereafter.figures.figure import Figure
@@ -21,7 +22,6 @@ from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.memory import memory
 from thereafter.inspection.probing import probe_class, probe_number
 from thereafter.inspection.sentence_reader import SentenceReader
-from thereafter.kinds import KINDS
 from thereafter.language_model import LanguageModel
 from thereafter.ready.models import READY
 from thereafter.text.agreement import sentences

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from thereafter.api import train
-from thereafter.config import Table
+from thereafter.base.config import Table
 from thereafter.language_model import LanguageModel, load_language_model, resume_language_model
 from thereafter.ready import models as ready
 from thereafter.ready import shipped

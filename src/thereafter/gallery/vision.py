@@ -13,7 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.data import corpora
-from thereafter.evaluation.frame_measures import (
+from thereafter.figures.figure import Figure
+from thereafter.gallery.claims import per_model, verdict
+from thereafter.gallery.models import Models
+from thereafter.gallery.picture import GalleryPicture
+from thereafter.vision.captioning.answers import CaptionExplained
+from thereafter.vision.captioning.figure import attended_picture
+from thereafter.vision.clips.answers import ClipExplained, FramesExplained, JudgedFrames, NextFrames
+from thereafter.vision.clips.figures import (
+    belief_by_frame,
+    measured_belief,
+    measured_frames,
+    measured_nats,
+    nats_by_step,
+    predicted_frames,
+)
+from thereafter.vision.clips.frame_measures import (
     CopyCounts,
     Floats,
     copied,
@@ -22,32 +37,17 @@ from thereafter.evaluation.frame_measures import (
     least_nats,
     score_frames,
 )
-from thereafter.figures.captioned import attended_picture
-from thereafter.figures.clips import (
-    belief_by_frame,
-    measured_belief,
-    measured_frames,
-    measured_nats,
-    nats_by_step,
-    predicted_frames,
-)
-from thereafter.figures.drawn import drawn_strokes, measured_strokes
-from thereafter.figures.figure import Figure
-from thereafter.figures.glimpsed import glimpse_path, measured_glimpses
-from thereafter.gallery.claims import per_model, verdict
-from thereafter.gallery.models import Models
-from thereafter.gallery.picture import GalleryPicture
-from thereafter.images.cluttered import ClutteredPictures
-from thereafter.images.glyphs import numbered_glyphs
-from thereafter.images.made_pictures import clutter_rules, moving_rules
-from thereafter.images.moving import MovingClips
-from thereafter.images.picture import pictures_of
-from thereafter.images.sources import open_pictures
-from thereafter.layers.glimpse import GlimpseSensor
-from thereafter.models.drawer import Drawer
-from thereafter.tasks.caption_answers import CaptionExplained
-from thereafter.tasks.clip_answers import ClipExplained, FramesExplained, JudgedFrames, NextFrames
-from thereafter.tasks.glimpsing import GlimpsesExplained
+from thereafter.vision.clips.moving import MovingClips
+from thereafter.vision.drawing.figure import drawn_strokes, measured_strokes
+from thereafter.vision.drawing.network import Drawer
+from thereafter.vision.glimpsing.cluttered import ClutteredPictures
+from thereafter.vision.glimpsing.figure import glimpse_path, measured_glimpses
+from thereafter.vision.glimpsing.sensor import GlimpseSensor
+from thereafter.vision.glimpsing.task import GlimpsesExplained
+from thereafter.vision.made_pictures import clutter_rules, moving_rules
+from thereafter.vision.pictures.glyphs import numbered_glyphs
+from thereafter.vision.pictures.picture import pictures_of
+from thereafter.vision.pictures.sources import open_pictures
 
 
 def more_frames_are_surer(figure: Figure) -> str:

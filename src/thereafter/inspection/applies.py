@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from copy import deepcopy
 
+from thereafter.base.kinds import listed, recurrent_names
 from thereafter.errors import OptionError
-from thereafter.kinds import listed, recurrent_names
 from thereafter.models.neural import NeuralModel
 
 

@@ -23,10 +23,10 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.config import Table
+from thereafter.base.config import Table
+from thereafter.base.storage import replacing, write_text
+from thereafter.base.tabular import Row
 from thereafter.errors import OptionError, UnknownNameError
-from thereafter.storage import replacing, write_text
-from thereafter.tabular import Row
 
 _DAMAGED = (EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RecursionError)  # what unpacking may raise
 UNREADABLE = (*_DAMAGED, OSError, ValueError, KeyError, TypeError, AttributeError)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.cells.base import HState
 from thereafter.cells.elman import Elman
 from thereafter.inspection.measurement import Measurement

@@ -7,8 +7,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Protocol
 
-from thereafter.registry import Registry
-from thereafter.tabular import Row
+from thereafter.base.registry import Registry
+from thereafter.base.tabular import Row
 
 DRAWERS = Registry(
     "way to draw",
@@ -16,9 +16,9 @@ DRAWERS = Registry(
         "measurement": "thereafter.figures.choosing:draw_measurement",
         "trace": "thereafter.figures.choosing:draw_trace",
         "comparison": "thereafter.figures.choosing:draw_comparison",
-        "forecasts": "thereafter.figures.forecasts:draw_forecasts",
+        "forecasts": "thereafter.series.forecasting.figures:draw_forecasts",
         "points": "thereafter.figures.surprisal:draw_points",
-        "backtest": "thereafter.figures.forecasts:draw_backtest",
+        "backtest": "thereafter.series.forecasting.figures:draw_backtest",
     },
 )
 """Who draws what; each takes the object, the name of a figure or None, and the options of that figure."""

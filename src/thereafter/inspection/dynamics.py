@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter.base.kinds import KINDS, listed
 from thereafter.errors import OptionError, nearest
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.trace import Trace
-from thereafter.kinds import KINDS, listed
 
 GATES = ("input", "forget", "output", "reset", "update")
 """The fields that lie between 0 and 1."""

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.errors import OptionError
 from thereafter.inspection.applies import model_name, neural, recurrent, still_copy
 from thereafter.inspection.decay import Decay, fit_decay

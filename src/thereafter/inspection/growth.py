@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.errors import OptionError
 from thereafter.inspection.applies import neural
 from thereafter.inspection.measurement import Measurement

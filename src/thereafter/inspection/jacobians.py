@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.inspection.applies import model_name, recurrent, still_copy
 from thereafter.inspection.decay import Decay, fit_decay
 from thereafter.inspection.gradients import reach

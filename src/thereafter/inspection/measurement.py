@@ -8,13 +8,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from thereafter.config import Table
+from thereafter.base.config import Table
+from thereafter.base.tabular import PlainTable, Row, Tabular
 from thereafter.errors import FormatError
 from thereafter.inspection import arrays as stored
 from thereafter.inspection.arrays import array_rows, description_rows
 from thereafter.inspection.drawing import DrawnFigure, draw
 from thereafter.inspection.meanings import AXES, kind_of
-from thereafter.tabular import PlainTable, Row, Tabular
 
 KEY = "measurement"
 Arrays = dict[str, NDArray[Any]]

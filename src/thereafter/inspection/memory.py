@@ -19,7 +19,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.errors import OptionError
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.sentence_reader import SentenceReader

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.errors import OptionError
 from thereafter.inspection.applies import with_units
 from thereafter.inspection.measurement import Measurement

@@ -20,8 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter import progress
-from thereafter.config import Table
+from thereafter.base import progress
+from thereafter.base.config import Table
+from thereafter.base.tabular import Row, Tabular, free_names
 from thereafter.decoding.ranking import Candidate, log_probs
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.evaluation.bootstrap import wilson
@@ -31,7 +32,6 @@ from thereafter.inspection.measurement import Arrays, Measurement
 from thereafter.inspection.pair_files import GROUPS, Pair, PairFiles, read_pair_files, read_pairs
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.models.base import Ids
-from thereafter.tabular import Row, Tabular, free_names
 from thereafter.text.vocabulary import Spelling
 
 __all__ = ["Pair", "PairScores", "pair_differences", "read_pairs", "score_each", "score_pair_files", "score_pairs"]

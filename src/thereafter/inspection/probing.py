@@ -26,8 +26,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from thereafter import progress
-from thereafter.config import Table
+from thereafter.base import progress
+from thereafter.base.config import Table
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.inspection.measurement import Arrays, Measurement
 from thereafter.inspection.properties import CLASSES, word_classes

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from thereafter.config import Table
+from thereafter.base.config import Table
 from thereafter.errors import OptionError
 from thereafter.evaluation.scores import MANY
 from thereafter.models.any_model import AnyModel

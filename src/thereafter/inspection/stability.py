@@ -19,8 +19,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from thereafter.base.config import Table
 from thereafter.cells.elman import ACTIVATIONS
-from thereafter.config import Table
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.inspection.measurement import Measurement
 from thereafter.layers.bptt import DERIVATIVES

@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from thereafter.base.progress import task
 from thereafter.errors import OptionError
 from thereafter.inspection.applies import with_units
 from thereafter.models.base import Ids
 from thereafter.models.neural import NeuralModel
-from thereafter.progress import task
 
 WARM = 300
 """Tokens a stretch reads before it is shown; the first stretch begins where the text does and needs none."""

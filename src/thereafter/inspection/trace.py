@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.config import Table
+from thereafter.base.config import Table
+from thereafter.base.tabular import PlainTable, Row, Tabular
 from thereafter.decoding.warping import largest
 from thereafter.errors import FormatError, OptionError
 from thereafter.inspection import arrays as stored
 from thereafter.inspection.arrays import array_rows, description_rows
 from thereafter.inspection.drawing import DrawnFigure, draw
 from thereafter.models.base import Ids, S, SequenceModel
-from thereafter.tabular import PlainTable, Row, Tabular
 
 LIMIT = 2000  # tokens recorded by default
 _KEY = "trace"

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.errors import OptionError
 from thereafter.inspection.applies import model_name, recurrent, still_copy
 from thereafter.inspection.measurement import Measurement

@@ -22,12 +22,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.config import Table
+from thereafter.base.config import Table
+from thereafter.base.progress import task
 from thereafter.errors import OptionError
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.properties import Property, token_ends
 from thereafter.inspection.streaming import stream_states
-from thereafter.progress import task
 from thereafter.text.tokenizers.base import Tokenizer
 
 LIMIT = 200_000

@@ -4,8 +4,8 @@ A task is handed to threads as addresses alone. Each class below is the one decl
 kernel fills it with tensors by name, `loops.team.arrays_of` makes the same names arrays again inside compiled code. The
 number beside a field is how many axes the array has; `WHOLE` marks whole numbers, all others are floats.
 
-Machine code is kept by the files that name `thereafter.compiled`, this one among them: where a class changes, it is
-compiled anew.
+Machine code is kept by the files that name `thereafter.base.compiled`, this one among them: where a class changes, it
+is compiled anew.
 
 Shapes: T steps, B rows, I inputs, H units, G gate units (4 H, 3 H coupled), K = I + H.
 """

@@ -21,10 +21,10 @@ import torch
 from torch import Tensor, fx
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from thereafter.base.packages import require
 from thereafter.cells.base import Cell
 from thereafter.errors import OptionError
 from thereafter.kernels.functions import MASKED, cell_of
-from thereafter.packages import require
 
 
 def onnx_table() -> dict[Callable[..., object], Callable[..., object]]:

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from thereafter.base.registry import Registry
 from thereafter.errors import OptionError
 from thereafter.kernels.functions import apply_one, traced, transformed
 from thereafter.kernels.jobs import Job, Kernel, Unrolled
-from thereafter.registry import Registry
 
 KERNELS = Registry(
     "kernel",

@@ -12,10 +12,6 @@ bptt                backpropagation through time written out, and what autograd 
 heads               the contract: from features to a distribution
 embedding, pooling  word vectors and positions; many steps into one vector
 softmax, adaptive, gaussian                 heads over words and over numbers
-distributions, number_heads                 distributions over numbers element by element, and heads that give them
-picture_encoder                             convolutions over pictures and frames of video
-glimpse, reinforce                          a sensor that sees a part of a picture, layers over it; learning by reward
-drawing_window                              windows of Gaussian filters over pictures
-transformer, attention, crf                 blocks of a transformer, attention of a decoder, a linear-chain CRF;
-                                            attention's gradients add in a fixed order on a GPU
+transformer, attention                      blocks of a transformer, attention of a decoder, whose gradients add in a
+                                            fixed order on a GPU
 """

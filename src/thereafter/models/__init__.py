@@ -14,12 +14,7 @@
     versions      weights that change while a model is in use; row_heads: the head's product for several rows
 
 Tasks:
-    task_net      contracts: a loss over examples, encoders, what reads a text; tagger, classifier, series_classifier
-                  (series of numbers, pictures step by step; series_settings: its options), filler, translator,
-                  glimpser (pictures seen in small parts), catcher (games played by glimpses; glimpse_settings: the
-                  options of both), frame_predictor (frames that come next), drawer (pictures drawn stroke by stroke):
-                  one file a network
+    task_net      contracts: a loss over examples, encoders, what reads a text; the network of a task is in its folder
     decoder       the contract: words out of a memory, and the likeliest of them
-    word_decoder, transformer_decoder     decoders, the first with the recurrent one; translator puts an encoder before
-                  them, captioner a network over pictures, which are changed at random while it is trained
+    word_decoder, transformer_decoder     decoders, the first with the recurrent one
 """

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from thereafter.base.kinds import KindTable
 from thereafter.errors import OptionError
-from thereafter.kinds import KindTable
 from thereafter.models.settings import NeuralSettings
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.errors import OptionError
 from thereafter.models.base import Fields, Floats, Ids, Logs, ModelFacts, S, SequenceModel
 from thereafter.models.mixture import mix

@@ -16,7 +16,7 @@ from types import TracebackType
 import torch
 from torch import nn
 
-from thereafter.memory import ANSWERING, is_out_of_memory, out_of_memory
+from thereafter.base.memory import ANSWERING, is_out_of_memory, out_of_memory
 from thereafter.models.kept import Kept
 
 

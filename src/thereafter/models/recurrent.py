@@ -17,10 +17,10 @@ from typing import Any, NamedTuple, Self, Unpack
 import torch
 from torch import Tensor
 
+from thereafter.base.kinds import cell_of
 from thereafter.cells.base import Cell
 from thereafter.errors import OptionError
 from thereafter.kernels.step.storing import check_narrow
-from thereafter.kinds import cell_of
 from thereafter.layers.dropout import locked
 from thereafter.layers.embedding import Embedding
 from thereafter.layers.recurrent import Recurrent

@@ -13,11 +13,11 @@ from dataclasses import fields, make_dataclass
 
 import torch
 
+from thereafter.base.kinds import KINDS, Kind
 from thereafter.cells import CELLS
 from thereafter.cells.base import Cell
 from thereafter.cells.options import OptionValue
 from thereafter.errors import OptionError
-from thereafter.kinds import KINDS, Kind
 from thereafter.models.build import SETTINGS
 from thereafter.models.recurrent import RecurrentModel
 from thereafter.models.settings import RecurrentSettings

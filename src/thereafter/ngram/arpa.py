@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.errors import FormatError
 from thereafter.ngram.arpa_write import NEVER, unescape, write_arpa
 from thereafter.ngram.counts import MAX_ORDER

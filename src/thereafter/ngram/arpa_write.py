@@ -17,10 +17,10 @@ from typing import Protocol
 
 import numpy as np
 
-from thereafter import progress
+from thereafter.base import progress
+from thereafter.base.storage import replacing
 from thereafter.errors import OptionError
 from thereafter.ngram.model import NgramModel
-from thereafter.storage import replacing
 
 NEVER = -99.0  # log 0 in this format
 _BLOCK = 1 << 16

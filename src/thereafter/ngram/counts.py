@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter import progress
-from thereafter.compiled import available, compiled
+from thereafter.base import progress
+from thereafter.base.compiled import available, compiled
 from thereafter.errors import EmptyCorpusError, OptionError
 
 Int = NDArray[np.int32]

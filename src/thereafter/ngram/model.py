@@ -16,10 +16,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.compiled import available, compiled, pays
+from thereafter.base.compiled import available, compiled, pays
+from thereafter.base.processor import usable
 from thereafter.models.base import Fields, Ids, ModelFacts, SequenceModel, checked_tokens, rows_at_once
 from thereafter.ngram.tables import Float32, Int, Tables
-from thereafter.processor import usable
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from thereafter.config import Table
+from thereafter.base.config import Table
+from thereafter.base.storage import write_text
 from thereafter.errors import BusyError, ThereafterError
 from thereafter.ready.texts import BETWEEN as BETWEEN
 from thereafter.ready.texts import COMPARED as COMPARED
@@ -25,7 +26,6 @@ from thereafter.ready.texts import compared_sentences as compared_sentences
 from thereafter.ready.texts import sentences as sentences
 from thereafter.ready.threads import one_thread
 from thereafter.ready.units import HAVE_UNITS, UNITS, find_units, write_units
-from thereafter.storage import write_text
 
 LETTERS_NAME = "python-code"
 BUDGET = 3_000_000

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from thereafter.config import Table
-from thereafter.storage import replacing, write_text
+from thereafter.base.config import Table
+from thereafter.base.storage import replacing, write_text
 
 SHAPES, GLYPH = "shapes", "moving-glyph"
 CLUTTERED, GLYPHS = "cluttered-glyphs", "glyphs"
@@ -99,7 +99,7 @@ def _ruled(place: Path, corpus: str, part: str, count: int) -> Path:
     """The rule of a part; with so many clips or pictures, 0: all."""
     from dataclasses import replace
 
-    from thereafter.images.made_pictures import catch_rules, clutter_rules, moving_rules
+    from thereafter.vision.made_pictures import catch_rules, clutter_rules, moving_rules
 
     path = place / f"{part}.json"
     if not path.exists():

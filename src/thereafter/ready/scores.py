@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from thereafter.config import Table
-from thereafter.evaluation.classes import TOGETHER
+from thereafter.base.config import Table
 from thereafter.ready.models import SENTENCES_NAME, Ready, sentences
 from thereafter.ready.tasks import TASKS, ReadyTask, examples
 from thereafter.ready.units import HAVE_UNITS, LETTERS_TEXT, search_letters, search_number
+from thereafter.tasks.classify.measures import TOGETHER
 
 if TYPE_CHECKING:
     from thereafter.language_model import LanguageModel

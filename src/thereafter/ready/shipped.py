@@ -19,12 +19,12 @@ from pathlib import Path
 
 import numpy as np
 
-from thereafter.config import Table
+from thereafter.base.config import Table
+from thereafter.base.storage import map_arrays, write_arrays, write_text
 from thereafter.errors import FormatError
 from thereafter.ready import models, tasks
 from thereafter.ready.models import Made, sign
 from thereafter.runs.narrow import narrowed, widened
-from thereafter.storage import map_arrays, write_arrays, write_text
 
 CARDS, WEIGHTS, LOG = "cards.json", "weights.safetensors", "log.jsonl"
 STEPS = 150

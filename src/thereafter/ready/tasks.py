@@ -31,7 +31,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from thereafter.config import Table
+from thereafter.base.config import Table
+from thereafter.base.storage import write_text
 from thereafter.ready import models
 from thereafter.ready.pictures import (
     CATCH,
@@ -48,7 +49,6 @@ from thereafter.ready.pictures import (
     picture_part,
 )
 from thereafter.ready.texts import series_part
-from thereafter.storage import write_text
 
 VERSION = 1
 """Goes up when a grammar changes, so that what was learned from the old one is learned again."""

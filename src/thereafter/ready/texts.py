@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from thereafter.storage import write_text
+from thereafter.base.storage import write_text
 
 BETWEEN = 10
 """Words between a subject and its verb, at most: the whole corpus has up to 40, which takes longer to learn."""

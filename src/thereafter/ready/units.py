@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from thereafter.storage import write_text
+from thereafter.base.storage import write_text
 
 if TYPE_CHECKING:
     from thereafter.inspection.measurement import Measurement

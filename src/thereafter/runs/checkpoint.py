@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from thereafter.config import Table
+from thereafter.base.config import Table
+from thereafter.base.storage import map_arrays, write_arrays
 from thereafter.errors import FormatError
-from thereafter.storage import map_arrays, write_arrays
 
 FORMAT = 1
 _KEY, _EARLIER, _TYPES = "training", "earlier", "types"

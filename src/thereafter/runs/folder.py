@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from thereafter import config as toml
-from thereafter import progress
-from thereafter.config import Table
+from thereafter.base import config as toml
+from thereafter.base import progress
+from thereafter.base.config import Table
+from thereafter.base.storage import read_plain
 from thereafter.errors import FormatError, StorageError, nearest
 from thereafter.runs import ownership
 from thereafter.runs.journal import Line, has_ended, read_log
-from thereafter.storage import read_plain
 
 CONFIG, TOKENIZER, WEIGHTS, LOG = "config.toml", "tokenizer.json", "weights.safetensors", "log.jsonl"
 STATE = "state.safetensors"

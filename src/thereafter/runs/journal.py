@@ -7,8 +7,8 @@ import os
 from io import FileIO
 from pathlib import Path
 
-from thereafter import progress
-from thereafter.config import Table
+from thereafter.base import progress
+from thereafter.base.config import Table
 from thereafter.errors import StorageError
 
 Line = Table

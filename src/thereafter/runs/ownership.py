@@ -1,7 +1,7 @@
 """Who may write to a run folder: one process at a time, for the whole of a training.
 
-The lock is the file `.lock` in the folder; see `thereafter.locks` for what it outlives and what it does not. It is gone
-when a training ends, well or not; after a kill the file stays, says who it was, and locks nothing.
+The lock is the file `.lock` in the folder; see `thereafter.base.locks` for what it outlives and what it does not. It is
+gone when a training ends, well or not; after a kill the file stays, says who it was, and locks nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 
-from thereafter import locks
+from thereafter.base import locks
 from thereafter.errors import BusyError, StorageError
 
 LOCK = ".lock"

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter import config as toml
-from thereafter import progress
-from thereafter.config import Table
+from thereafter.base import config as toml
+from thereafter.base import progress
+from thereafter.base.config import Table
+from thereafter.base.storage import map_arrays, replacing, write_arrays, write_text
 from thereafter.errors import FormatError, StorageError
 from thereafter.runs import folder as files
 from thereafter.runs import narrow, ownership
 from thereafter.runs.folder import BOARD, CONFIG, LOG, ROWS, STATE, TOKENIZER, WEIGHTS, check_free, is_file, left_behind
 from thereafter.runs.journal import Journal, Line
-from thereafter.storage import map_arrays, replacing, write_arrays, write_text
 
 if TYPE_CHECKING:
     import torch

@@ -1,4 +1,9 @@
-"""Series of numbers: read from tables or made here, cut into windows.
+"""Series of numbers, whole: read from tables or made here, cut into windows, forecast and classified.
+
+forecasting/  the task of numbers that come next, its measures and figures; forecasters/: its networks and solvers
+classifying/  the task of labels of series
+distributions/, number_heads    distributions over numbers element by element, and heads that give them
+lines         what figures of series share; gates while a window is read
 
 table         series as arrays, with their times; which columns are meant; whatever a user hands over as a table
 frequency     how far apart the rows of a series are

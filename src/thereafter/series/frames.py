@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.data.files import Files
 from thereafter.data.opening import Spool
 from thereafter.errors import OptionError

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.errors import FormatError
 from thereafter.series.choosing import ChosenColumns, choose_columns
 from thereafter.series.columns import CellBlock, TableLayout, is_missing, numbers_of, table_blocks, table_layout

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.data.finding import FileKind
 from thereafter.errors import EmptyCorpusError, FormatError, SourceError, ThereafterError, nearest
 from thereafter.series.columns import is_missing, number_of, numbers_of, table_blocks, table_layout

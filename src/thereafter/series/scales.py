@@ -17,8 +17,8 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter import config as toml
-from thereafter.config import Table
+from thereafter.base import config as toml
+from thereafter.base.config import Table
 from thereafter.errors import FormatError, OptionError
 from thereafter.series.frequency import Frequency
 from thereafter.series.table import ColumnChoice, SeriesTable

@@ -18,16 +18,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from thereafter.base.storage import open_plain, read_plain
 from thereafter.errors import FormatError, ThereafterError
 from thereafter.ready.tasks import TASKS
 from thereafter.ready.units import UNITS
 from thereafter.serving.errors import NotThereError
 from thereafter.serving.listening import CONFIG, WEIGHTS, own_runs
 from thereafter.serving.schema import Answer
-from thereafter.storage import open_plain, read_plain
 
 if TYPE_CHECKING:
-    from thereafter.config import Table
+    from thereafter.base.config import Table
     from thereafter.language_model import LanguageModel
     from thereafter.task_model import TaskModel
 
@@ -133,7 +133,7 @@ class Folders(ABC, Generic[ModelT, CardT]):
             self._loaded.pop(name, None)
 
     def _card(self, name: str, path: Path) -> CardT | None:
-        from thereafter import config as toml
+        from thereafter.base import config as toml
 
         try:
             stamp = (*_stamp(path), *units_stamp(path))

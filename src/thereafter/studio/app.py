@@ -18,9 +18,9 @@ from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from thereafter import __version__
+from thereafter.base.kinds import KINDS
+from thereafter.base.packages import installed
 from thereafter.errors import BusyError, MissingPackageError, ThereafterError
-from thereafter.kinds import KINDS
-from thereafter.packages import installed
 from thereafter.serving.errors import EndingError, NotThereError, StartingError
 from thereafter.serving.guard import AccessGuard
 from thereafter.studio.routes import ROUTERS
@@ -92,7 +92,7 @@ class _Fresh(StaticFiles):
 
 
 def _kinds() -> str:
-    """The kinds of model as a module that the page imports: what it says of them stands in `kinds.py` alone."""
+    """The kinds of model as a module that the page imports: what it says of them stands in `base/kinds.py` alone."""
     shown = ("name", "title", "colour", "on_dark", "sizes", "neural", "recurrent", "gated")
     rows = [{name: getattr(kind, name) for name in shown} for kind in KINDS.values()]
     return f"// The kinds of model, oldest first.\nexport const KINDS = {json.dumps(rows, indent=1)};\n"

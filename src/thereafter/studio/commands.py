@@ -19,11 +19,11 @@ from typing import Annotated, Literal, NotRequired, TypedDict, get_args
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from thereafter import locks
+from thereafter.base import locks
+from thereafter.base.kinds import KINDS, listed
+from thereafter.base.storage import is_plain, open_plain, write_text
 from thereafter.errors import BusyError, StorageError
-from thereafter.kinds import KINDS, listed
 from thereafter.serving.schema import Asked
-from thereafter.storage import is_plain, open_plain, write_text
 
 TEXTS = "texts"
 

@@ -21,11 +21,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from thereafter.base.locks import FileLock, Owner
+from thereafter.base.storage import read_plain
 from thereafter.errors import BusyError, OptionError, SourceError
-from thereafter.locks import FileLock, Owner
 from thereafter.serving.errors import NotThereError
 from thereafter.serving.listening import CONFIG, LOG, is_own_run, own_runs
-from thereafter.storage import read_plain
 from thereafter.studio.answers.training import CurveAnswer, JobAnswer, State
 from thereafter.studio.child import Report
 from thereafter.studio.commands import TEXTS, Command, StoredCommands, TrainCommand, busy
@@ -357,7 +357,7 @@ class UnfinishedRuns:
 
 
 def _read(path: Path) -> UnfinishedRun | None:
-    from thereafter import config as toml
+    from thereafter.base import config as toml
     from thereafter.runs.folder import is_finished
     from thereafter.training.settings import TrainingSettings
 

@@ -16,7 +16,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Protocol
 
-from thereafter import locks
+from thereafter.base import locks
 from thereafter.errors import OptionError, StorageError
 from thereafter.studio.child import Child, Report
 from thereafter.studio.commands import Command

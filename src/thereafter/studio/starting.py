@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.errors import FormatError
 from thereafter.studio.answers.training import StatusAnswer
 from thereafter.studio.child import Report

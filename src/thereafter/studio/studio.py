@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.errors import ThereafterError
 from thereafter.serving.errors import StartingError
 from thereafter.serving.lanes import ModelLanes

@@ -23,10 +23,10 @@ from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
-from thereafter import progress
-from thereafter.config import Table
+from thereafter.base import progress
+from thereafter.base.config import Table
+from thereafter.base.progress import Advance
 from thereafter.errors import ThereafterError
-from thereafter.progress import Advance
 from thereafter.studio.commands import Command, ReadyCommand
 
 TRAINING = "training"  # the task whose steps can be gone back to

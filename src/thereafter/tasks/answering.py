@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from thereafter import progress
+from thereafter.base import progress
+from thereafter.base.memory import ANSWERING, memory_in_words
 from thereafter.errors import EmptyCorpusError, OptionError, nearest
-from thereafter.memory import ANSWERING, memory_in_words
 from thereafter.models.task_net import Batched
 from thereafter.tasks import batching
 from thereafter.tasks.fitting import Fitted

@@ -2,10 +2,10 @@
 
 | task | rows |
 |---|---|
-| tag | a hidden Markov model with Viterbi (`evaluation/hmm.py`) |
-| classify | Naive Bayes, a word counted once a text (`evaluation/classes.py`); convolutions and maximum (Kim 2014) |
-| classify-series | one nearest neighbour (`evaluation/nearest.py`); the most frequent label |
-| classify-pictures | the label of the nearest training picture; the most frequent label (`tasks/picture_rows.py`) |
+| tag | a hidden Markov model with Viterbi (`tasks/tag/hmm.py`) |
+| classify | Naive Bayes, a word counted once a text (`classify/measures.py`); convolutions and maximum (Kim 2014) |
+| classify-series | one nearest neighbour (`series/classifying/nearest.py`); the most frequent label |
+| classify-pictures | the label of the nearest training picture; the most frequent label (`vision/classifying`) |
 | glimpse | as for classify-pictures; glimpses at random places, at the centre; convolutions of as many parameters |
 | forecast | the value a season ago, where there is a season; the last value; least squares on the window |
 | caption | one sentence; the nearest picture's caption; the network on other pictures; one blind (`caption_rows.py`) |
@@ -29,31 +29,31 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter import config as toml
-from thereafter import progress
-from thereafter.evaluation.classes import NaiveBayes
-from thereafter.evaluation.hmm import HiddenMarkov
-from thereafter.evaluation.nearest import NearestNeighbour, most_frequent
-from thereafter.images.catch_game import ACTIONS, SIZE, Episode, Moment, caught, foreseeing, play
-from thereafter.images.clips import Clip, Clips
-from thereafter.images.draws import uniforms
+from thereafter.base import config as toml
+from thereafter.base import progress
+from thereafter.series.classifying.nearest import NearestNeighbour, most_frequent
+from thereafter.series.classifying.task import CLASSIFYING_SERIES
 from thereafter.series.given import with_channels
 from thereafter.series.labelled_series import LabelledSeries
 from thereafter.series.windows import Windows
-from thereafter.tasks.acting import Played
 from thereafter.tasks.answering import answers
-from thereafter.tasks.caption_rows import caption_rows, rotated_answers
-from thereafter.tasks.classifying import words_of
-from thereafter.tasks.clip_answers import ClipLabels, label_columns
-from thereafter.tasks.filling import CANDIDATES, ClozeSentence, Filled
+from thereafter.tasks.classify.measures import NaiveBayes
+from thereafter.tasks.classify.task import words_of
+from thereafter.tasks.fill.task import CANDIDATES, ClozeSentence, Filled
 from thereafter.tasks.finding import Part
 from thereafter.tasks.fitting import Fitted, fit
-from thereafter.tasks.picture_rows import picture_rows
-from thereafter.tasks.series_classifying import CLASSIFYING_SERIES
+from thereafter.tasks.tag.hmm import HiddenMarkov
 from thereafter.tasks.task import AnyTask, E, Measured
 from thereafter.text.conll import TaggedSentence
 from thereafter.text.labelled import LabelledText
 from thereafter.training.settings import TrainingSettings
+from thereafter.vision.acting.game import ACTIONS, SIZE, Episode, Moment, caught, foreseeing, play
+from thereafter.vision.acting.task import Played
+from thereafter.vision.captioning.baselines import caption_rows, rotated_answers
+from thereafter.vision.classifying.baselines import picture_rows
+from thereafter.vision.clips.answers import ClipLabels, label_columns
+from thereafter.vision.clips.reading import Clip, Clips
+from thereafter.vision.pictures.draws import uniforms
 
 _SEED = 20_261_117
 Player = Callable[[Moment], int]
@@ -173,7 +173,7 @@ def _naive_bayes(train: Part, test: Part) -> list[str]:
 
 def _most_frequent(train: Part, test: Part) -> list[Filled]:
     """p(w) = c(w) / N, all words without a number of their own counted as the unknown one."""
-    from thereafter.tasks.filling import FILLING
+    from thereafter.tasks.fill.task import FILLING
 
     learned = _of(ClozeSentence, train)
     lexicon = FILLING.codecs(learned)["words"]

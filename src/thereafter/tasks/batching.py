@@ -18,9 +18,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter.base.storage import read_plain, write_text
 from thereafter.data.codecs import StoredCodec, restore_codecs, store_codecs
 from thereafter.errors import FormatError
-from thereafter.storage import read_plain, write_text
 
 _EXAMPLES = 17  # tells these draws from others of the same seed
 _BUCKET = 32  # so many batches are sorted by length together

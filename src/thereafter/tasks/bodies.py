@@ -17,8 +17,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from thereafter.base.kinds import KINDS, cell_of, listed
 from thereafter.errors import OptionError
-from thereafter.kinds import KINDS, cell_of, listed
 from thereafter.models.recurrent import RecurrentModel
 from thereafter.models.task_net import CELLS
 from thereafter.tasks.lexicon import PAD, UNKNOWN, Lexicon

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from thereafter.config import Table
+from thereafter.base.config import Table
 
 _BAR = 20  # characters of the longest bar
 

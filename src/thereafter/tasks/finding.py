@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.sources import locate, require_own
 from thereafter.errors import EmptyCorpusError, SourceError

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from thereafter import config as toml
-from thereafter import progress
-from thereafter.config import Table
-from thereafter.devices import device_for, precision_for
+from thereafter.base import config as toml
+from thereafter.base import progress
+from thereafter.base.config import Table
+from thereafter.base.devices import device_for, precision_for
 from thereafter.errors import OptionError, nearest
 from thereafter.models.task_net import Batched, TaskNet
 from thereafter.runs.folder import FORMAT

@@ -8,13 +8,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Protocol, overload
 
+from thereafter.base.storage import write_text
+from thereafter.base.tabular import ENDINGS, Row, Tabular, check_ending, write_table
 from thereafter.errors import OptionError
-from thereafter.storage import write_text
-from thereafter.tabular import ENDINGS, Row, Tabular, check_ending, write_table
-from thereafter.tasks.caption_answers import CaptionPrediction
-from thereafter.tasks.clip_answers import ClipPrediction, FramesPrediction
-from thereafter.tasks.series_answers import SeriesPrediction
+from thereafter.series.classifying.answers import SeriesPrediction
 from thereafter.text.written import join_words
+from thereafter.vision.captioning.answers import CaptionPrediction
+from thereafter.vision.clips.answers import ClipPrediction, FramesPrediction
 
 CONLLU = ".conllu"
 

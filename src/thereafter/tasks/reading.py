@@ -12,7 +12,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 from functools import lru_cache
 
-from thereafter.config import Table
+from thereafter.base.config import Table
 from thereafter.errors import FormatError
 from thereafter.text.pretokenised import WritingStyle
 from thereafter.text.sources import Source

@@ -10,11 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thereafter.evaluation.catch_measures import ResampledCatches
-from thereafter.evaluation.classes import ResampledLabels
-from thereafter.evaluation.drawing_measures import ResampledDrawings
-from thereafter.evaluation.frame_measures import ResampledFrames
-from thereafter.evaluation.resampled import (
+from thereafter.series.forecasting.answers import Forecast
+from thereafter.series.forecasting.scoring import actual_values, deviations_of
+from thereafter.series.labelled_series import LabelledSeries
+from thereafter.series.scales import SeriesScales
+from thereafter.series.windows import Window
+from thereafter.tasks.batching import Codecs
+from thereafter.tasks.classify.measures import ResampledLabels
+from thereafter.tasks.lexicon import ColumnLexicons, Lexicon
+from thereafter.tasks.resampled import (
     Floats,
     Resampled,
     ResampledCaptions,
@@ -23,23 +27,19 @@ from thereafter.evaluation.resampled import (
     ResampledTags,
     ResampledTranslations,
 )
-from thereafter.images.captioned import CaptionedPicture
-from thereafter.images.clips import Clip
-from thereafter.images.labelled_pictures import LabelledPicture
-from thereafter.series.labelled_series import LabelledSeries
-from thereafter.series.scales import SeriesScales
-from thereafter.series.windows import Window
-from thereafter.tasks.acting import games_won
-from thereafter.tasks.batching import Codecs
-from thereafter.tasks.clip_answers import ClipLabels, figures_of
-from thereafter.tasks.drawing import drawing_figures
-from thereafter.tasks.forecast_answers import Forecast
-from thereafter.tasks.forecast_scoring import actual_values, deviations_of
-from thereafter.tasks.lexicon import ColumnLexicons, Lexicon
 from thereafter.tasks.wording import Wording
 from thereafter.text.conll import TaggedSentence
 from thereafter.text.labelled import LabelledText
 from thereafter.text.pairs import SentencePair
+from thereafter.vision.acting.measures import ResampledCatches
+from thereafter.vision.acting.task import games_won
+from thereafter.vision.captioning.reading import CaptionedPicture
+from thereafter.vision.clips.answers import ClipLabels, figures_of
+from thereafter.vision.clips.frame_measures import ResampledFrames
+from thereafter.vision.clips.reading import Clip
+from thereafter.vision.drawing.measures import ResampledDrawings
+from thereafter.vision.drawing.task import drawing_figures
+from thereafter.vision.pictures.labelled_pictures import LabelledPicture
 
 Answers = Sequence[object]
 

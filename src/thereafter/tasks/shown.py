@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.config import Table
+from thereafter.base.config import Table
 
 Fields = dict[str, tuple[tuple[str, ...], NDArray[np.generic]]]
 """Arrays by name, each with the names of its axes."""

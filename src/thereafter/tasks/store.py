@@ -8,13 +8,13 @@ from pathlib import Path
 
 import torch
 
-from thereafter import config as toml
-from thereafter import progress
-from thereafter.config import Table
+from thereafter.base import config as toml
+from thereafter.base import progress
+from thereafter.base.config import Table
+from thereafter.base.devices import device_for, placed
 from thereafter.data import corpora
 from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.parts import own_parts
-from thereafter.devices import device_for, placed
 from thereafter.errors import FormatError, SourceError
 from thereafter.runs import folder as files
 from thereafter.runs import ownership, writer

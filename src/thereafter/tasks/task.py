@@ -11,7 +11,7 @@ from typing import ClassVar, Generic, Never, Protocol, Self, TypeVar, runtime_ch
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.config import Table
+from thereafter.base.config import Table
 from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.finding import FileKind
 from thereafter.errors import OptionError

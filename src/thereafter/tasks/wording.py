@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.config import Table
+from thereafter.base.config import Table
 from thereafter.errors import FormatError
 from thereafter.models.word_decoder import END
 from thereafter.text.pretokenised import WritingStyle

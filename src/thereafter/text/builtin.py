@@ -21,8 +21,8 @@ from importlib import import_module, resources
 from pathlib import Path
 from uuid import uuid4
 
+from thereafter.base.folders import cache_folder
 from thereafter.errors import CorpusError, StorageError
-from thereafter.folders import cache_folder
 
 PACKAGES = frozenset(
     """

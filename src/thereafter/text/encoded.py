@@ -20,8 +20,8 @@ from typing import BinaryIO
 
 import numpy as np
 
+from thereafter.base.folders import cache_folder
 from thereafter.errors import StorageError
-from thereafter.folders import cache_folder
 from thereafter.text.chunks import IdArray
 from thereafter.text.sources import Source
 from thereafter.text.tokenizers.base import Ids, Tokenizer, join_ids

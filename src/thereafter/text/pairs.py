@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError
 from thereafter.text.lines import place, read_lines
 from thereafter.text.tables import columns

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 
-from thereafter.config import Table
+from thereafter.base.config import Table
 from thereafter.errors import FormatError
 from thereafter.text.chunks import WORD_TAIL, recut
 from thereafter.text.pretokenised_words import CLITICS, Habits, Splitter, ends_sentence, restore

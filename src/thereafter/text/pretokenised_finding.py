@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from thereafter.config import Table
+from thereafter.base.config import Table
 from thereafter.text.pretokenised import WritingStyle
 from thereafter.text.pretokenised_words import CLITICS, is_abbreviation
 from thereafter.text.tokenizers.base import Tokenizer

@@ -15,11 +15,11 @@ from itertools import repeat
 from pathlib import Path
 from typing import Protocol, Self
 
+from thereafter.base.progress import task
 from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.finding import TABLE_ENDINGS, FileKind
 from thereafter.data.sources import locate
 from thereafter.errors import OptionError, SourceError
-from thereafter.progress import task
 from thereafter.text.chunks import WORD_TAIL, last_cut, require_unicode
 from thereafter.text.columns import describe_table, read_column, read_rows
 from thereafter.text.form import Form, Forming, form_of, form_of_column

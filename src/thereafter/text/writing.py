@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from typing import Protocol
 
-from thereafter.config import Table
+from thereafter.base.config import Table
 from thereafter.errors import FormatError
 from thereafter.text.chunks import WORD_TAIL, recut
 from thereafter.text.pretokenised import WritingStyle

@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Self
 
-from thereafter.config import Table
+from thereafter.base.config import Table
 from thereafter.training.settings import TrainingSettings
 
 _TIMED = 1.0  # seconds after which a speed says something

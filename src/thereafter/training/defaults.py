@@ -11,9 +11,9 @@ import math
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TypeVar
 
-from thereafter import config as toml
-from thereafter.config import Table
-from thereafter.kinds import KINDS
+from thereafter.base import config as toml
+from thereafter.base.config import Table
+from thereafter.base.kinds import KINDS
 from thereafter.models.build import settings_of
 from thereafter.models.settings import NeuralSettings
 from thereafter.training.kinds import About

@@ -16,9 +16,9 @@ from typing import Generic, TypeVar
 import torch
 from torch import nn
 
-from thereafter.config import Table
+from thereafter.base.config import Table
+from thereafter.base.memory import is_out_of_memory, memory_in_words, out_of_memory
 from thereafter.errors import DeviceMemoryError, FormatError
-from thereafter.memory import is_out_of_memory, memory_in_words, out_of_memory
 from thereafter.runs import checkpoint
 from thereafter.runs.checkpoint import Snapshot
 from thereafter.runs.journal import Journal

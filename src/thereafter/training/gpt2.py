@@ -19,14 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from thereafter.config import Table
+from thereafter.base.config import Table
+from thereafter.base.storage import map_arrays, open_plain
 from thereafter.errors import FormatError
 from thereafter.layers.transformer import Block
 from thereafter.models.build import build
 from thereafter.models.neural import NeuralModel
 from thereafter.models.settings import TransformerSettings
 from thereafter.runs.folder import FORMAT, is_file
-from thereafter.storage import map_arrays, open_plain
 from thereafter.text.tokenizers.gpt2 import Gpt2Tokenizer
 from thereafter.training.kinds import Trained
 from thereafter.training.weights import check_counts, restored

@@ -27,11 +27,11 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 
-from thereafter import progress
+from thereafter.base import progress
+from thereafter.base.memory import is_out_of_memory
 from thereafter.errors import DeviceMemoryError
 from thereafter.kernels.functions import leaving_unread
 from thereafter.kernels.recording import RECORDING
-from thereafter.memory import is_out_of_memory
 from thereafter.models.state import NeuralState
 from thereafter.training.learner import B
 from thereafter.training.rehearsing import leaving_room

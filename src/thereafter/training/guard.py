@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
-from thereafter.config import Table
+from thereafter.base.config import Table
 from thereafter.errors import TrainingError
 
 ATTEMPTS = 3

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.config import Table
-from thereafter.kinds import KindTable
+from thereafter.base.config import Table
+from thereafter.base.kinds import KindTable
 from thereafter.models.any_model import AnyModel
 from thereafter.runs.journal import Journal
 from thereafter.text.chunks import IdArray

@@ -21,9 +21,9 @@ from typing import Generic
 
 import torch
 
-from thereafter import progress
+from thereafter.base import progress
+from thereafter.base.memory import available_memory, is_out_of_memory, memory_in_words, out_of_memory
 from thereafter.kernels.functions import leaving_unread
-from thereafter.memory import available_memory, is_out_of_memory, memory_in_words, out_of_memory
 from thereafter.models.state import NeuralState
 from thereafter.training import numerics, optimizers
 from thereafter.training.learner import B, Learner

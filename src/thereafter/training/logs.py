@@ -22,10 +22,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Protocol
 
-from thereafter import packages
+from thereafter.base import packages
+from thereafter.base.storage import is_plain
 from thereafter.errors import FormatError, OptionError, StorageError
 from thereafter.runs.folder import BOARD, ROWS
-from thereafter.storage import is_plain
 from thereafter.training.settings import TrainingSettings, require_tensorboard
 from thereafter.training.watching import StepReport, Training, ValidationReport, Watcher, adding
 

@@ -21,8 +21,8 @@ from typing import Generic
 import torch
 from torch import Tensor
 
-from thereafter import progress
-from thereafter.config import Table
+from thereafter.base import progress
+from thereafter.base.config import Table
 from thereafter.kernels.functions import leaving_unread
 from thereafter.models.state import NeuralState
 from thereafter.runs import checkpoint

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.errors import CorpusError, EmptyCorpusError, OptionError, SourceError
 from thereafter.evaluation.dynamic_settings import STATISTICS_TOKENS
 from thereafter.evaluation.switches import REMEDY, Switched, Switches, switched_on

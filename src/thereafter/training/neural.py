@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from thereafter import config as toml
-from thereafter.config import Table
-from thereafter.devices import device_for, precision_for
+from thereafter.base import config as toml
+from thereafter.base.config import Table
+from thereafter.base.devices import device_for, precision_for
+from thereafter.base.kinds import KINDS
 from thereafter.errors import FormatError, OptionError
-from thereafter.kinds import KINDS
 from thereafter.models.build import NEURAL, build, settings_of
 from thereafter.models.neural import NeuralModel
 from thereafter.models.settings import NeuralSettings

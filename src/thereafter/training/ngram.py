@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter import config as toml
-from thereafter.config import Table
+from thereafter.base import config as toml
+from thereafter.base.config import Table
 from thereafter.errors import FormatError
 from thereafter.ngram.estimate import estimate
 from thereafter.ngram.model import NgramModel

@@ -43,8 +43,8 @@ from typing import TextIO
 import torch
 from torch import Tensor
 
-from thereafter import compiled, progress
-from thereafter.config import Table
+from thereafter.base import compiled, progress
+from thereafter.base.config import Table
 from thereafter.errors import FormatError
 from thereafter.kernels.onednn import spared, switch
 from thereafter.runs.checkpoint import Snapshot

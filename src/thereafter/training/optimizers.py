@@ -21,7 +21,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from thereafter.config import Table
+from thereafter.base.config import Table
 from thereafter.errors import FormatError
 from thereafter.training.settings import TrainingSettings
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from thereafter import config as toml
-from thereafter.config import Table
+from thereafter.base import config as toml
+from thereafter.base.config import Table
 from thereafter.errors import MissingPackageError, OptionError, nearest
 from thereafter.text.form import Forming
 from thereafter.training import settings as training_settings

@@ -12,15 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from thereafter import config as toml
-from thereafter import progress
-from thereafter.config import Table
+from thereafter.base import config as toml
+from thereafter.base import progress
+from thereafter.base.config import Table
 from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.finding import FileKind, find_files
 from thereafter.errors import EmptyCorpusError, OptionError, SourceError
-from thereafter.images.archives import is_picture, members_of
-from thereafter.images.decoding import PICTURE_ENDINGS
-from thereafter.images.idx import IDX_ENDINGS
 from thereafter.runs.folder import FORMAT
 from thereafter.runs.journal import Journal
 from thereafter.runs.writer import RunWriter
@@ -37,6 +34,9 @@ from thereafter.training.options import Sorted, TextSettings
 from thereafter.training.settings import TrainingSettings, check_logs
 from thereafter.training.split import split_texts
 from thereafter.training.starting import Start
+from thereafter.vision.pictures.archives import is_picture, members_of
+from thereafter.vision.pictures.decoding import PICTURE_ENDINGS
+from thereafter.vision.pictures.idx import IDX_ENDINGS
 
 __all__ = ["TextSettings", "find_texts", "part_of", "run_name", "tokenize", "train"]
 

@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from thereafter import config as toml
-from thereafter.config import Table
+from thereafter.base import config as toml
+from thereafter.base.config import Table
 from thereafter.data.files import Parts
 from thereafter.data.parts import own_parts
 from thereafter.errors import FormatError, OptionError, SourceError, nearest

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from thereafter.memory import available_memory
+from thereafter.base.memory import available_memory
 from thereafter.training.numerics import generator_states, set_generators
 from thereafter.training.optimizers import Optimizer
 from thereafter.training.weights import weights_of

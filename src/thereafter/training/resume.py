@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from thereafter import config as toml
-from thereafter import progress
-from thereafter.config import Table
+from thereafter.base import config as toml
+from thereafter.base import progress
+from thereafter.base.config import Table
 from thereafter.errors import SourceError
 from thereafter.runs import writer
 from thereafter.runs.folder import TOKENIZER, is_file

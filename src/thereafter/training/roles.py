@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from thereafter import progress
-from thereafter.config import Table
+from thereafter.base import progress
+from thereafter.base.config import Table
 from thereafter.text.sources import Source, Texts
 from thereafter.text.writing import WritingForm, in_style
 from thereafter.training.kinds import Trained

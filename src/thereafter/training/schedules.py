@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from thereafter.config import Table
+from thereafter.base.config import Table
 from thereafter.training.settings import TrainingSettings
 
 _ONE_CYCLE_START = 1 / 25

@@ -10,9 +10,9 @@ import math
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from thereafter import packages
-from thereafter.devices import DEVICES as DEVICES
-from thereafter.devices import check_device
+from thereafter.base import packages
+from thereafter.base.devices import DEVICES as DEVICES
+from thereafter.base.devices import check_device
 from thereafter.errors import OptionError, nearest
 
 BATCHINGS = ("stream", "partition", "lines")

@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter import progress
-from thereafter.config import Table
+from thereafter.base import progress
+from thereafter.base.config import Table
+from thereafter.base.kinds import KINDS, listed
+from thereafter.base.storage import open_plain
 from thereafter.errors import FormatError, OptionError, SourceError
 from thereafter.evaluation.scores import MANY, unknown_share
-from thereafter.kinds import KINDS, listed
 from thereafter.runs import folder as files
-from thereafter.storage import open_plain
 from thereafter.text.chunks import IdArray
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.training import store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from thereafter.config import Table
+from thereafter.base.config import Table
 from thereafter.errors import FormatError, OptionError, nearest
 from thereafter.runs import folder as files
 from thereafter.runs import writer

@@ -23,7 +23,7 @@ from typing import Protocol
 
 from torch import nn
 
-from thereafter.progress import Advance
+from thereafter.base.progress import Advance
 from thereafter.runs.checkpoint import Snapshot
 from thereafter.runs.journal import Journal
 from thereafter.training.counters import Counters

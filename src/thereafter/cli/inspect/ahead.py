@@ -31,8 +31,8 @@ def ahead(
     Example: thereafter inspect ahead runs/sine noisy-sine --steps 1,4,16,64 --figure ahead.html
     """
     from thereafter import instruments
-    from thereafter.figures.ahead import error_by_steps, steps_ahead
     from thereafter.figures.export import write
+    from thereafter.series.forecasting.ahead_figures import error_by_steps, steps_ahead
     from thereafter.task_model import load_task
 
     measured = instruments.steps_ahead(load_task(run), source, _numbers(steps), series=series, part=part)

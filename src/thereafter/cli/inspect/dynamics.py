@@ -45,9 +45,9 @@ def dynamics(
 
     Example: thereafter inspect dynamics runs/book --text "the cat that the dogs saw was asleep" --figure cat.html
     """
+    from thereafter.base.kinds import KINDS, listed, recurrent_names
+    from thereafter.base.terminal import print_caution, show_progress
     from thereafter.inspection import dynamics as measure
-    from thereafter.kinds import KINDS, listed, recurrent_names
-    from thereafter.terminal import print_caution, show_progress
 
     if text.startswith("@"):
         from thereafter.text.sources import resolve

@@ -35,8 +35,8 @@ Out = Numbers
 def drawable(path: Path | None) -> Path | None:
     """A picture that cannot be written is refused before anything is measured."""
     if path is not None:
+        from thereafter.base.packages import require
         from thereafter.figures.export import format_of
-        from thereafter.packages import require
 
         format_of(path)
         require("plotly", "drawing a picture")

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from thereafter.base.config import Table
+from thereafter.base.tabular import ENDINGS
+from thereafter.base.terminal import print_caution
 from thereafter.cli.app import ArpaTokens, AsWritten, Encoding, inspect_app, load
 from thereafter.cli.inspect.gradients import Picture
 from thereafter.cli.tables import AsCsv, AsJson, ItemColumn, print_conditions, print_rows, save_rows, tell_written
-from thereafter.config import Table
 from thereafter.errors import OptionError
-from thereafter.tabular import ENDINGS
-from thereafter.terminal import print_caution
 
 if TYPE_CHECKING:
     from thereafter.inspection.pairs import PairScores

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from thereafter.base.terminal import print_caution
 from thereafter.cli.app import AsWritten, Run, inspect_app, load, writable
 from thereafter.cli.tables import AsCsv, AsJson, print_rows, tell_written
-from thereafter.terminal import print_caution
 
 
 @inspect_app.command()

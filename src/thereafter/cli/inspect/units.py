@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from thereafter.base.terminal import print_coloured
 from thereafter.cli.app import Encoding, Numbers, Run, SourceName, inspect_app, load
 from thereafter.cli.inspect.gradients import drawable
 from thereafter.cli.tables import AsCsv, AsJson, print_rows
-from thereafter.terminal import print_coloured
 
 if TYPE_CHECKING:
     from thereafter.inspection.measurement import Measurement

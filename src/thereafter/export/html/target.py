@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter import packages
-from thereafter.config import Table
+from thereafter.base import packages
+from thereafter.base.config import Table
 from thereafter.export.html.kernel import kernel
 from thereafter.export.parts import SoftmaxPlan, WordingPlan
 from thereafter.export.plan import NgramPlan, Plan, RecurrentPlan, arrays_of

@@ -21,8 +21,8 @@ from thereafter.export.onnx.cells import GraphWeights
 from thereafter.export.onnx.graph import Graph
 from thereafter.export.onnx.layers import joined
 from thereafter.export.plan import array, layers_of, linear_of
-from thereafter.layers.picture_encoder import BatchNorm, PictureEncoder
-from thereafter.models.captioner import Captioner
+from thereafter.vision.captioning.network import Captioner
+from thereafter.vision.encoder import BatchNorm, PictureEncoder
 
 EPSILON = 1e-5
 

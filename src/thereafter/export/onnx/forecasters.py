@@ -29,13 +29,13 @@ from thereafter.export.onnx.graph import Graph
 from thereafter.export.onnx.tasks import stack_sequence
 from thereafter.export.parts import Array
 from thereafter.export.plan import array, block_of, layers_of, linear_of, norm_of
-from thereafter.layers import number_heads
 from thereafter.layers.transformer import Block
-from thereafter.models.forecasting.autoregression import Autoregression
-from thereafter.models.forecasting.batch import LEAST_MOVEMENT
-from thereafter.models.forecasting.forecaster import Forecaster, WindowFacts
-from thereafter.models.forecasting.linear import Linear
-from thereafter.models.forecasting.network import (
+from thereafter.series import number_heads
+from thereafter.series.forecasters.autoregression import Autoregression
+from thereafter.series.forecasters.batch import LEAST_MOVEMENT
+from thereafter.series.forecasters.forecaster import Forecaster, WindowFacts
+from thereafter.series.forecasters.linear import Linear
+from thereafter.series.forecasters.network import (
     ForecastNetwork,
     RecurrentBody,
     SteppingBody,

@@ -8,7 +8,7 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from thereafter.packages import require
+from thereafter.base.packages import require
 
 OPSET = 17
 IR = 8

@@ -19,6 +19,7 @@ from typing import Protocol
 
 import numpy as np
 
+from thereafter.base.version import __version__
 from thereafter.export.facts import facts_of
 from thereafter.export.onnx import cells
 from thereafter.export.onnx.attention import AttentionGraph
@@ -28,7 +29,6 @@ from thereafter.export.onnx.heads import log_p
 from thereafter.export.onnx.layers import by_operator, has_operator, joined, layer_sequence, rows_of, scan, type_of
 from thereafter.export.parts import LayerPlan, StatePart, WordingPlan
 from thereafter.export.plan import AveragePlan, NeuralPlan, RecurrentPlan, TransformerPlan, WindowPlan
-from thereafter.version import __version__
 
 NEXT = "next_"
 

@@ -21,7 +21,7 @@ from thereafter.export.onnx.tasks import convolved, inside_of, pooled, stack_seq
 from thereafter.export.plan import layers_of, linear_of, norm_of
 from thereafter.layers.blocks import RecurrentBlock, RecurrentBlocks, StepwiseLayer
 from thereafter.layers.recurrent import Recurrent
-from thereafter.models.series_classifier import SeriesClassifier
+from thereafter.series.classifying.network import SeriesClassifier
 
 
 def series_graph(net: SeriesClassifier) -> Graph:

@@ -13,11 +13,11 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter.base.packages import require
 from thereafter.export.onnx.model import NEXT, body_of, metadata, model_bytes, sequence_graph, step_graph
 from thereafter.export.plan import NgramPlan, Plan
 from thereafter.export.targets import FLOAT32, WrittenFiles
 from thereafter.models.base import Floats, Ids
-from thereafter.packages import require
 
 Arrays = dict[str, NDArray[np.generic]]
 

@@ -21,16 +21,16 @@ from thereafter.export.onnx.series import channels_of, series_graph
 from thereafter.export.onnx.tasks import classifier_graph, filler_graph, tagger_graph
 from thereafter.export.onnx.transformer_translators import transformer_decoder_graph, transformer_encoder_graph
 from thereafter.export.onnx.translators import decoder_graph, encoder_graph
-from thereafter.models.captioner import Captioner, PictureBatch
-from thereafter.models.classifier import ClassBatch, Classifier
-from thereafter.models.filler import FillBatch, Filler
-from thereafter.models.forecasting.batch import WindowBatch
-from thereafter.models.forecasting.forecaster import Forecaster
-from thereafter.models.forecasting.network import ForecastNetwork
-from thereafter.models.series_classifier import SeriesBatch, SeriesClassifier
-from thereafter.models.tagger import TagBatch, Tagger
-from thereafter.models.translator import PairBatch, RecurrentTranslator, TransformerTranslator, Translator
 from thereafter.models.word_decoder import END
+from thereafter.series.classifying.network import SeriesBatch, SeriesClassifier
+from thereafter.series.forecasters.batch import WindowBatch
+from thereafter.series.forecasters.forecaster import Forecaster
+from thereafter.series.forecasters.network import ForecastNetwork
+from thereafter.tasks.classify.network import ClassBatch, Classifier
+from thereafter.tasks.fill.network import FillBatch, Filler
+from thereafter.tasks.tag.network import TagBatch, Tagger
+from thereafter.tasks.translate.network import PairBatch, RecurrentTranslator, TransformerTranslator, Translator
+from thereafter.vision.captioning.network import Captioner, PictureBatch
 
 ROWS, LONGEST = 8, 40
 FIELDS = {"quantiles": "values", "levels": "levels_Q"}

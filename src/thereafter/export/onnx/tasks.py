@@ -25,9 +25,9 @@ from thereafter.export.onnx.layers import layer_sequence
 from thereafter.export.parts import LayerPlan
 from thereafter.export.plan import array, head_of, layers_of, linear_of
 from thereafter.layers.recurrent import Recurrent
-from thereafter.models.classifier import Classifier
-from thereafter.models.filler import Filler
-from thereafter.models.tagger import Speller, Tagger
+from thereafter.tasks.classify.network import Classifier
+from thereafter.tasks.fill.network import Filler
+from thereafter.tasks.tag.network import Speller, Tagger
 
 
 def tagger_graph(net: Tagger) -> Graph:

@@ -26,7 +26,7 @@ from thereafter.export.parts import Array
 from thereafter.export.plan import array, head_of, linear_of, norm_of
 from thereafter.layers.attention import CrossAttention
 from thereafter.models.transformer_decoder import FeedForward
-from thereafter.models.translator import TransformerTranslator
+from thereafter.tasks.translate.network import TransformerTranslator
 
 
 def transformer_encoder_graph(net: TransformerTranslator) -> Graph:

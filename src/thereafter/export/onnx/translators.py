@@ -23,8 +23,8 @@ from thereafter.export.onnx.layers import joined
 from thereafter.export.onnx.tasks import inside_of, stack_sequence
 from thereafter.export.plan import array, head_of, layers_of, linear_of
 from thereafter.layers.attention import Attention
-from thereafter.models.translator import RecurrentTranslator
 from thereafter.models.word_decoder import RecurrentDecoder
+from thereafter.tasks.translate.network import RecurrentTranslator
 
 
 def encoder_graph(net: RecurrentTranslator) -> Graph:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+from thereafter.base.kinds import KINDS
 from thereafter.figures.diagrams.drawing import Drawing
 from thereafter.figures.style import BLUE, RED
-from thereafter.kinds import KINDS
 from thereafter.layers.stream import Lane, build_lanes
 from thereafter.models.settings import RecurrentSettings
 

@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from thereafter.base.compiled import available, missing
 from thereafter.cells.base import Cell
 from thereafter.cells.conv_lstm import ConvLSTM
 from thereafter.cells.diagonal import Diagonal
@@ -24,7 +25,6 @@ from thereafter.cells.elman import Elman
 from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
 from thereafter.cells.minimal import MinGRU, MinLSTM
-from thereafter.compiled import available, missing
 from thereafter.kernels.jobs import Job, SameBits, Unrolled
 from thereafter.kernels.second import twice_differentiable
 

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from thereafter.base.compiled import CFunction
 from thereafter.cells.elman import Elman
 from thereafter.cells.options import ElmanOptions, choices_of
-from thereafter.compiled import CFunction
 from thereafter.kernels.arrays import ElmanBackward, ElmanForward, FloatType
 from thereafter.kernels.cpu.plan import input_inside, shares_rows, worth_a_team
 from thereafter.kernels.cpu.products import (

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from thereafter.base.compiled import CFunction
 from thereafter.cells.gru import GRU
-from thereafter.compiled import CFunction
 from thereafter.kernels.arrays import FloatType, GruBackward, GruForward
 from thereafter.kernels.cpu.plan import shares_rows, worth_a_team
 from thereafter.kernels.cpu.products import (

@@ -25,8 +25,8 @@ from __future__ import annotations
 
 import torch
 
-from thereafter import compiled
-from thereafter.processor import processor
+from thereafter.base import compiled
+from thereafter.base.processor import processor
 
 FEWEST_EACH = 2  # rows of a thread
 FEWEST_ROWS = 16  # of a batch, for the input's product to be worth while in a step

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from thereafter.compiled import CFunction
+from thereafter.base.compiled import CFunction
 from thereafter.kernels.arrays import FloatType
 from thereafter.kernels.cpu.plan import worth_a_team
 from thereafter.kernels.cpu.workspace import take

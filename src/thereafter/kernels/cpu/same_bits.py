@@ -12,9 +12,9 @@ import os
 
 import torch
 
+from thereafter.base.compiled import missing
 from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
-from thereafter.compiled import missing
 from thereafter.kernels.cpu.plan import most_sharing
 from thereafter.kernels.functions import backends
 from thereafter.kernels.jobs import Job, SameBits, torch_products

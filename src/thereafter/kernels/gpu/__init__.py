@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import torch
 
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.cells.base import Cell
 from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM

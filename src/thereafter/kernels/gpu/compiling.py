@@ -27,11 +27,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple, Protocol
 
-from thereafter import progress
+from thereafter.base import progress
+from thereafter.base.folders import cache_folder, programs_folder
+from thereafter.base.packages import installed, require
+from thereafter.base.storage import open_plain, replacing
 from thereafter.errors import FormatError, OptionError, StorageError
-from thereafter.folders import cache_folder, programs_folder
-from thereafter.packages import installed, require
-from thereafter.storage import open_plain, replacing
 
 Constant = int | float | str | bool
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 
-from thereafter.compiled import intrinsic
+from thereafter.base.compiled import intrinsic
 from thereafter.kernels.loops.llvm import Builder, Context, Intrinsic, Signature, Value
 from thereafter.kernels.loops.tiles import cgutils, ir, types
 

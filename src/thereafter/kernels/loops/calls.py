@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from thereafter.compiled import intrinsic
+from thereafter.base.compiled import intrinsic
 from thereafter.kernels.loops.llvm import Builder, Context, Intrinsic, Signature, Value
 from thereafter.kernels.loops.tiles import ir, types
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from thereafter.compiled import jit
+from thereafter.base.compiled import jit
+from thereafter.base.packages import require
 from thereafter.kernels.arrays import Whole
 from thereafter.kernels.loops.calls import caller, pointer
-from thereafter.packages import require
 
 carray = require("numba", "a compiled loop").carray
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from thereafter.compiled import CFunction, c_function, compiled_once, jit
+from thereafter.base.compiled import CFunction, c_function, compiled_once, jit
 from thereafter.kernels.arrays import ElmanBackward, ElmanForward, Floats, FloatType, Whole
 from thereafter.kernels.loops.lstm import copy_row
 from thereafter.kernels.loops.parts import claim_parts, parts_in, rows_of_part, rows_of_parts

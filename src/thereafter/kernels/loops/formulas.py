@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from thereafter.compiled import jit
+from thereafter.base.compiled import jit
 from thereafter.kernels.arrays import Floats
 from thereafter.kernels.loops.lstm import cell_formula
 from thereafter.kernels.loops.vectors import Lanes, Number, gates_of, sigmoid, tanh

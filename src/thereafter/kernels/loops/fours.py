@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from thereafter.compiled import CFunction, c_function, compiled_once, intrinsic
+from thereafter.base.compiled import CFunction, c_function, compiled_once, intrinsic
+from thereafter.base.packages import require
+from thereafter.base.processor import processor
 from thereafter.kernels.loops.llvm import Builder, Context, Intrinsic, IrType, Signature, Value
 from thereafter.kernels.loops.tiles import VECTOR_BYTES, cgutils, ir, types
 from thereafter.kernels.step.storing import BLOCK, DIGITS, GROUP, LARGEST, SMALLEST
-from thereafter.packages import require
-from thereafter.processor import processor
 
 binding = require("llvmlite.binding", "a compiled loop")
 

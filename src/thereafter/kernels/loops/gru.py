@@ -13,7 +13,7 @@ multiplies the candidate n. Every loop works on the units `first` to `last` of a
 
 from __future__ import annotations
 
-from thereafter.compiled import jit
+from thereafter.base.compiled import jit
 from thereafter.kernels.arrays import Floats, Whole
 from thereafter.kernels.loops.lstm import clear_gates, clear_row, copy_row
 from thereafter.kernels.loops.vectors import Lanes, Number, gates_of, row_loop, tanh

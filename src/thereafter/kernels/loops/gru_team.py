@@ -6,7 +6,7 @@ the first: where threads claim rows that costs nothing, where they own units the
 
 from __future__ import annotations
 
-from thereafter.compiled import CFunction, c_function, compiled_once, jit
+from thereafter.base.compiled import CFunction, c_function, compiled_once, jit
 from thereafter.kernels.arrays import Floats, FloatType, GruBackward, GruForward, Whole
 from thereafter.kernels.loops.gru import (
     after_backward,

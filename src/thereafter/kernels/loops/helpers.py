@@ -22,7 +22,7 @@ sees the other, so that no helper sleeps through a turn for good.
 
 from __future__ import annotations
 
-from thereafter.compiled import CFunction, c_function, compiled_once, jit
+from thereafter.base.compiled import CFunction, c_function, compiled_once, jit
 from thereafter.kernels.loops.atomics import add_if, add_to, pause, publish, read_in_turn, read_published
 from thereafter.kernels.loops.calls import caller, whole_number_from
 from thereafter.kernels.loops.cores import ROOM_BYTES, leave_core

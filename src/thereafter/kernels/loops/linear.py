@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from thereafter.compiled import jit
+from thereafter.base.compiled import jit
 from thereafter.kernels.arrays import Floats
 from thereafter.kernels.loops.formulas import FAST
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from thereafter.compiled import jit
+from thereafter.base.compiled import jit
 from thereafter.kernels.arrays import Floats, Whole
 from thereafter.kernels.loops.vectors import Lanes, Number, gates_of, row_loop, tanh
 

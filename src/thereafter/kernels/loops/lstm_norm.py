@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 
+from thereafter.base.compiled import CFunction, c_function, compiled_once, jit
 from thereafter.cells.base import EPSILON
-from thereafter.compiled import CFunction, c_function, compiled_once, jit
 from thereafter.kernels.arrays import Float, Floats, FloatType, LstmNormBackward, LstmNormForward, Whole
 from thereafter.kernels.loops.formulas import FAST
 from thereafter.kernels.loops.lstm import (

@@ -13,7 +13,7 @@ added up by the caller.
 
 from __future__ import annotations
 
-from thereafter.compiled import CFunction, c_function, compiled_once, jit
+from thereafter.base.compiled import CFunction, c_function, compiled_once, jit
 from thereafter.kernels.arrays import Floats, FloatType, LstmBackward, LstmForward, Whole
 from thereafter.kernels.loops.lstm import clear_row, lstm_backward, lstm_forward
 from thereafter.kernels.loops.parts import claim_parts, parts_in, rows_of_part, rows_of_parts

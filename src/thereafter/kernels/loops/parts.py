@@ -10,7 +10,7 @@ goes to the others.
 
 from __future__ import annotations
 
-from thereafter.compiled import jit
+from thereafter.base.compiled import jit
 from thereafter.kernels.arrays import Whole
 from thereafter.kernels.loops.team import PARTS, claim
 

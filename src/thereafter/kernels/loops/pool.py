@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from thereafter.compiled import compiled_once
+from thereafter.base.compiled import compiled_once
 
 
 class Pool:

@@ -11,7 +11,7 @@ Shapes: B rows, H units, G gate units, K columns of a matrix W [G, K], G = H for
 
 from __future__ import annotations
 
-from thereafter.compiled import jit
+from thereafter.base.compiled import jit
 from thereafter.kernels.arrays import Floats, Whole
 from thereafter.kernels.loops.team import PACKED, PANELS, PRODUCT, claim, share, wait_for
 from thereafter.kernels.loops.tiles import LANES32, LANES64, LINE, MOST_VECTORS, copy, fetch, move, multiply, turn

@@ -19,7 +19,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from thereafter.compiled import CFunction, c_function, compiled_once, intrinsic, jit
+from thereafter.base.compiled import CFunction, c_function, compiled_once, intrinsic, jit
+from thereafter.base.packages import require
 from thereafter.kernels.arrays import FloatType, Whole
 from thereafter.kernels.loops.atomics import add_to, publish
 from thereafter.kernels.loops.calls import caller
@@ -28,7 +29,6 @@ from thereafter.kernels.loops.helpers import begin, end
 from thereafter.kernels.loops.llvm import Builder, Context, Intrinsic, Signature, Value
 from thereafter.kernels.loops.tiles import LINE, VECTOR_BYTES, copy, ir, types
 from thereafter.kernels.loops.vectors import write_rows
-from thereafter.packages import require
 
 carray = require("numba", "a compiled loop").carray
 

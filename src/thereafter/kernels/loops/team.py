@@ -17,7 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from thereafter.compiled import CFunction, intrinsic, jit
+from thereafter.base.compiled import CFunction, intrinsic, jit
+from thereafter.base.packages import require
 from thereafter.kernels.arrays import WHOLE, Floats, FloatType, Whole
 from thereafter.kernels.loops.atomics import add_if, add_to, publish, read_published
 from thereafter.kernels.loops.calls import pointer, whole_number_from
@@ -25,7 +26,6 @@ from thereafter.kernels.loops.llvm import ArrayType, Builder, Context, Intrinsic
 from thereafter.kernels.loops.pool import pool as pool
 from thereafter.kernels.loops.tiles import LINE, product, types
 from thereafter.kernels.loops.waiting import be_patient
-from thereafter.packages import require
 
 carray = require("numba", "a compiled loop").carray
 

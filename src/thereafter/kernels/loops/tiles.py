@@ -14,11 +14,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from thereafter.compiled import CFunction, c_function, compiled_once, intrinsic
+from thereafter.base.compiled import CFunction, c_function, compiled_once, intrinsic
+from thereafter.base.packages import require
+from thereafter.base.tiling import PANEL, tiling
 from thereafter.kernels.arrays import FloatType
 from thereafter.kernels.loops.llvm import Builder, Context, Intrinsic, IrType, Signature, Value
-from thereafter.packages import require
-from thereafter.tiling import PANEL, tiling
 
 ir = require("llvmlite.ir", "a compiled loop")
 types, cgutils = (require(f"numba.{name}", "a compiled loop") for name in ("types", "core.cgutils"))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from thereafter.compiled import intrinsic
+from thereafter.base.compiled import intrinsic
 from thereafter.kernels.loops.llvm import Builder, Context, Intrinsic, IrType, Signature, Value
 from thereafter.kernels.loops.tiles import VECTOR_BYTES, cgutils, first_lanes, ir, masked_load, masked_store, types
 

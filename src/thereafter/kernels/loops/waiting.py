@@ -6,7 +6,7 @@ sleeps. A thread that is held back on a busy core can move to one that is idle, 
 
 from __future__ import annotations
 
-from thereafter.compiled import jit
+from thereafter.base.compiled import jit
 from thereafter.kernels.loops.calls import caller, whole_number_from
 
 _LOOKS, _YIELDS = 4000, 200

@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 
-from thereafter.compiled import compiled_once
+from thereafter.base.compiled import compiled_once
 from thereafter.kernels.loops import helpers as loops
 from thereafter.kernels.loops import steps
 from thereafter.kernels.loops.tiles import LINE

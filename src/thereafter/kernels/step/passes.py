@@ -27,7 +27,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from thereafter.compiled import CFunction, c_function, compiled_once, intrinsic
+from thereafter.base.compiled import CFunction, c_function, compiled_once, intrinsic
+from thereafter.base.processor import usable
 from thereafter.kernels.loops import fours
 from thereafter.kernels.loops import steps as loops
 from thereafter.kernels.loops.formulas import FORMULAS
@@ -36,7 +37,6 @@ from thereafter.kernels.loops.team import NUMPY
 from thereafter.kernels.loops.tiles import LINE, MOST_ROWS, VECTOR_BYTES, cgutils, ir, types
 from thereafter.kernels.step.helpers import MOST_HELPERS, helpers
 from thereafter.kernels.step.storing import BLOCK, Form, PackedMatrix, PanelLayout
-from thereafter.processor import usable
 
 WORTH_A_TEAM = 1 << 17
 """Numbers of the matrices, times rows: with fewer of them, in whatever form, calling other threads (some 2 us) costs

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from thereafter.base.compiled import available
 from thereafter.cells.base import Cell, State
-from thereafter.compiled import available
 from thereafter.kernels.row_products import can_pack, multiply, pack
 
 

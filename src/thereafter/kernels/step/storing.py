@@ -12,7 +12,7 @@ signed bytes, -128 to 127; s is one scale for BLOCK columns of a row, by the lar
 2^-23 of that largest number, as that of float32 is. `loops.fours` has the compiled twin, which lays the digits out by
 groups of columns. A block with a NaN or an infinite number has a scale that makes its products NaN.
 
-Machine code is kept by the files that name `thereafter.compiled`, this one among them: BLOCK is part of it.
+Machine code is kept by the files that name `thereafter.base.compiled`, this one among them: BLOCK is part of it.
 
 Shapes: B rows, G = gates H rows and K columns of a matrix, H units, N blocks of C = BLOCK columns; P panels, V vectors
 of a panel, L numbers of a vector. A panel has U = L times a few units of all gates.

@@ -8,8 +8,8 @@ katz           Katz's back-off
 interpolated   Witten-Bell, absolute discounting, Kneser-Ney and its modified form
 """
 
+from thereafter.base.registry import Registry
 from thereafter.ngram.smoothing.weights import Weights
-from thereafter.registry import Registry
 
 _HERE = "thereafter.ngram.smoothing"
 

@@ -13,9 +13,9 @@ from thereafter.studio.routes.captioning import LONGEST, Number
 from thereafter.studio.routes.common import TheVisitor, as_json, make_router, reply
 
 if TYPE_CHECKING:
-    from thereafter.images.codec import PictureCodec
     from thereafter.studio.verbs.digit_pictures import OpenedDigit
     from thereafter.task_model import TaskModel
+    from thereafter.vision.pictures.codec import PictureCodec
 
 router = make_router()
 

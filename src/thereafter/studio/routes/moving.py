@@ -12,9 +12,9 @@ from thereafter.studio.answers.moving import DigitAnswer, ForeseenAnswer, Watche
 from thereafter.studio.routes.common import LoadedStudio, TheVisitor, as_json, make_router, reply
 
 if TYPE_CHECKING:
-    from thereafter.images.clip import ClipCodec
     from thereafter.studio.verbs.clips import OpenedClip
     from thereafter.task_model import TaskModel
+    from thereafter.vision.clips.clip import ClipCodec
 
 router = make_router()
 

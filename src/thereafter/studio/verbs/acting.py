@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from thereafter.errors import OptionError
-from thereafter.images.catch_game import ACTIONS, PADDLE, Episode
-from thereafter.models.catcher import Catcher
 from thereafter.studio.answers.acting import GameAnswer, GameStepAnswer
 from thereafter.studio.verbs.glimpsing import squares
 from thereafter.studio.verbs.numbers import numbers
 from thereafter.studio.verbs.pictures import packed
 from thereafter.task_model import TaskModel
-from thereafter.tasks.acting import PlayedExplained
+from thereafter.vision.acting.game import ACTIONS, PADDLE, Episode
+from thereafter.vision.acting.network import Catcher
+from thereafter.vision.acting.task import PlayedExplained
 
 SEED = 20_261_119
 """Of the episodes that are played: those of the test part of `catch`."""

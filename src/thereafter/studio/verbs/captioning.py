@@ -9,9 +9,7 @@ import numpy as np
 
 from thereafter.decoding.sources import AnswerSettings, decode_answers, search_answers
 from thereafter.errors import OptionError
-from thereafter.images.codec import PictureCodec
 from thereafter.inspection.trace import record
-from thereafter.models.captioner import Captioner, PictureBatch
 from thereafter.models.task_net import Memory
 from thereafter.models.word_decoder import END
 from thereafter.studio.answers.captioning import (
@@ -25,6 +23,8 @@ from thereafter.studio.verbs.numbers import number, numbers
 from thereafter.studio.verbs.pictures import OpenedPicture, packed
 from thereafter.task_model import TaskModel
 from thereafter.tasks.wording import Wording
+from thereafter.vision.captioning.network import Captioner, PictureBatch
+from thereafter.vision.pictures.codec import PictureCodec
 
 MOST_BEAM = 10
 _LIKELIEST = 6

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.errors import OptionError
-from thereafter.images.clip import Clip, ClipCodec
-from thereafter.images.glyphs import SIDE, numbered_glyphs
-from thereafter.images.made_pictures import moving_rules
-from thereafter.images.moving import NAMES, MovingClips, headings, move
 from thereafter.studio.answers.moving import DigitAnswer
 from thereafter.task_model import TaskModel
 from thereafter.tasks import store
+from thereafter.vision.clips.clip import Clip, ClipCodec
+from thereafter.vision.clips.moving import NAMES, MovingClips, headings, move
+from thereafter.vision.made_pictures import moving_rules
+from thereafter.vision.pictures.glyphs import SIDE, numbered_glyphs
 
 INK = SIDE * SIDE
 """Pixels of a drawing, a hexadecimal digit each."""

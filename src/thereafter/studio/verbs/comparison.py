@@ -14,18 +14,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
+from thereafter.base.config import Table
+from thereafter.base.storage import open_plain
 from thereafter.comparing import tables, timing
 from thereafter.comparing.comparison import JSON, Comparison, Row
 from thereafter.comparing.trial import Trial
 from thereafter.comparing.trials import ValidationCurve, ask_all, make_trial, measure_validation
-from thereafter.config import Table
 from thereafter.errors import FormatError
 from thereafter.evaluation.offered import offered_questions
 from thereafter.figures.agreement import accuracy_by_distance
 from thereafter.inspection.agreement import from_tallies
 from thereafter.language_model import LanguageModel
 from thereafter.serving.errors import NotThereError
-from thereafter.storage import open_plain
 from thereafter.studio.answers.comparison import (
     ComparisonAnswer,
     KeptAnswer,

@@ -6,7 +6,7 @@ import json
 import math
 from pathlib import Path
 
-from thereafter.storage import read_plain
+from thereafter.base.storage import read_plain
 from thereafter.studio.answers.training import CurveAnswer
 
 Line = dict[str, object]

@@ -13,18 +13,18 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from thereafter.errors import OptionError
-from thereafter.images.cluttered import ClutteredPictures
-from thereafter.images.codec import PictureCodec
-from thereafter.images.draws import uniforms
-from thereafter.images.given_pictures import given_array
-from thereafter.images.glyphs import SIDE, numbered_glyphs
-from thereafter.images.labelled_pictures import LabelledPicture
-from thereafter.images.made_pictures import clutter_rules
-from thereafter.images.picture import Picture
 from thereafter.studio.verbs.clips import as_digit
 from thereafter.studio.verbs.pictures import open_own as open_file
 from thereafter.task_model import TaskModel
 from thereafter.tasks import store
+from thereafter.vision.glimpsing.cluttered import ClutteredPictures
+from thereafter.vision.made_pictures import clutter_rules
+from thereafter.vision.pictures.codec import PictureCodec
+from thereafter.vision.pictures.draws import uniforms
+from thereafter.vision.pictures.given_pictures import given_array
+from thereafter.vision.pictures.glyphs import SIDE, numbered_glyphs
+from thereafter.vision.pictures.labelled_pictures import LabelledPicture
+from thereafter.vision.pictures.picture import Picture
 
 MOST_SIDE = 512
 """Pixels of a side up to which a made picture is as large as those of the training; else it is resized."""

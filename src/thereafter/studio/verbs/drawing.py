@@ -10,15 +10,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from thereafter.errors import OptionError
-from thereafter.images.codec import PictureCodec
-from thereafter.layers.drawing_window import PlacedWindows
-from thereafter.models.drawer import Bound, Drawer, DrawingBatch, Strokes, drawn_pixels
 from thereafter.studio.answers.drawing import DrawingAnswer, DrawingWindowAnswer, StrokeAnswer
 from thereafter.studio.answers.pixels import PixelsAnswer
 from thereafter.studio.verbs.digit_pictures import OpenedDigit
 from thereafter.studio.verbs.numbers import number
 from thereafter.studio.verbs.pictures import packed
 from thereafter.task_model import TaskModel
+from thereafter.vision.drawing.network import Bound, Drawer, DrawingBatch, Strokes, drawn_pixels
+from thereafter.vision.drawing.window import PlacedWindows
+from thereafter.vision.pictures.codec import PictureCodec
 
 SEEDS = 1_000_000
 """New pictures that can be asked for, by number."""
@@ -79,7 +79,7 @@ def _answer(
 
 
 def _left(z_THCW: Tensor, batch: DrawingBatch) -> list[float | None]:
-    """Nats of the pixels by every canvas; they are those that belong to the picture (`models/drawer.py`)."""
+    """Nats of the pixels by every canvas; they are those that belong to the picture (`vision/drawing/network.py`)."""
     x_BHCW = drawn_pixels(batch, z_THCW, anew=False).transpose(1, 2)
     nats_THCW = F.binary_cross_entropy_with_logits(z_THCW, x_BHCW.expand_as(z_THCW), reduction="none")
     return [_rounded(one) for one in nats_THCW.sum((1, 2, 3)).tolist()]

@@ -18,7 +18,12 @@ from numpy.typing import NDArray
 from thereafter.errors import OptionError
 from thereafter.inspection.dynamics import gates_of
 from thereafter.inspection.measurement import Measurement
-from thereafter.models.forecasting.settings import ForecastSettings
+from thereafter.series.forecasters.settings import ForecastSettings
+from thereafter.series.forecasting.ahead import forecaster_of, steps_ahead
+from thereafter.series.forecasting.answers import Forecast, spelled_times
+from thereafter.series.forecasting.frame import natural_season
+from thereafter.series.forecasting.predicting import times_ahead
+from thereafter.series.forecasting.task import FORECASTING
 from thereafter.series.scales import SeriesScales
 from thereafter.series.windows import Window, cut_windows, split_ends
 from thereafter.studio.answers.forecasting import (
@@ -35,11 +40,6 @@ from thereafter.studio.verbs.series import OpenedSeries
 from thereafter.task_model import TaskModel
 from thereafter.tasks import TASKS, fitting
 from thereafter.tasks.finding import Part
-from thereafter.tasks.forecast_ahead import forecaster_of, steps_ahead
-from thereafter.tasks.forecast_answers import Forecast, spelled_times
-from thereafter.tasks.forecast_frame import natural_season
-from thereafter.tasks.forecast_predicting import times_ahead
-from thereafter.tasks.forecasting import FORECASTING
 from thereafter.tasks.task import AnyTask
 
 SPLIT = "70/10/20"

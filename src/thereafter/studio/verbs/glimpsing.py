@@ -10,16 +10,16 @@ import math
 import numpy as np
 
 from thereafter.errors import OptionError
-from thereafter.images.codec import PictureCodec
-from thereafter.images.labelled_pictures import LabelledPicture
-from thereafter.layers.glimpse import GlimpseCore
-from thereafter.models.glimpser import PictureReader
 from thereafter.studio.answers.glimpsing import GlimpseAnswer, GlimpsedAnswer, SquareAnswer
 from thereafter.studio.verbs.digit_pictures import OpenedDigit
 from thereafter.studio.verbs.numbers import numbers
 from thereafter.studio.verbs.pictures import packed
 from thereafter.task_model import TaskModel
-from thereafter.tasks.glimpsing import GlimpsesExplained
+from thereafter.vision.glimpsing.network import PictureReader
+from thereafter.vision.glimpsing.sensor import GlimpseCore
+from thereafter.vision.glimpsing.task import GlimpsesExplained
+from thereafter.vision.pictures.codec import PictureCodec
+from thereafter.vision.pictures.labelled_pictures import LabelledPicture
 
 PIECES = 4
 """Of other digits, in a made picture."""
@@ -63,7 +63,7 @@ def glimpse(model: TaskModel, opened: OpenedDigit) -> GlimpsedAnswer:
 
 
 def squares(model: TaskModel, column: float, row: float) -> list[SquareAnswer]:
-    """The squares that a glimpse covers, as `layers/glimpse.py` cuts them out; none where all of a picture is seen."""
+    """The squares that a glimpse covers (`vision.glimpsing.sensor`); none if it sees the whole picture."""
     if not isinstance(model.net, GlimpseCore):
         return []
     sides = [model.net.sensor.patch << scale for scale in range(model.net.sensor.scales)]

@@ -8,14 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from thereafter.errors import OptionError
-from thereafter.images.clip import ClipCodec
-from thereafter.images.moving import NAMES
 from thereafter.studio.answers.moving import BeliefAnswer, ForeseenAnswer, WatchedAnswer
 from thereafter.studio.verbs.clips import OpenedClip
 from thereafter.studio.verbs.numbers import numbers, rows
 from thereafter.studio.verbs.pictures import packed
 from thereafter.task_model import TaskModel
-from thereafter.tasks.clip_answers import ClipExplained, FramesExplained
+from thereafter.vision.clips.answers import ClipExplained, FramesExplained
+from thereafter.vision.clips.clip import ClipCodec
+from thereafter.vision.clips.moving import NAMES
 
 FRAMES = 10
 """Of a clip whose labels are asked for, where it is made here."""

@@ -16,17 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.errors import OptionError
-from thereafter.evaluation.caption_measures import caption_words
-from thereafter.images.captioned import CaptionedPicture
-from thereafter.images.decoding import decode_bytes
-from thereafter.images.draws import uniforms
-from thereafter.images.given_pictures import given_array
-from thereafter.images.picture import Picture
-from thereafter.images.shapes import CAPTION_DRAWS, Scene, captions_of, draw_scene, scene_of
 from thereafter.studio.answers.captioning import MadePicturesAnswer
 from thereafter.studio.answers.pixels import PixelsAnswer
 from thereafter.task_model import TaskModel
 from thereafter.tasks import store
+from thereafter.vision.captioning.measures import caption_words
+from thereafter.vision.captioning.reading import CaptionedPicture
+from thereafter.vision.captioning.shapes import CAPTION_DRAWS, Scene, captions_of, draw_scene, scene_of
+from thereafter.vision.pictures.decoding import decode_bytes
+from thereafter.vision.pictures.draws import uniforms
+from thereafter.vision.pictures.given_pictures import given_array
+from thereafter.vision.pictures.picture import Picture
 
 MADE = 10_000
 """Made pictures that can be picked, by number."""

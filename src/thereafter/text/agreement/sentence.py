@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from thereafter.config import Table
+from thereafter.base.config import Table
 from thereafter.errors import FormatError
 
 Number = Literal["singular", "plural"]

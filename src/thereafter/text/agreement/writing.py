@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from thereafter import progress
+from thereafter.base import progress
 from thereafter.errors import FormatError, OptionError, SourceError, StorageError, UnknownNameError
 from thereafter.text.agreement.generator import DEFAULT_SEED, DEFAULT_SENTENCES, LONGEST, deal
 from thereafter.text.agreement.parts import PARTS, Part

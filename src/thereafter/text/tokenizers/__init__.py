@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from thereafter.registry import Registry
+from thereafter.base.registry import Registry
 
 if TYPE_CHECKING:
     from thereafter.text.tokenizers.base import Tokenizer

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from thereafter.config import Table
+from thereafter.base.config import Table
 from thereafter.errors import FormatError, OptionError
 from thereafter.text.chunks import PIECE, require_unicode
 from thereafter.text.tokenizers import stored as files

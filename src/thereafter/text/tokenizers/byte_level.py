@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from thereafter.config import Table
+from thereafter.base.config import Table
+from thereafter.base.packages import require
+from thereafter.base.progress import task
 from thereafter.errors import FormatError, OptionError
-from thereafter.packages import require
-from thereafter.progress import task
 from thereafter.text.chunks import PROSE_TAIL, recut
 from thereafter.text.tokenizers import lessons as learning
 from thereafter.text.tokenizers import stored as files

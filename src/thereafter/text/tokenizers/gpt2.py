@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
-from thereafter.config import Table
+from thereafter.base.config import Table
 from thereafter.errors import OptionError
 from thereafter.text.chunks import slice_chunks
 from thereafter.text.tokenizers.base import Ids, join_ids

@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from thereafter.config import Table
+from thereafter.base.config import Table
 from thereafter.errors import FormatError
 from thereafter.text.chunks import PROSE_TAIL, recut
 from thereafter.text.spaces import CHARACTER, OTHER_LETTERS, SCRIPT_TAIL, has_characters

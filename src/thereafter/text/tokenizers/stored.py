@@ -7,9 +7,9 @@ import os
 import tempfile
 from contextlib import suppress
 
-from thereafter.config import Table
+from thereafter.base.config import Table
+from thereafter.base.storage import read_plain
 from thereafter.errors import FormatError, StorageError, nearest
-from thereafter.storage import read_plain
 
 FORMAT = "thereafter-tokenizer"
 VERSION = 1

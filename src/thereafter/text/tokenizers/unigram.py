@@ -7,7 +7,7 @@ import math
 from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from thereafter.config import Table
+from thereafter.base.config import Table
 from thereafter.errors import OptionError
 from thereafter.text.tokenizers.base import Chunks
 from thereafter.text.tokenizers.byte_level import ByteLevelTokenizer, check_numbered, check_pieces, damage_error

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from thereafter.compiled import available
+from thereafter.base.compiled import available
 from thereafter.text.chunks import WORD_TAIL, recut
 from thereafter.text.spaces import byte_ends, code_points, word_ends
 from thereafter.text.tokenizers.base import Ids, MeasuredText, byte_length

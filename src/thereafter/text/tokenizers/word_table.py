@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.compiled import compiled
+from thereafter.base.compiled import compiled
 
 Ids = NDArray[np.int32]
 Bytes = NDArray[np.uint8]

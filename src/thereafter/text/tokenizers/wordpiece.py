@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar
 
-from thereafter.config import Table
+from thereafter.base.config import Table
 from thereafter.text.tokenizers.byte_level import ByteLevelTokenizer, check_numbered
 from thereafter.text.tokenizers.pieces import byte_alphabet
 from thereafter.text.vocabulary import UNKNOWN

@@ -1,0 +1,13 @@
+"""Floor 0: what every room may use. It knows no text, no model and no number of theirs.
+
+config, registry      options as dataclasses and TOML; tables of names whose modules are loaded when asked for
+kinds                 the kinds of model, one row each
+packages, compiled    packages that are imported when needed; the one door to numba, and loop_cache, where its code is
+folders, locks, storage    where caches are; one writer at a time; arrays and files that are whole or not there
+progress, terminal    progress bars, and what is written on a terminal
+tabular               answers as tables: rows, CSV, data frames
+devices, memory       where networks compute; a full device in words
+processor, tiling, spinning    what a processor can do; the tile of a product that its registers and cache can hold; how
+                      long threads wait by looking
+version               the version of the package
+"""

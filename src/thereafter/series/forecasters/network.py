@@ -1,0 +1,251 @@
+"""Networks that forecast: a body reads the window, a head gives a distribution over the steps ahead.
+
+    z = (y - offset) / scale                       the window's own level (`WindowBatch.level`)
+    f = [body(z_1 ... z_L), covariates ahead]
+    direct:     p(y_{t+1} ... y_{t+H}) = head(f), every step with weights of its own
+    recursive:  p(y_{t+1}) = head(f), then again with what was predicted
+
+With `skip` a linear map of the window is added to the location (Lai et al. 2018, LSTNet).
+
+Shapes: B windows, L rows, I numbers of a row, T steps of G rows each for a body, H steps ahead, D targets, C
+covariates, K known ahead, F features.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from thereafter.errors import OptionError
+from thereafter.layers.embedding import Positions
+from thereafter.layers.recurrent import Recurrent
+from thereafter.layers.transformer import Block, Sight
+from thereafter.series.distributions import Distribution
+from thereafter.series.forecasters.batch import WindowBatch
+from thereafter.series.forecasters.forecaster import Forecaster, WindowFacts
+from thereafter.series.forecasters.settings import ForecastSettings, cells
+from thereafter.series.number_heads import NUMBER_HEADS, NumberHead
+
+_SMALL = 0.1  # of the head's first weights: training begins near the last value
+
+
+class ForecastNetwork(Forecaster):
+    """See the module's equations."""
+
+    def __init__(self, settings: ForecastSettings, facts: WindowFacts, *, norm: str, segment: int) -> None:
+        super().__init__(facts)
+        self.norm, self.dropout, self.recursive = norm, settings.dropout, settings.recursive
+        self.reach = 1 if settings.recursive else facts.horizon
+        inputs = facts.targets * (2 if facts.gaps else 1) + facts.covariates
+        self.body = make_body(settings, inputs, facts.lookback, segment)
+        outputs = self.reach * facts.targets
+        self.skip = nn.Linear(facts.lookback * facts.targets, outputs) if settings.skip else None
+        self.head: NumberHead = NUMBER_HEADS.load(settings.head)(self.body.features + self.reach * facts.known, outputs)
+        with torch.no_grad():
+            for weight in (*self.head.parameters(), *(self.skip.parameters() if self.skip is not None else ())):
+                weight.mul_(_SMALL)
+
+    def steps_read(self) -> int:
+        return self.facts.lookback // (self.body.segment if isinstance(self.body, SteppingBody) else 1)
+
+    def set_spread(self, batches: Iterator[WindowBatch]) -> None:
+        """The spread of a head that gives points: that of its errors on held-out windows, step by step."""
+        if self.head.has_density:
+            return
+        residuals = []
+        for whole in batches:
+            batch = whole.unrolled() if self.recursive else whole
+            future_BHD, seen_BHD = batch.answers()
+            scale_BO = batch.level(self.norm)[1].repeat(1, self.reach)
+            wrong_BO = (future_BHD - self.expect(batch).mean()).flatten(1) / scale_BO
+            residuals.append(wrong_BO.masked_fill(~seen_BHD.flatten(1), torch.nan))
+        if residuals:
+            self.head.set_spread(torch.cat(residuals))
+
+    def expect(self, batch: WindowBatch) -> Distribution:
+        f_BF, offset_BO, scale_BO = self._features(batch)
+        expected = self.head.expect(f_BF).moved(offset_BO, scale_BO)
+        return expected.viewed((self.reach, self.facts.targets), batch.horizon)
+
+    def costs(self, batch: WindowBatch) -> Tensor:
+        if self.recursive:
+            return self._costs_of_steps(batch)
+        future_BHD, _ = batch.answers()
+        f_BF, offset_BO, scale_BO = self._features(batch)
+        return self.head.costs(f_BF, future_BHD.flatten(1), offset_BO, scale_BO).view_as(future_BHD)
+
+    def _features(self, batch: WindowBatch) -> tuple[Tensor, Tensor, Tensor]:
+        """What the head reads [B, F], and the location and scale of its outputs [B, H D]."""
+        offset_BD, scale_BD = batch.level(self.norm)
+        rows_BLI = self._rows(batch.past_BLD, batch.seen_BLD, batch.inputs_BLC, offset_BD, scale_BD)
+        f_BF = F.dropout(self.body(rows_BLI), self.dropout, self.training)
+        ahead_BHK = F.pad(batch.ahead_BHK, (0, 0, 0, self.reach - batch.horizon))
+        offset_BO, scale_BO = offset_BD.repeat(1, self.reach), scale_BD.repeat(1, self.reach)
+        if self.skip is not None:
+            offset_BO = offset_BO + scale_BO * self.skip(rows_BLI[..., : self.facts.targets].flatten(1))
+        return torch.cat((f_BF, ahead_BHK.flatten(1)), 1), offset_BO, scale_BO
+
+    def _rows(self, y_BLD: Tensor, seen_BLD: Tensor, inputs_BLC: Tensor, offset_BD: Tensor, scale_BD: Tensor) -> Tensor:
+        """What the body reads of each row, [B, L, I]: relative values, which of them are seen, covariates."""
+        z_BLD = (y_BLD - offset_BD[:, None]) / scale_BD[:, None] * seen_BLD
+        shown = (seen_BLD.to(z_BLD.dtype),) if self.facts.gaps else ()
+        return torch.cat((z_BLD, *shown, inputs_BLC), 2)
+
+    # ---- one step at a time
+
+    def _costs_of_steps(self, batch: WindowBatch) -> Tensor:
+        """Each row of the future from the true ones before it, [B, H, D]."""
+        future_BHD, seen_BHD = batch.answers()
+        if not isinstance(self.body, RecurrentBody) or self.skip is not None:
+            steps = batch.unrolled()
+            f_RF, offset_RD, scale_RD = self._features(steps)
+            target_R1D, _ = steps.answers()
+            return self.head.costs(f_RF, target_R1D[:, 0], offset_RD, scale_RD).view_as(future_BHD)
+        offset_BD, scale_BD = batch.level(self.norm)
+        came_BHC = batch.past_BLD.new_zeros(len(batch), batch.horizon, batch.inputs_BLC.shape[2])
+        came_BHC[..., : batch.ahead_BHK.shape[2]] = batch.ahead_BHK
+        rows_BTI = self._rows(
+            torch.cat((batch.past_BLD, future_BHD), 1)[:, :-1],
+            torch.cat((batch.seen_BLD, seen_BHD), 1)[:, :-1],
+            torch.cat((batch.inputs_BLC, came_BHC), 1)[:, :-1],
+            offset_BD,
+            scale_BD,
+        )
+        f_BHF = self.body.every_step(rows_BTI)[:, -batch.horizon :]
+        f_BHF = torch.cat((F.dropout(f_BHF, self.dropout, self.training), batch.ahead_BHK), 2)
+        offset_BHD, scale_BHD = (one[:, None].expand_as(future_BHD) for one in (offset_BD, scale_BD))
+        costs_RD = self.head.costs(
+            f_BHF.flatten(0, 1), future_BHD.flatten(0, 1), offset_BHD.flatten(0, 1), scale_BHD.flatten(0, 1)
+        )
+        return costs_RD.view_as(future_BHD)
+
+    def _continue(self, batch: WindowBatch, choose: Callable[[Distribution], Tensor]) -> Tensor:
+        """Recurrent layers keep their state from step to step; other bodies read the window again."""
+        body = self.body
+        if not self.recursive or not isinstance(body, RecurrentBody) or self.skip is not None:
+            return super()._continue(batch, choose)
+        offset_BD, scale_BD = batch.level(self.norm)
+        rows_BLI = self._rows(batch.past_BLD, batch.seen_BLD, batch.inputs_BLC, offset_BD, scale_BD)
+        h_BLF, state = body.layers(rows_BLI)
+        pieces = []
+        for step in range(batch.horizon):
+            known_BK = batch.ahead_BHK[:, step]
+            f_BF = torch.cat((h_BLF[:, -1], known_BK), 1)
+            expected = self.head.expect(f_BF).moved(offset_BD, scale_BD).viewed((1, self.facts.targets), 1)
+            next_B1D = choose(expected)
+            pieces.append(next_B1D)
+            came_B1C = batch.past_BLD.new_zeros(len(batch), 1, batch.inputs_BLC.shape[2])
+            came_B1C[:, 0, : known_BK.shape[1]] = known_BK
+            seen_B1D = torch.ones_like(next_B1D, dtype=torch.bool)
+            h_BLF, state = body.layers(self._rows(next_B1D, seen_B1D, came_B1C, offset_BD, scale_BD), state)
+        return torch.cat(pieces, 1)
+
+
+class ForecastBody(nn.Module):
+    """Reads [B, L, I] and gives [B, F]."""
+
+    features: int
+
+    @abstractmethod
+    def forward(self, x_BLI: Tensor) -> Tensor: ...
+
+
+class WindowBody(ForecastBody):
+    """Hidden layers over all rows of the window at once: relu(W [x_1; ...; x_L] + b)."""
+
+    def __init__(self, settings: ForecastSettings, inputs: int, lookback: int) -> None:
+        super().__init__()
+        sizes = [inputs * lookback, *[settings.hidden] * settings.layers]
+        self.hidden = nn.ModuleList(nn.Linear(size, after) for size, after in pairwise(sizes))
+        self.features = settings.hidden
+
+    def forward(self, x_BLI: Tensor) -> Tensor:
+        f_BF = x_BLI.flatten(1)
+        for layer in self.hidden:
+            f_BF = torch.relu(layer(f_BF))
+        return f_BF
+
+
+class SteppingBody(ForecastBody):
+    """Rows are read G at a time; with G above 1 a step is relu(W [its rows] + b) (Lin et al. 2023, SegRNN)."""
+
+    def __init__(self, settings: ForecastSettings, inputs: int, segment: int, always: bool) -> None:
+        super().__init__()
+        self.segment = segment
+        self.read = nn.Linear(inputs * segment, settings.hidden) if segment > 1 or always else None
+        self.inputs = inputs if self.read is None else settings.hidden
+        self.features = settings.hidden
+
+    def steps(self, x_BLI: Tensor) -> Tensor:
+        """The inputs of each step, [B, T, ...]."""
+        if self.read is None:
+            return x_BLI
+        length = x_BLI.shape[1]
+        if length % self.segment:
+            raise OptionError(
+                f"a window has {length} rows, which segments of {self.segment} do not divide; try a lookback of "
+                f"{max(1, length // self.segment) * self.segment}, or segment=1"
+            )
+        read_BTF: Tensor = self.read(x_BLI.reshape(len(x_BLI), length // self.segment, -1))
+        return torch.relu(read_BTF) if self.segment > 1 else read_BTF
+
+
+class RecurrentBody(SteppingBody):
+    """The state of recurrent layers at the end of the window."""
+
+    def __init__(self, settings: ForecastSettings, inputs: int, segment: int) -> None:
+        super().__init__(settings, inputs, segment, always=False)
+        self.layers = Recurrent(
+            cells()[settings.model],
+            self.inputs,
+            settings.hidden,
+            settings.layers,
+            batch_first=True,
+            dropout=settings.dropout if settings.layers > 1 else 0.0,
+        )
+
+    def forward(self, x_BLI: Tensor) -> Tensor:
+        h_BTF: Tensor = self.layers(self.steps(x_BLI))[0]
+        return h_BTF[:, -1]
+
+    def every_step(self, x_BLI: Tensor) -> Tensor:
+        """The features after each row, [B, L, F], where rows are read one at a time."""
+        h_BTF: Tensor = self.layers(self.steps(x_BLI))[0]
+        return h_BTF
+
+
+class TransformerBody(SteppingBody):
+    """Blocks of causal attention; the features of the last step."""
+
+    def __init__(self, settings: ForecastSettings, inputs: int, segment: int, lookback: int) -> None:
+        super().__init__(settings, inputs, segment, always=True)
+        size = settings.hidden
+        self.positions = Positions("learned", -(-lookback // segment), size)
+        blocks = [Block(size, settings.heads, 4 * size, dropout=settings.dropout) for _ in range(settings.layers)]
+        for block in blocks:
+            block.initialise(settings.layers)
+        self.blocks = nn.ModuleList(blocks)
+        self.norm = nn.LayerNorm(size)
+
+    def forward(self, x_BLI: Tensor) -> Tensor:
+        h_BTF = self.steps(x_BLI)
+        h_BTF = h_BTF + self.positions.table_CH[: h_BTF.shape[1]]
+        sight = Sight.of([0], h_BTF.shape[1], h_BTF.device)
+        for block in self.blocks:
+            h_BTF, _ = block(h_BTF, None, sight)
+        f_BF: Tensor = self.norm(h_BTF[:, -1])
+        return f_BF
+
+
+def make_body(settings: ForecastSettings, inputs: int, lookback: int, segment: int) -> ForecastBody:
+    """The body that the settings name."""
+    if settings.model == "window":
+        return WindowBody(settings, inputs, lookback)
+    if settings.model == "transformer":
+        return TransformerBody(settings, inputs, segment, lookback)
+    return RecurrentBody(settings, inputs, segment)

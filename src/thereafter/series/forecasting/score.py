@@ -1,0 +1,202 @@
+"""The score of forecasts from many origins: all figures of `forecast_measures`, as a whole and by step of the horizon.
+
+Shapes: W windows, H steps, D targets, Q levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import repeat
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter.base.config import Table
+from thereafter.base.tabular import Row, Tabular, finite
+from thereafter.errors import OptionError, ShapeError
+from thereafter.series.forecasting import measures
+
+Numbers = NDArray[np.floating]
+
+BAND = 0.8
+"""The band whose coverage is reported."""
+_NEAR = 1e-6  # of a level
+_BY_STEP = (0, 2)  # axes of [W, H, D] that a figure a step is the mean over
+
+
+@dataclass(frozen=True)
+class StepScore:
+    """The figures of one step of the horizon, on the scale of the data; `coverage_calibrated` is None without one."""
+
+    step: int
+    mae: float
+    mse: float
+    coverage: float
+    coverage_calibrated: float | None
+    crps: float
+
+
+@dataclass(frozen=True)
+class ForecastScore(Tabular):
+    """The figures of `values` values that were forecast from `windows` origins, `horizon` steps each.
+
+    On the scale of the data: `mae`, `mse`, `rmse`, `smape` (0 to 200), `pinball`, `crps`, `nats` (-log p of a value;
+    None where it was not asked for). Divided by the standard deviation of each series in its training part:
+    `mae_standardised`, `mse_standardised`. Divided by the seasonal naive errors of the training part: `mase`, `rmsse`.
+    `coverage` is that of the `band` before calibration, `coverage_calibrated` after it. A figure of nothing is NaN.
+    """
+
+    windows: int
+    horizon: int
+    values: int
+    mae: float
+    mse: float
+    rmse: float
+    smape: float
+    mase: float
+    rmsse: float
+    mae_standardised: float
+    mse_standardised: float
+    pinball: float
+    crps: float
+    band: float
+    coverage: float
+    coverage_calibrated: float | None
+    nats: float | None
+    steps: tuple[StepScore, ...] = field(default=(), repr=False)
+    targets: tuple[str, ...] = ()
+    """The columns that are forecast, in whose unit the errors are."""
+
+    def as_dict(self) -> Table:
+        """All figures, for JSON; one of nothing is None. `steps` are those by step."""
+        return {name: finite(value) for name, value in asdict(self).items()}
+
+    def to_rows(self) -> list[Row]:
+        """A row a step of the horizon."""
+        return [asdict(step) for step in self.steps]
+
+    def line(self) -> str:
+        """The figures that models are compared by, in one line."""
+        figures = _listed(MAE=self.mae, RMSE=self.rmse, CRPS=self.crps)
+        return f"{figures} {self._unit()}, {_listed(MASE=self.mase)}, standardised {_listed(MSE=self.mse_standardised)}"
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.windows:,} windows of {self.horizon:,} steps, {self.values:,} values",
+            f"{self._unit()}: "
+            + _listed(MAE=self.mae, RMSE=self.rmse, MSE=self.mse, CRPS=self.crps, pinball=self.pinball)
+            + f", {_listed(sMAPE=self.smape)} % (of 200)",
+            "in standard deviations of the training part: "
+            + _listed(MSE=self.mse_standardised, MAE=self.mae_standardised),
+            "over the seasonal naive errors of the training part: " + _listed(MASE=self.mase, RMSSE=self.rmsse),
+            self._bands(),
+        ]
+        if self.nats is not None:
+            lines.append(f"{self.nats:.4g} nats a value, {self._unit()}")
+        return "\n".join(lines)
+
+    def _unit(self) -> str:
+        return f"in the unit of {', '.join(self.targets) or 'the target'}"
+
+    def _bands(self) -> str:
+        """How much the band covers, as a whole and at the first, the middle and the last step."""
+        text = f"the {100 * self.band:.3g} % band covers {_share(self.coverage)}"
+        if self.coverage_calibrated is not None:
+            text += f", {_share(self.coverage_calibrated)} after calibration"
+        places = sorted({0, (len(self.steps) - 1) // 2, len(self.steps) - 1}) if self.steps else []
+        shown = (self.steps[place] for place in places)
+        return f"{text} ({'; '.join(map(_step_words, shown))})" if len(places) > 1 else text
+
+
+def score_forecasts(
+    actual_WHD: Numbers,
+    mean_WHD: Numbers,
+    quantiles_WHDQ: Numbers,
+    levels_Q: Sequence[float] | Numbers,
+    *,
+    deviation_WD: Numbers,
+    absolute_scale_WD: Numbers,
+    squared_scale_WD: Numbers,
+    low_WHD: Numbers | None = None,
+    high_WHD: Numbers | None = None,
+    nats: Numbers | None = None,
+    band: float = BAND,
+    targets: tuple[str, ...] = (),
+) -> ForecastScore:
+    """Forecasts against what came, NaN where a value is missing; everything on the scale of the data.
+
+    `quantiles_WHDQ`: as the forecaster gives them, before calibration, at `levels_Q`; both ends of the `band` are among
+    them, and CRPS is fair where the levels are evenly spaced. `deviation_WD`: the standard deviation of the training
+    part of each window's series; `absolute_scale_WD` and `squared_scale_WD`: its `forecast_measures.seasonal_scale`
+    with power 1 and 2. `low_WHD` and `high_WHD`: the band after calibration. `nats`: -log p of values, of any shape.
+    """
+    levels = np.asarray(levels_Q, np.float64)
+    _check(actual_WHD, deviation_WD, low_WHD, high_WHD)
+    first, last = (_place(levels, (1 + side * band) / 2) for side in (-1, 1))
+    ends = (quantiles_WHDQ[..., first], quantiles_WHDQ[..., last])
+    calibrated = None if low_WHD is None or high_WHD is None else (low_WHD, high_WHD)
+    pinball_WHD = measures.pinball_of_each(actual_WHD, quantiles_WHDQ, levels)
+    standard_WD = np.where(deviation_WD > 0, deviation_WD, np.nan).astype(np.float64)
+    relative_WHD = (np.asarray(actual_WHD, np.float64) - mean_WHD) / standard_WD[:, None]
+    square, pinball = measures.mse(actual_WHD, mean_WHD).item(), measures.mean_of_known(pinball_WHD).item()
+    steps = zip(
+        measures.mae(actual_WHD, mean_WHD, _BY_STEP).tolist(),
+        measures.mse(actual_WHD, mean_WHD, _BY_STEP).tolist(),
+        measures.coverage(actual_WHD, *ends, _BY_STEP).tolist(),
+        repeat(None) if calibrated is None else measures.coverage(actual_WHD, *calibrated, _BY_STEP).tolist(),
+        (2 * measures.mean_of_known(pinball_WHD, _BY_STEP)).tolist(),
+        strict=False,
+    )
+    return ForecastScore(
+        windows=len(actual_WHD),
+        horizon=actual_WHD.shape[1],
+        values=int(np.count_nonzero(~np.isnan(actual_WHD))),
+        mae=measures.mae(actual_WHD, mean_WHD).item(),
+        mse=square,
+        rmse=square**0.5,
+        smape=measures.smape(actual_WHD, mean_WHD).item(),
+        mase=measures.mase(actual_WHD, mean_WHD, absolute_scale_WD),
+        rmsse=measures.rmsse(actual_WHD, mean_WHD, squared_scale_WD),
+        mae_standardised=measures.mean_of_known(np.abs(relative_WHD)).item(),
+        mse_standardised=measures.mean_of_known(np.square(relative_WHD)).item(),
+        pinball=pinball,
+        crps=2 * pinball,
+        band=band,
+        coverage=measures.coverage(actual_WHD, *ends).item(),
+        coverage_calibrated=None if calibrated is None else measures.coverage(actual_WHD, *calibrated).item(),
+        nats=None if nats is None else measures.mean_of_known(nats).item(),
+        steps=tuple(StepScore(step, *figures) for step, figures in enumerate(steps, 1)),
+        targets=targets,
+    )
+
+
+def _check(actual_WHD: Numbers, deviation_WD: Numbers, low_WHD: Numbers | None, high_WHD: Numbers | None) -> None:
+    if actual_WHD.ndim != 3 or deviation_WD.shape != (len(actual_WHD), actual_WHD.shape[2]):
+        raise ShapeError(
+            f"values are {actual_WHD.shape} and deviations {deviation_WD.shape}; expected [W, H, D] and [W, D]"
+        )
+    if (low_WHD is None) != (high_WHD is None):
+        raise OptionError("one end of the calibrated band is missing; expected both or neither")
+
+
+def _place(levels_Q: measures.Floats, level: float) -> int:
+    """Where a level stands among those that are given."""
+    near = np.flatnonzero(np.abs(levels_Q - level) < _NEAR)
+    if not len(near):
+        raise OptionError(f"levels are {levels_Q.tolist()}; expected the end {level:.4g} of the band among them")
+    return int(near[0])
+
+
+def _listed(**figures: float) -> str:
+    """ "MAE 1.25, MSE 2.5"."""
+    return ", ".join(f"{name} {value:.4g}" for name, value in figures.items())
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _step_words(step: StepScore) -> str:
+    after = "" if step.coverage_calibrated is None else f" and {_share(step.coverage_calibrated)}"
+    return f"step {step.step}: {_share(step.coverage)}{after}"

@@ -1,0 +1,361 @@
+"""Numbers that come next: the task `forecast`.
+
+A table of series is read (`series/`), cut into windows by time, and a forecaster of `models/forecasting` learns what
+comes after each window. Simple forecasters and least squares are solved at once; networks are trained by the loop that
+trains everything else. Afterwards the bands are calibrated on the validation set.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import ClassVar, Self, TypedDict
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from thereafter.base import progress
+from thereafter.data.files import Files, Parts
+from thereafter.data.finding import FileKind
+from thereafter.errors import EmptyCorpusError, OptionError
+from thereafter.series.forecasters.batch import WindowBatch
+from thereafter.series.forecasters.build import build
+from thereafter.series.forecasters.calibration import ENDS
+from thereafter.series.forecasters.forecaster import Batches, Forecaster
+from thereafter.series.forecasters.network import ForecastNetwork
+from thereafter.series.forecasters.settings import COUNTS, ForecastSettings, compared_models, models
+from thereafter.series.forecasting.answers import LEVELS, Forecast
+from thereafter.series.forecasting.frame import choose_frame, columns_of
+from thereafter.series.forecasting.predicting import forecasts_of, step_names
+from thereafter.series.forecasting.score import ForecastScore
+from thereafter.series.forecasting.scoring import measure_forecasts
+from thereafter.series.forecasting.windows import (
+    all_windows,
+    batches_of,
+    check_counts,
+    end_of,
+    facts_of,
+    make_batch,
+    table_of_numbers,
+    thinned,
+    unseen_rows,
+    unseen_windows,
+)
+from thereafter.series.given import is_number
+from thereafter.series.reading import read_series
+from thereafter.series.scales import SeriesScales
+from thereafter.series.table import ColumnChoice, SeriesTable
+from thereafter.series.windows import (
+    AUTO,
+    WHOLE,
+    Window,
+    WindowFrame,
+    Windows,
+    check_split,
+    cut_windows,
+    has_test,
+    observed_ends,
+    split_ends,
+)
+from thereafter.tasks.shown import Fields, Shown
+from thereafter.tasks.task import Task
+from thereafter.training.settings import TrainingSettings
+
+TABLES = FileKind("tables", ((".csv", ".tsv", ".tab", ".txt"),))
+MOST_SCORED = 20_000
+"""Windows that a score is measured on; of more, evenly chosen ones."""
+_EPOCHS = 12  # of a training whose length is not asked for
+_LEAST_STEPS, _MOST_STEPS = 1_500, 20_000
+
+
+class SeriesCodecs(TypedDict):
+    """What a run keeps of its table."""
+
+    series: SeriesScales
+
+
+@dataclass(frozen=True)
+class Forecasting(Task[ForecastSettings, Window, WindowBatch, Forecaster, Forecast, SeriesCodecs]):
+    """See `Task`. `chosen` are the settings it is configured with."""
+
+    name: ClassVar[str] = "forecast"
+    kind: ClassVar[str] = "series"
+    defaults: ClassVar[Mapping[str, object]] = {"batch": 64, "rate": 5e-4}
+    asked: ClassVar[Mapping[str, object]] = {"horizon": None, "samples": 0, "seed": 0}
+    compared: ClassVar[Mapping[str, object]] = {"split": "70/10/20"}
+    file_kind: ClassVar[FileKind] = TABLES
+    reads: ClassVar[Mapping[str, tuple[str, str]]] = {"body.layers": ("", "step")}
+    divides: ClassVar[bool] = True
+    finishes: ClassVar[bool] = True
+    reported: ClassVar[tuple[str, ...]] = ("mse_standardised", "mae", "mase", "crps", "coverage_calibrated")
+    judged: ClassVar[str] = "mse_standardised"
+
+    chosen: ForecastSettings = field(default_factory=ForecastSettings)
+    settings: type[ForecastSettings] = ForecastSettings
+
+    def configured(self, settings: ForecastSettings) -> Self:
+        return replace(self, chosen=settings)
+
+    def kinds(self) -> Sequence[str]:
+        return models()
+
+    def peers(self) -> Sequence[str]:
+        return compared_models()
+
+    def part(self, given: Parts, part: str) -> Files | None:
+        """All parts of a table are in one file, cut by time; or in files of their own, by their names."""
+        if "train" in given.parts:
+            if part == "train":
+                self._check_split(given)
+            return given.parts.get(part) or (given.parts["train"] if part == "valid" else None)
+        named = given.parts.get("text") or next(iter(given.parts.values()), None)
+        return named
+
+    def has_part(self, given: Parts, part: str) -> bool:
+        if "train" in given.parts:
+            return part in given.parts or part == "valid"
+        files = self.part(given, part)
+        split = self.chosen.split or ("" if files is None else files.split)
+        return part != "test" or has_test(split)
+
+    def settled(
+        self, settings: ForecastSettings, given: Parts, examples: Sequence[Window] | None = None
+    ) -> ForecastSettings:
+        """Without a split, the last windows are the test; not where files or a corpus bring their own, nor where all
+        series are too short."""
+        if examples is None:
+            files = self.part(given, "train")
+            divided = settings.split or "train" in given.parts or (files is not None and files.split)
+            return settings if divided else replace(settings, split=AUTO)
+        ends_S3 = all_windows(examples).ends_S3
+        untested = settings.split == AUTO and (ends_S3[:, 1] == ends_S3[:, 2]).all()
+        return replace(settings, split="") if untested else settings
+
+    def read(self, files: Sequence[Path]) -> Windows:
+        table = self.read_table(files, columns_of(self.chosen), calendar=self.chosen.calendar)
+        try:
+            return self.windows_of(table)
+        except (EmptyCorpusError, OptionError):  # too short to train on; a trained run cuts it as it was trained
+            return cut_windows(table, WindowFrame(1, 1), "all", WHOLE)
+
+    def read_table(self, files: Sequence[Path], columns: ColumnChoice, *, calendar: bool) -> SeriesTable:
+        """The series of files."""
+        return read_series(files, columns, calendar=calendar)
+
+    def windows_of(self, table: SeriesTable, split: str = "") -> Windows:
+        """All windows of a table, as the settings cut them."""
+        return cut_windows(table, choose_frame(self.chosen, table, self.chosen.split or split).frame, "all", WHOLE)
+
+    def check_split(self, split: str) -> None:
+        check_split(self.chosen.split or split)
+
+    def part_of(self, examples: Sequence[Window], part: str, split: str) -> Windows:
+        windows = all_windows(examples)
+        split = self.chosen.split or split
+        if part == "all":
+            frame = choose_frame(self.chosen, windows.table, WHOLE).frame
+            return replace(windows, frame=frame).of_part("train", WHOLE)
+        if part == "whole" or (part == "test" and (self.chosen.split or split.count("/") < 2)):
+            return windows.of_part("all", WHOLE)  # which rows are the test is known by those that training saw
+        frame = choose_frame(self.chosen, windows.table, split).frame
+        return replace(windows, frame=frame).of_part(part, split)
+
+    def _check_split(self, given: Parts) -> None:
+        """Refuse to cut what is cut already."""
+        has = "valid" if "valid" in given.parts else "test" if has_test(self.chosen.split) else ""
+        if self.chosen.split and has in given.parts:
+            raise OptionError(
+                f"{given.name} has a {has} part of its own (got split={self.chosen.split!r}); expected no split; try "
+                "leaving it out, or reading all files as one with parts=False (--parts no)"
+            )
+
+    def notes(self, examples: Sequence[Window], split: str) -> list[str]:
+        table = all_windows(examples).table
+        split = self.chosen.split or split
+        notes = [*table.notes, *choose_frame(self.chosen, table, split).notes]
+        if split == AUTO:
+            horizon, rows_S = self.chosen.horizon, observed_ends(table)
+            if any(split_ends(int(rows), AUTO, horizon)[1] < rows for rows in rows_S):
+                notes.append(
+                    f"the last tenth of each series (at least {horizon:,} rows) is the test, which nothing is learned "
+                    "from; the tenth before it validates; --split sets other parts"
+                )
+            else:
+                expected = f"expected {4 * horizon:,} or more, or --split"
+                notes.append(f"no test: the longest series has {rows_S.max():,} rows; {expected}")
+        return notes
+
+    def check(self, examples: Sequence[Window], codecs: SeriesCodecs, name: str) -> None:
+        scales, windows = codecs["series"], all_windows(examples)
+        if not len(windows):
+            raise EmptyCorpusError(
+                f"{name} has no {scales.frame.horizon} rows in a row to forecast; try a smaller horizon (--horizon), "
+                "or another split (--split 70/15/15)"
+            )
+        if windows.table.targets != scales.columns.target:
+            raise OptionError(
+                f"{name} has the targets {', '.join(windows.table.targets)}; expected "
+                f"{', '.join(scales.columns.target)}"
+            )
+
+    def codecs(self, examples: Sequence[Window]) -> SeriesCodecs:
+        windows = all_windows(examples)
+        table, counts = windows.table, self.chosen.head == COUNTS and self.chosen.trained_in_steps
+        if counts:
+            check_counts(windows)
+        columns = ColumnChoice(self.chosen.time, table.targets, table.series_column, table.past, table.known)
+        if self.chosen.calendar:  # what the calendar adds is made again for every table
+            own = columns_of(self.chosen).known
+            columns = replace(columns, known=own)
+        scales = SeriesScales.fit(windows, columns, calendar=self.chosen.calendar, counts=counts)
+        return {"series": scales}
+
+    def build(self, settings: ForecastSettings, codecs: SeriesCodecs) -> Forecaster:
+        return build(settings, facts_of(codecs["series"]))
+
+    def lengths(self, examples: Sequence[Window], codecs: SeriesCodecs) -> NDArray[np.int64]:
+        return np.ones(len(examples), np.int64)  # all windows are equally long
+
+    def targets(self, examples: Sequence[Window], codecs: SeriesCodecs) -> int:
+        scales = codecs["series"]
+        if not scales.gaps:
+            return len(examples) * scales.frame.horizon * scales.targets
+        seen = make_batch(examples, scales).future_seen_BHD
+        return 0 if seen is None else max(1, int(seen.sum()))
+
+    def batch(self, examples: Sequence[Window], codecs: SeriesCodecs) -> WindowBatch:
+        return make_batch(examples, codecs["series"])
+
+    def budget(self, training: TrainingSettings, examples: int) -> TrainingSettings:
+        """Some epochs, but neither too few steps to learn from a short series nor hours for a long one."""
+        if (training.epochs, training.tokens_budget, training.minutes) != (None, None, None):
+            return training
+        batches = max(1, -(-examples // int(training.batch or 1)))
+        epochs = max(_EPOCHS, _LEAST_STEPS / batches) if batches * _EPOCHS <= _MOST_STEPS else _MOST_STEPS / batches
+        every = training.validate_every or max(1, min(round(epochs * batches / _EPOCHS), batches))
+        return replace(training, epochs=float(math.ceil(epochs)) if epochs >= 1 else epochs, validate_every=every)
+
+    def solves(self, settings: ForecastSettings) -> bool:
+        return not settings.trained_in_steps
+
+    def solve(self, net: Forecaster, examples: Sequence[Window], codecs: SeriesCodecs) -> None:
+        windows, scales = all_windows(examples), codecs["series"]
+        aligned = scales.of_table(windows.table)
+        series = []
+        for at in range(len(windows.table)):
+            mean_D, deviation_D = aligned[at, :, : scales.targets]
+            series.append(torch.from_numpy((windows.learned_rows(at) - mean_D) / deviation_D))
+        net.solve(lambda: batches_of(windows, scales, net.device), series)
+
+    def finish(self, net: Forecaster, examples: Sequence[Window], codecs: SeriesCodecs) -> None:
+        windows = thinned(all_windows(examples), MOST_SCORED // 5)
+        with net.quietly(), progress.task("calibrating the bands"):
+            calibrate(net, lambda: batches_of(windows, codecs["series"], net.device))
+
+    def scored(self, examples: Sequence[Window], codecs: SeriesCodecs) -> tuple[Windows, list[str]]:
+        """Windows whose rows neither training nor validation saw; all of them, with a warning, where there are none."""
+        windows, scales = all_windows(examples), codecs["series"]
+        windows = replace(windows, frame=scales.frame).of_part("all", WHOLE) if windows.part == "all" else windows
+        notes: list[str] = []
+        if not len(windows):
+            raise EmptyCorpusError(
+                f"{windows.table.source} has no {scales.frame.horizon} values in a row to score forecasts of so many "
+                "steps on; try more rows"
+            )
+        if windows.part == "all":
+            unseen = unseen_windows(windows, scales, self.chosen.split)
+            if len(unseen) and len(unseen) < len(windows):
+                notes.append(f"scored on the {len(unseen):,} windows after the rows that the run was trained on")
+            elif not len(unseen) and has_test(self.chosen.split) and unseen_rows(windows.table, scales):
+                raise EmptyCorpusError(
+                    f"{windows.table.source} has {unseen_rows(windows.table, scales):,} rows after those that the run "
+                    f"was trained on; expected {scales.frame.horizon:,} or more; try a smaller horizon (--horizon), or "
+                    "another split (--split 70/15/15)"
+                )
+            elif not len(unseen):
+                notes.append(f"{progress.WARNING}all of these rows were trained or validated on; try newer rows")
+            windows = unseen if len(unseen) else windows
+        if len(windows) > MOST_SCORED:
+            notes.append(f"{MOST_SCORED:,} of {len(windows):,} windows are scored, evenly chosen")
+        return thinned(windows, MOST_SCORED), notes
+
+    def answers(self, net: Forecaster, batch: WindowBatch, codecs: SeriesCodecs) -> list[Forecast]:
+        return forecasts_of(net, batch, codecs["series"], {})
+
+    def answers_with(
+        self, net: Forecaster, batch: WindowBatch, codecs: SeriesCodecs, options: Mapping[str, object]
+    ) -> list[Forecast]:
+        return forecasts_of(net, batch, codecs["series"], options)
+
+    def example(self, given: object) -> Window:
+        """The end of a series of numbers: a text of numbers with spaces between them, or an array."""
+        if isinstance(given, Window):
+            return given
+        return end_of(table_of_numbers(given), 0)
+
+    def prepare(self, given: object, codecs: SeriesCodecs) -> Window:
+        window, scales = self.example(given), codecs["series"]
+        if scales.covariates != len(window.table.known) + len(window.table.past):
+            raise OptionError(
+                "the run reads other columns or the calendar beside its target, which a row of numbers does not have; "
+                "try forecast with a table (--last data.csv)"
+            )
+        if len(window.table.targets) != scales.targets:
+            raise OptionError(
+                f"the series has {len(window.table.targets):,} columns; expected {scales.targets}, "
+                f"{', '.join(scales.columns.target)}; try an array [T, {scales.targets}]"
+            )
+        return window
+
+    def is_one(self, given: object) -> bool:
+        """A list of numbers is one series; a list of series is several."""
+        several = isinstance(given, list | tuple) and not isinstance(given, Window)
+        return not several or (isinstance(given, list | tuple) and len(given) > 0 and all(map(is_number, given)))
+
+    def shown(self, net: Forecaster, batch: WindowBatch, example: Window, codecs: SeriesCodecs) -> Shown:
+        with net.quietly():
+            expected = net.forecast(batch, torch.tensor(LEVELS))
+        fields: Fields = {
+            "past": (("row", "target"), batch.past_BLD[0].cpu().numpy()),
+            "forecast": (("ahead", "target"), expected.mean_BHD[0].cpu().numpy()),
+            "quantiles": (("ahead", "target", "level"), expected.quantiles_BHDQ[0].cpu().numpy()),
+        }
+        tokens = step_names(batch, net.steps_read())
+        (answer,) = self.answers(net, batch, codecs)
+        with net.quietly():
+            net.expect(batch.ahead(min(net.reach, batch.horizon)))  # what is watched last is how the window is read
+        return Shown(tokens, [], fields, {"answer": str(answer), "series": answer.series})
+
+    def measure(self, examples: Sequence[Window], answers: Sequence[Forecast], codecs: SeriesCodecs) -> ForecastScore:
+        return measure_forecasts(examples, answers, codecs["series"])
+
+
+FORECASTING = Forecasting()
+
+
+# What a forecaster learns from the validation set once it is trained: the spread of points, bands, paths.
+#
+# Shapes: B windows, H steps, D targets, Q levels.
+
+
+@torch.no_grad()
+def calibrate(net: Forecaster, batches: Batches) -> None:
+    """Fit `net.calibration`, and the spread of a head that gives points, to windows that were not learned from."""
+    if isinstance(net, ForecastNetwork):
+        net.set_spread(batches())
+    generator = torch.Generator(device=net.device).manual_seed(0)
+
+    ends_Q = torch.tensor(ENDS)
+
+    def quantiles(batch: WindowBatch) -> Tensor:
+        return net.forecast(batch, ends_Q, generator).quantiles_BHDQ
+
+    def ranks(batch: WindowBatch) -> Tensor:
+        return net.expect(batch).cdf(batch.answers()[0])
+
+    whole = net.reach == net.facts.horizon and net.reach > 1  # its steps are drawn together
+    net.calibration.fit(batches(), quantiles, ranks if whole else None)

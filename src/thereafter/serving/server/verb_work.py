@@ -1,0 +1,317 @@
+"""The verbs beside completion as plain functions of a model, and what they are asked and answer as JSON.
+
+Each answers what the library says. A request holds one text or a list of texts; `results` has one entry for each, in
+their order. A number that is infinite or not a number is null.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, SupportsFloat
+
+from pydantic import Field
+
+from thereafter.errors import FormatError, OptionError, ThereafterError
+from thereafter.language_model import LanguageModel
+from thereafter.series.forecasting.ahead import forecaster_of
+from thereafter.series.forecasting.answers import LEVELS, Forecast, spelled_times
+from thereafter.series.reading import read_series
+from thereafter.serving.schema import Answer, Asked
+from thereafter.task_model import TaskModel
+from thereafter.tasks.explaining import LabelExplained, TagsExplained
+
+_FIGURES = 6  # of a step: its mean, its median and the ends of two bands
+
+
+def score(lm: LanguageModel, texts: Sequence[str], name: str, *, each: bool = False) -> ScoresAnswer:
+    """log p of texts: the figures of `LanguageModel.score`, and those of `surprisal` by token where `each`."""
+    check_length(texts)
+    return ScoresAnswer(model=name, results=[_score(lm, text, each) for text in texts])
+
+
+def _score(lm: LanguageModel, text: str, each: bool) -> TextScoreAnswer:
+    figures = lm.score(text=text)
+    return TextScoreAnswer(
+        log_prob=finite(-figures.nats),
+        perplexity=finite(figures.perplexity),
+        bits_per_byte=finite(figures.bits_per_byte) if figures.bytes else None,
+        tokens=figures.tokens,
+        unknown=figures.unknown,
+        bytes=figures.bytes,
+        each=_tokens(lm, text) if each else None,
+    )
+
+
+def _tokens(lm: LanguageModel, text: str) -> list[TokenScoreAnswer]:
+    reading = lm.surprisal(text=text, by="token").readings[0]
+    nats = reading.costs.nats_T.tolist()
+    return [
+        TokenScoreAnswer(text=piece, log_prob=finite(-cost)) for piece, cost in zip(reading.pieces(), nats, strict=True)
+    ]
+
+
+def next_tokens(lm: LanguageModel, prompts: Sequence[str], k: int, name: str) -> NextTokensAnswer:
+    """The k likeliest continuations of each prompt: `LanguageModel.next_tokens`."""
+    check_length(prompts)
+    results = [
+        [NextTokenAnswer(token=one.token, text=one.text, p=one.p) for one in lm.next_tokens(prompt, k)]
+        for prompt in prompts
+    ]
+    return NextTokensAnswer(model=name, results=results)
+
+
+def tag(model: TaskModel, texts: Sequence[str], name: str) -> TagsAnswer:
+    """The tag of every word of sentences."""
+    check_length(texts)
+    return TagsAnswer(model=name, results=[_tagged(one) for one in model.explain(list(texts))])
+
+
+def _tagged(one: TagsExplained) -> list[WordTagAnswer]:
+    rows = zip(one.words, one.tags, one.likeliest, one.known, strict=True)
+    return [
+        WordTagAnswer(word=word, tag=tag, p=finite(dict(best).get(tag, math.nan)), known=known)
+        for word, tag, best, known in rows
+    ]
+
+
+def classify(model: TaskModel, texts: Sequence[str], name: str) -> LabelsAnswer:
+    """The label of texts, with the probability of all labels."""
+    check_length(texts)
+    explained: list[LabelExplained] = model.explain(list(texts))
+    results = [
+        TextLabelAnswer(label=one.label, probabilities={label: finite(p) for label, p in one.probabilities.items()})
+        for one in explained
+    ]
+    return LabelsAnswer(model=name, results=results)
+
+
+def translate(model: TaskModel, asked: TranslateAsked, name: str) -> TranslationsAnswer:
+    """Translations by a greedy or a beam search."""
+    check_length(asked.texts)
+    results = model.predict(list(asked.texts), beam=asked.beam, length_penalty=asked.length_penalty)
+    return TranslationsAnswer(model=name, results=results)
+
+
+def forecast(model: TaskModel, asked: TableAsked, name: str) -> ForecastsAnswer:
+    """What comes after the last value of every series of a table."""
+    if not asked.table.strip():
+        raise OptionError("the table is empty; expected rows of times and numbers, such as: 2024-01-01,3.5")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "table.csv"
+        path.write_text(asked.table, encoding="utf-8")
+        try:
+            check_numbers(model, asked, path)
+            table = model.forecast(path, horizon=asked.horizon, samples=asked.samples, seed=asked.seed)
+        except ThereafterError as error:
+            raise FormatError(str(error).replace(str(path), "the table")) from error
+    results = [_steps(one, target) for one in table for target in range(len(one.targets))]
+    return ForecastsAnswer(model=name, note=table.note, results=results)
+
+
+def _steps(one: Forecast, target: int) -> SeriesForecastAnswer:
+    bands = {round(100 * coverage): one.band(coverage) for coverage in (0.8, 0.95)}
+    median = LEVELS.index(0.5)
+    steps = [
+        ForecastStepAnswer(
+            time=time,
+            mean=finite(one.mean_HD[step, target]),
+            median=finite(one.quantiles_HDQ[step, target, median]),
+            low_80=finite(bands[80][0][step, target]),
+            high_80=finite(bands[80][1][step, target]),
+            low_95=finite(bands[95][0][step, target]),
+            high_95=finite(bands[95][1][step, target]),
+            samples=[finite(path_HD[step, target]) for path_HD in one.paths_SHD],
+        )
+        for step, time in enumerate(spelled_times(one.times_H))
+    ]
+    return SeriesForecastAnswer(series=one.series, target=one.targets[target], steps=steps)
+
+
+def check_numbers(model: TaskModel, asked: TableAsked, path: Path) -> None:
+    """Refuse a forecast that is longer than anybody reads. The table is read for it where it has that many rows."""
+    _, scales = forecaster_of(model.net, model.codecs)
+    horizon = asked.horizon or scales.frame.horizon
+    each = scales.targets * horizon * (_FIGURES + asked.samples)
+    if len(asked.table.splitlines()) * each <= MOST_NUMBERS:
+        return
+    series = len(read_series([path], scales.columns, calendar=scales.calendar))
+    if series * each > MOST_NUMBERS:
+        raise OptionError(
+            f"{series:,} series, {horizon:,} steps ahead with {asked.samples} samples, are {series * each:,} numbers; "
+            f"expected at most {MOST_NUMBERS:,}; try a smaller horizon, fewer samples or several requests"
+        )
+
+
+def check_length(texts: Sequence[str]) -> None:
+    """Refuse more than somebody should wait for."""
+    given = sum(map(len, texts))
+    if given > MOST_CHARACTERS:
+        raise OptionError(
+            f"the texts have {given:,} characters together; expected at most {MOST_CHARACTERS:,}; try several requests"
+        )
+
+
+def finite(value: SupportsFloat) -> float | None:
+    """A number as JSON has it."""
+    plain = float(value)
+    return plain if math.isfinite(plain) else None
+
+
+MOST_TEXTS = 64
+MOST_CHARACTERS = 100_000
+"""Characters of all texts of a request together."""
+MOST_TABLE = 500_000
+"""Characters of a table of numbers."""
+MOST_NUMBERS = 1_000_000
+"""Numbers of a forecast: all series, targets and steps, with the samples."""
+Text = Annotated[str, Field(max_length=MOST_CHARACTERS)]
+OneText = Annotated[Text, Field(examples=["the teachers near the farmer are old ."])]
+Texts = Annotated[list[Text], Field(min_length=1, max_length=MOST_TEXTS)]
+RunName = Annotated[
+    str | None,
+    Field(
+        max_length=200,
+        description="The name of a run, as /v1/models lists it; may be left out where the server has one run.",
+    ),
+]
+
+
+class ModelAsked(Asked):
+    model: RunName = None
+
+
+class TextsAsked(ModelAsked):
+    """One text, or several."""
+
+    text: OneText | Texts
+
+    @property
+    def texts(self) -> list[str]:
+        return [self.text] if isinstance(self.text, str) else self.text
+
+
+class ScoreAsked(TextsAsked):
+    tokens: Annotated[bool, Field(description="Whether to list log p of every token.")] = False
+
+
+class NextTokenAsked(ModelAsked):
+    prompt: OneText | Texts = ""
+    k: Annotated[int, Field(ge=1, le=100, description="How many tokens are listed.")] = 5
+
+    @property
+    def texts(self) -> list[str]:
+        return [self.prompt] if isinstance(self.prompt, str) else self.prompt
+
+
+class TranslateAsked(TextsAsked):
+    beam: Annotated[int, Field(ge=1, le=16, description="Hypotheses of the search; 1 is greedy.")] = 1
+    length_penalty: Annotated[float, Field(ge=0.0, le=10.0)] = 1.0
+
+
+class TableAsked(ModelAsked):
+    """A table of numbers as text, with the columns of the run's own table."""
+
+    table: Annotated[str, Field(max_length=MOST_TABLE, examples=["time,value\n2024-01-01,3.5\n2024-01-02,4.25\n"])]
+    horizon: Annotated[int | None, Field(ge=1, le=1_000, description="Steps ahead; by default the run's own.")] = None
+    samples: Annotated[int, Field(ge=0, le=20, description="Futures that are drawn for each series.")] = 0
+    seed: Annotated[int, Field(ge=0, lt=1 << 32)] = 0
+
+
+class TokenScoreAnswer(Answer):
+    text: str
+    log_prob: float | None
+
+
+class TextScoreAnswer(Answer):
+    """`log_prob`: the sum over all tokens, line ends included. `bits_per_byte` counts the spelling of unknown words."""
+
+    log_prob: float | None
+    perplexity: float | None
+    bits_per_byte: float | None
+    tokens: int
+    unknown: int
+    bytes: int
+    each: list[TokenScoreAnswer] | None = None
+
+
+class ScoresAnswer(Answer):
+    model: str
+    results: list[TextScoreAnswer]
+
+
+class NextTokenAnswer(Answer):
+    """`text` is what the token adds to the prompt."""
+
+    token: int
+    text: str
+    p: float
+
+
+class NextTokensAnswer(Answer):
+    """For each prompt its likeliest continuations."""
+
+    model: str
+    results: list[list[NextTokenAnswer]]
+
+
+class WordTagAnswer(Answer):
+    """`known`: whether training met the word; of others only the letters are read."""
+
+    word: str
+    tag: str
+    p: float | None
+    known: bool
+
+
+class TagsAnswer(Answer):
+    """For each sentence its words with their tags."""
+
+    model: str
+    results: list[list[WordTagAnswer]]
+
+
+class TextLabelAnswer(Answer):
+    """A label, and the probability of all labels, the likeliest first."""
+
+    label: str
+    probabilities: dict[str, float | None]
+
+
+class LabelsAnswer(Answer):
+    model: str
+    results: list[TextLabelAnswer]
+
+
+class TranslationsAnswer(Answer):
+    model: str
+    results: list[str]
+
+
+class ForecastStepAnswer(Answer):
+    """One step ahead of one target: `low` and `high` are ends of the bands of 80 % and 95 %."""
+
+    time: str
+    mean: float | None
+    median: float | None
+    low_80: float | None
+    high_80: float | None
+    low_95: float | None
+    high_95: float | None
+    samples: list[float | None]
+
+
+class SeriesForecastAnswer(Answer):
+    series: str
+    target: str
+    steps: list[ForecastStepAnswer]
+
+
+class ForecastsAnswer(Answer):
+    """A forecast for every series and target of the table."""
+
+    model: str
+    note: str
+    results: list[SeriesForecastAnswer]

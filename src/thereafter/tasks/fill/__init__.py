@@ -1,0 +1,1 @@
+"""Words left out of a sentence: task and network."""

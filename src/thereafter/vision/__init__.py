@@ -1,0 +1,16 @@
+"""Pictures and clips, whole: reading them, the tasks over them, their networks, measures and figures.
+
+pictures/      pictures read from whatever contains them
+classifying/   labels of pictures that are read step by step
+captioning/    captions of pictures
+glimpsing/     pictures seen in glimpses
+drawing/       pictures drawn stroke by stroke
+clips/         labels of clips, and the frames that come next
+acting/        games that are played by glimpses
+
+encoder        convolutions over pictures and frames of video
+reinforce      learning by reward
+made_pictures  clips and pictures that are made here, each a corpus by name
+
+The rest of the package knows these by rows of tables: tasks, codecs, corpora, figures.
+"""

@@ -1,0 +1,307 @@
+"""The task `act`: a network plays catch and sees glimpses of the screen alone; it learns from winning and losing.
+
+An example is an episode, which is a number. There are no answers to learn from: the network plays, and its reward is 1
+where the ball is caught. The loss is 1 - reward, the measure the share of balls that are caught.
+
+Shapes: B episodes, T steps, A actions, K scales, g pixels of a patch, 2 for x and y.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, TypedDict
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from thereafter.base.config import Table
+from thereafter.base.tabular import Row
+from thereafter.data.finding import FileKind, find_files
+from thereafter.errors import OptionError
+from thereafter.tasks.shown import Fields, Shown
+from thereafter.tasks.task import Task
+from thereafter.text.lines import lines_of
+from thereafter.vision.acting.game import ACTIONS, CATCH_FILES, PADDLE, CatchCodec, Episode, Episodes, read_catch_rule
+from thereafter.vision.acting.measures import CatchScore, score_catches
+from thereafter.vision.acting.network import Catcher
+from thereafter.vision.glimpsing.settings import GAZES, CatchBatch, CatcherSettings, Game
+
+Floats32 = NDArray[np.float32]
+BALL, LOOKED, BOTH, BAR, BLACK = "o", "+", "*", "=", "."
+"""What a screen is written with: where the ball was, where was looked, both, the paddle, nothing."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """How a game ended: whether the ball was caught, its `column`, and the left column of the `paddle`, from 0."""
+
+    caught: bool
+    column: int
+    paddle: int
+
+    def __str__(self) -> str:
+        if self.caught:
+            return "caught"
+        left = self.column < self.paddle
+        off = self.paddle - self.column if left else self.column - self.paddle - PADDLE + 1
+        return f"missed by {off} pixel{'s' * (off != 1)} on the {'left' if left else 'right'}"
+
+
+@dataclass(frozen=True)
+class PlayedPrediction:
+    """An episode by its name, with how it ended."""
+
+    episode: str
+    answer: Played
+
+    def rows(self) -> list[Row]:
+        answer = self.answer
+        ended: Row = {"caught": int(answer.caught), "column": answer.column, "paddle": answer.paddle}
+        return [{"episode": self.episode, **ended}]
+
+    def __str__(self) -> str:
+        return str(self.answer)
+
+
+@dataclass(frozen=True, eq=False)
+class PlayedExplained:
+    """A game step by step, on a screen of `size` x `size` pixels.
+
+    At step t the ball is in row t and `columns_T`, the paddle begins at `paddles_T`; both have one more, the end.
+    `places_T2`: the middle of each glimpse, column and row in pixels from the upper left corner; `patches_TKgg`: how
+    many lit pixels each of its cells covers. `actions_T`, numbers of `ACTIONS`; `chances_TA`: the probability of each.
+    `expected_T`: the reward that is expected.
+    """
+
+    answer: Played
+    size: int
+    columns_T: tuple[int, ...]
+    paddles_T: tuple[int, ...]
+    actions_T: tuple[int, ...]
+    places_T2: Floats32 = field(repr=False)
+    patches_TKgg: Floats32 = field(repr=False)
+    chances_TA: Floats32 = field(repr=False)
+    expected_T: Floats32 = field(repr=False)
+
+    def as_dict(self) -> Table:
+        """Plain JSON values."""
+        steps = []
+        for step, action in enumerate(self.actions_T):
+            column, row = (round(float(value), 3) for value in self.places_T2[step])
+            steps.append(
+                {
+                    "ball": [step, self.columns_T[step]],
+                    "paddle": self.paddles_T[step],
+                    "column": column,
+                    "row": row,
+                    "action": ACTIONS[action],
+                    "probabilities": dict(zip(ACTIONS, self.chances_TA[step].tolist(), strict=True)),
+                    "expected": float(self.expected_T[step]),
+                }
+            )
+        answer = self.answer
+        return {"caught": answer.caught, "column": answer.column, "paddle": answer.paddle, "steps": steps}
+
+    def drawn(self) -> list[str]:
+        """The whole game on one screen, a line a row: the ball's way, the middles of all glimpses, the paddle at the
+        end."""
+        rows = [[BLACK] * self.size for _ in range(self.size)]
+        rows[-1][self.answer.paddle : self.answer.paddle + PADDLE] = [BAR] * PADDLE
+        for row, column in enumerate(self.columns_T):
+            rows[row][column] = BALL
+        for column, row in np.clip(self.places_T2.astype(int), 0, self.size - 1).tolist():
+            rows[row][column] = BOTH if rows[row][column] in (BALL, BOTH) else LOOKED
+        return ["".join(row) for row in rows]
+
+    def __str__(self) -> str:
+        lines = [f"{self.answer}; {BALL} the ball, {LOOKED} glimpses, {BOTH} both, {BAR} the paddle at the end"]
+        lines += [f"  {line}" for line in self.drawn()]
+        for step, action in enumerate(self.actions_T):
+            column, row = self.places_T2[step].tolist()
+            p = f"{self.chances_TA[step, action]:.1%}".replace("%", " %")
+            lines.append(
+                f"  step {step + 1:>3}  ball in column {self.columns_T[step]:>3}, paddle {self.paddles_T[step]:>3}, "
+                f"looked at column {column:4.1f}, row {row:4.1f}: {ACTIONS[action]} {p}"
+            )
+        return "\n".join(lines)
+
+
+def games_won(answers: Sequence[object]) -> list[bool]:
+    """Which games were won."""
+    return [one.caught for one in answers if isinstance(one, Played)]
+
+
+_MOST_HELD_OUT = 2_000
+_DIGITS = 16  # of 2^53
+_EXPECTED = "expected the number of an episode, such as 17, seed and number, such as 3:17, or a rule in a .json file"
+
+
+class ActingCodecs(TypedDict):
+    """What a run keeps of its games."""
+
+    games: CatchCodec
+
+
+class Acting(Task[CatcherSettings, Episode, CatchBatch, Catcher, Played, ActingCodecs]):
+    """See `task.Task`."""
+
+    name = "act"
+    kind = "games"
+    settings = CatcherSettings
+    defaults: ClassVar[Mapping[str, object]] = {
+        "epochs": 10.0,
+        "batch": 256,
+        "rate": 3e-3,
+        "steps": 1024,
+        "weight_decay": 0.0,
+        "clip": 1.0,
+        "precision": "float32",
+    }
+    file_kind: ClassVar[FileKind] = CATCH_FILES
+    reads: ClassVar[Mapping[str, tuple[str, str]]] = {"reader": ("", "step")}
+    asks_files = True
+    chooses = "places"
+
+    def kinds(self) -> Sequence[str]:
+        return GAZES
+
+    def peers(self) -> Sequence[str]:
+        return GAZES
+
+    def read(self, files: Sequence[Path]) -> Episodes:
+        return Episodes([read_catch_rule(path) for path in files])
+
+    def hold_out(self, examples: Sequence[Episode], share: float) -> tuple[Sequence[Episode], list[Episode], str]:
+        """The last episodes, at most 2,000; those of rules are not made before they are played."""
+        cut = len(examples) - min(_MOST_HELD_OUT, max(1, round(share * len(examples))))
+        learned = examples.first(cut) if isinstance(examples, Episodes) else list(examples[:cut])
+        return learned, list(examples[cut:]), ""
+
+    def codecs(self, examples: Sequence[Episode]) -> ActingCodecs:
+        return {"games": CatchCodec.fit(examples)}
+
+    def check(self, examples: Sequence[Episode], codecs: ActingCodecs, name: str) -> None:
+        codecs["games"].check(examples, name)
+
+    def build(self, settings: CatcherSettings, codecs: ActingCodecs) -> Catcher:
+        return Catcher(settings, size=codecs["games"].side)
+
+    def lengths(self, examples: Sequence[Episode], codecs: ActingCodecs) -> NDArray[np.int64]:
+        return np.ones(len(examples), np.int64)
+
+    def targets(self, examples: Sequence[Episode], codecs: ActingCodecs) -> int:
+        return len(examples)
+
+    def batch(self, examples: Sequence[Episode], codecs: ActingCodecs) -> CatchBatch:
+        return CatchBatch(torch.from_numpy(codecs["games"].batch(examples)))
+
+    def answers(self, net: Catcher, batch: CatchBatch, codecs: ActingCodecs) -> list[Played]:
+        with net.quietly():
+            return _ends(net.play(batch))
+
+    def tabulate(
+        self,
+        net: Catcher,
+        batch: CatchBatch,
+        texts: Sequence[str],
+        examples: Sequence[Episode],
+        codecs: ActingCodecs,
+        options: Mapping[str, object],
+    ) -> list[PlayedPrediction]:
+        """How every episode ended."""
+        return [PlayedPrediction(*pair) for pair in zip(texts, self.answers(net, batch, codecs), strict=True)]
+
+    def explain(
+        self, net: Catcher, batch: CatchBatch, examples: Sequence[Episode], codecs: ActingCodecs
+    ) -> list[PlayedExplained]:
+        """Every game step by step: where was looked, and what was done."""
+        return explain_games(net, batch)
+
+    def shown(self, net: Catcher, batch: CatchBatch, example: Episode, codecs: ActingCodecs) -> Shown:
+        (game,) = explain_games(net, batch)
+        fields: Fields = {
+            "place": (("step", "coordinate"), game.places_T2),
+            "patches": (("step", "scale", "row", "column"), game.patches_TKgg),
+            "policy": (("step", "action"), game.chances_TA),
+            "expected": (("step",), game.expected_T),
+            "action": (("step",), np.array(game.actions_T, np.int64)),
+            "ball": (("step",), np.array(game.columns_T[:-1], np.int64)),
+            "paddle": (("step",), np.array(game.paddles_T[:-1], np.int64)),
+        }
+        about = {"answer": str(game.answer), "actions": list(ACTIONS), "size": game.size}
+        return Shown([f"step {step + 1}" for step in range(len(game.actions_T))], list(ACTIONS), fields, about)
+
+    def example(self, given: object) -> Episode:
+        """An `Episode`; or its number, or its seed and number as a text such as 3:17, on a screen as in training."""
+        if isinstance(given, Episode):
+            return given
+        seed, _, number = str(given).strip().rpartition(":")
+        if isinstance(given, bool) or not isinstance(given, int | str) or not number.isdecimal():
+            raise OptionError(f"the episode is {repr(given)[:80]}; {_EXPECTED}")
+        long = max(len(seed), len(number)) > _DIGITS
+        if long or not (seed or "0").isdecimal() or max(int(seed or 0), int(number)) >= 2**53:
+            raise OptionError(f"the episode is {repr(given)[:80]}; {_EXPECTED}, each below 2^53")
+        return Episode(int(number), int(seed or 0))
+
+    def prepare(self, given: object, codecs: ActingCodecs) -> Episode:
+        one = self.example(given)
+        codecs["games"].check([one], f"the episode {one.name}")
+        return one
+
+    def spelled(self, text: str) -> Sequence[object]:
+        """All episodes of a rule, where a file is named; else the text itself."""
+        files = find_files(text.strip(), CATCH_FILES) if text.strip().endswith(".json") else []
+        return self.read(files) if files else [text]
+
+    def cut(
+        self, chunks: Iterable[str], codecs: ActingCodecs, *, pretokenised: bool = False
+    ) -> Iterator[tuple[int, str, Episode]]:
+        for number, line in enumerate(lines_of(chunks), start=1):
+            for one in self.spelled(line) if line.strip() else ():
+                episode = self.prepare(one, codecs)
+                yield number, episode.name, episode
+
+    def ask(self, files: Sequence[Path], codecs: ActingCodecs) -> Iterator[tuple[int, str, Episode]]:
+        for number, one in enumerate(self.read(files), start=1):
+            yield number, one.name, self.prepare(one, codecs)
+
+    def measure(self, examples: Sequence[Episode], answers: Sequence[Played], codecs: ActingCodecs) -> CatchScore:
+        return score_catches(games_won(answers))
+
+
+def explain_games(net: Catcher, batch: CatchBatch) -> list[PlayedExplained]:
+    """Games as the network plays them without chance, with what it chose by; the recurrent layer is called once."""
+    with net.quietly():
+        game = net.play(batch)
+        _, h_BTU = net.read(game)
+        chosen = net.choose(h_BTU)
+    middles = (game.places_BT2.clamp(-1, 1) + 1) / 2 * net.size
+    columns, paddles, actions = (one.tolist() for one in (game.columns_BT, game.paddles_BT, game.actions_BT))
+    places, patches, chances, expected = (
+        one.float().cpu().numpy() for one in (middles, game.patches_BTKgg, chosen.z_A.softmax(-1), chosen.expected)
+    )
+    return [
+        PlayedExplained(
+            end,
+            net.size,
+            tuple(columns[row]),
+            tuple(paddles[row]),
+            tuple(actions[row]),
+            places[row],
+            patches[row],
+            chances[row],
+            expected[row],
+        )
+        for row, end in enumerate(_ends(game))
+    ]
+
+
+def _ends(game: Game) -> list[Played]:
+    last = (game.caught_B.tolist(), game.columns_BT[:, -1].tolist(), game.paddles_BT[:, -1].tolist())
+    return [Played(*one) for one in zip(*last, strict=True)]
+
+
+ACTING = Acting()

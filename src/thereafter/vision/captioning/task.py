@@ -1,0 +1,295 @@
+"""The task `caption`: a picture into words, learned from pictures with captions that people wrote.
+
+A picture is one example with all its captions: it is encoded once, and every caption is a row of the decoder.
+Shapes: P pictures, B captions, T steps.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import ClassVar, TypedDict
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from thereafter.base import config as toml
+from thereafter.base import progress
+from thereafter.data.files import Files, Parts
+from thereafter.data.finding import FileKind, find_files
+from thereafter.decoding.sources import AnswerSettings, decode_answers
+from thereafter.errors import OptionError, SourceError
+from thereafter.inspection.trace import record
+from thereafter.models.word_decoder import END
+from thereafter.tasks.lexicon import padded
+from thereafter.tasks.shown import Fields, Shown
+from thereafter.tasks.task import Task
+from thereafter.tasks.wording import Wording
+from thereafter.training.settings import TrainingSettings
+from thereafter.vision.captioning.answers import CaptionExplained, CaptionPrediction
+from thereafter.vision.captioning.measures import caption_words
+from thereafter.vision.captioning.network import SEES, Captioner, CaptionerSettings, PictureBatch, PictureForm
+from thereafter.vision.captioning.reading import (
+    CAPTIONED_FILES,
+    CaptionedPicture,
+    all_pictures,
+    read_captioned,
+    read_names,
+)
+from thereafter.vision.captioning.score import CaptionScore, measure_captions
+from thereafter.vision.pictures.codec import PictureCodec
+from thereafter.vision.pictures.picture import Picture
+from thereafter.vision.pictures.sources import PICTURE_FILES, holds_pictures, picture_of
+
+Ids = NDArray[np.int64]
+_SIDES = frozenset({"left", "right"})
+_MANY_SIDES = 0.02  # of the captions
+
+
+class CaptionCodecs(TypedDict):
+    """What numbers the parts of an example."""
+
+    pictures: PictureCodec
+    words: Wording
+
+
+class Captioning(Task[CaptionerSettings, CaptionedPicture, PictureBatch, Captioner, str, CaptionCodecs]):
+    """See `task.Task`."""
+
+    name = "caption"
+    kind = "captioned"
+    settings = CaptionerSettings
+    defaults: ClassVar[Mapping[str, object]] = {"epochs": 30.0, "batch": 32, "rate": 1e-3, "steps": 60}
+    asked: ClassVar[Mapping[str, object]] = asdict(AnswerSettings())
+    file_kind: ClassVar[FileKind] = CAPTIONED_FILES
+    asks_files = True
+    reported: ClassVar[tuple[str, ...]] = ("bleu_1", "bleu_4", "cider_d")
+    chooses = "see"
+
+    def __init__(self, chosen: CaptionerSettings | None = None) -> None:
+        self.chosen = chosen or CaptionerSettings()
+        self._encoded: WeakKeyDictionary[Wording, dict[tuple[str, ...], list[Ids]]] = WeakKeyDictionary()
+
+    def configured(self, settings: CaptionerSettings) -> Captioning:
+        return Captioning(settings)
+
+    def kinds(self) -> Sequence[str]:
+        return SEES
+
+    def peers(self) -> Sequence[str]:
+        return SEES
+
+    def part(self, given: Parts, part: str) -> Files | None:
+        """The files of one part, such as its names, and those that all parts share: captions and pictures."""
+        own = {name: files for name, files in given.parts.items() if name.partition(".")[0] == part}
+        if not own:
+            return None
+        own |= {name: given.parts[name] for name in ("captions", "pictures", "shared") if name in given.parts}
+        every = tuple(path for files in own.values() for path in files.files)
+        return replace(next(iter(own.values())), name=f"{given.name}:{part}", files=every)
+
+    def read(self, files: Sequence[Path]) -> list[CaptionedPicture]:
+        notes: list[str] = []
+        examples = read_captioned(with_pictures(files), notes)
+        for note in notes:
+            progress.note(note)
+        return examples
+
+    def codecs(self, examples: Sequence[CaptionedPicture]) -> CaptionCodecs:
+        captions = [normal_caption(caption) for one in examples for caption in one.captions]
+        chosen = self.chosen
+        words = Wording.fit(captions, "word", min_count=chosen.min_count, longest=chosen.longest)
+        words.seen = min(chosen.longest, max(map(words.count, captions))) + 1
+        pictures = PictureCodec.fit([one.picture for one in examples], chosen.size)
+        if pictures.kind == "pixels" and chosen.flip and chosen.see != "nothing":
+            _question_flips(captions)
+        return {"pictures": pictures, "words": words}
+
+    def codec_notes(self, codecs: CaptionCodecs) -> list[str]:
+        return [codecs["pictures"].describe()]
+
+    def check(self, examples: Sequence[CaptionedPicture], codecs: CaptionCodecs, name: str) -> None:
+        """Decode all pictures, so that a damaged one is an error now."""
+        if self.chosen.see != "nothing":
+            codecs["pictures"].keep([one.picture for one in examples])
+
+    def build(self, settings: CaptionerSettings, codecs: CaptionCodecs) -> Captioner:
+        pictures, words = codecs["pictures"], codecs["words"]
+        form = PictureForm(pictures.kind, pictures.shape, pictures.mean, pictures.deviation)
+        return Captioner(settings, form, words=len(words), unknown=words.unknown, limit=max(1, words.seen))
+
+    def budget(self, training: TrainingSettings, examples: int) -> TrainingSettings:
+        """As it is; weights that are averaged do not fit the running means of batches."""
+        if training.optimizer == "nt-asgd" and self.chosen.norm == "batch" and self.chosen.see != "nothing":
+            raise OptionError(
+                "optimizer is 'nt-asgd', which averages weights, and norm is 'batch', whose running means are those of "
+                "the weights before; expected one of them; try norm='group' (--set norm=group)"
+            )
+        return training
+
+    def lengths(self, examples: Sequence[CaptionedPicture], codecs: CaptionCodecs) -> Ids:
+        rows = (self._ids(one, codecs["words"]) for one in examples)
+        return np.array([max(map(len, ids), default=1) for ids in rows], np.int64)
+
+    def targets(self, examples: Sequence[CaptionedPicture], codecs: CaptionCodecs) -> int:
+        return sum(len(row) for one in examples for row in self._ids(one, codecs["words"]))
+
+    def batch(self, examples: Sequence[CaptionedPicture], codecs: CaptionCodecs) -> PictureBatch:
+        pictures = torch.from_numpy(codecs["pictures"].batch([one.picture for one in examples]))
+        if not all(one.captions for one in examples):
+            return PictureBatch(pictures)
+        several = [self._ids(one, codecs["words"]) for one in examples]
+        rows = [row for ids in several for row in ids]
+        target_BT, lengths_B = padded(rows), np.array([len(row) for row in rows])
+        inside_BT = np.arange(target_BT.shape[1]) < lengths_B[:, None]
+        row_B = np.repeat(np.arange(len(several)), [len(ids) for ids in several])
+        return PictureBatch(
+            pictures,
+            torch.from_numpy(row_B),
+            torch.from_numpy(target_BT),
+            torch.from_numpy(np.flatnonzero(inside_BT)),
+        )
+
+    def answers(self, net: Captioner, batch: PictureBatch, codecs: CaptionCodecs) -> list[str]:
+        return self.answers_with(net, batch, codecs, {})
+
+    def answers_with(
+        self, net: Captioner, batch: PictureBatch, codecs: CaptionCodecs, options: Mapping[str, object]
+    ) -> list[str]:
+        """Options are those of `AnswerSettings`. What is drawn for a picture depends on nothing else that is asked."""
+        settings = toml.build(AnswerSettings, dict(options), "predict")
+        with net.quietly():
+            memory = net.encode(batch)
+        rngs = generators(batch, settings.seed) if settings.do_sample else None
+        return [codecs["words"].decode(row) for row in decode_answers(net, memory, settings, rngs)]
+
+    def tabulate(
+        self,
+        net: Captioner,
+        batch: PictureBatch,
+        texts: Sequence[str],
+        examples: Sequence[CaptionedPicture],
+        codecs: CaptionCodecs,
+        options: Mapping[str, object],
+    ) -> list[CaptionPrediction]:
+        """The caption of every picture."""
+        answers = self.answers_with(net, batch, codecs, options)
+        return [CaptionPrediction(name, answer) for name, answer in zip(texts, answers, strict=True)]
+
+    def example(self, given: object) -> CaptionedPicture:
+        """A path, an array of pixels or features, a PIL image; or a `CaptionedPicture`, whose captions are ignored."""
+        if isinstance(given, str) and not given.strip():
+            raise OptionError("the path of a picture is empty; expected a file such as photo.jpg")
+        picture = given.picture if isinstance(given, CaptionedPicture) else picture_of(given)
+        return CaptionedPicture(picture, ())
+
+    def ask(self, files: Sequence[Path], codecs: CaptionCodecs) -> Iterator[tuple[int, str, CaptionedPicture]]:
+        """The pictures of files, of those with a file of names the ones it names; captions are passed over."""
+        for number, picture in enumerate(asked_pictures(files), start=1):
+            yield number, picture.name, CaptionedPicture(picture, ())
+
+    def measure(
+        self, examples: Sequence[CaptionedPicture], answers: Sequence[str], codecs: CaptionCodecs
+    ) -> CaptionScore:
+        return measure_captions(answers, [one.captions for one in examples])
+
+    def explain(
+        self, net: Captioner, batch: PictureBatch, examples: Sequence[CaptionedPicture], codecs: CaptionCodecs
+    ) -> list[CaptionExplained]:
+        """The likeliest word at every step, with its probability and its attention over the picture."""
+        words, pictures = codecs["words"], codecs["pictures"]
+        with net.quietly():
+            memory = net.encode(batch)
+        model = net.given(memory)
+        start, pixels = model.start(len(batch)), batch.pictures.cpu().numpy()
+        explained = []
+        for row, (one, answer) in enumerate(zip(examples, decode_answers(net, memory, AnswerSettings()), strict=True)):
+            fields = model.record(np.array([*answer, END]), start.select(np.array([row])))
+            length = len(answer)
+            weights_TS = fields["attention"][1][:length] if "attention" in fields else np.empty((length, 0))
+            seen = np.moveaxis(pixels[row], 0, 2) if pictures.kind == "pixels" else np.empty((0, 0, 3))
+            explained.append(
+                CaptionExplained(
+                    one.picture.name,
+                    words.decode(answer),
+                    tuple(form.strip() for form in words.forms(answer)),
+                    tuple(np.exp(fields["log_prob"][1][:length]).tolist()),
+                    weights_TS.astype(np.float32),
+                    net.grid,
+                    seen.astype(np.uint8),
+                )
+            )
+        return explained
+
+    def shown(self, net: Captioner, batch: PictureBatch, example: CaptionedPicture, codecs: CaptionCodecs) -> Shown:
+        words = codecs["words"]
+        with net.quietly():
+            memory = net.encode(batch)
+        (answer,) = decode_answers(net, memory, AnswerSettings())
+        ids = np.array([*answer, END])
+        traced = record(net.given(memory), ids, words.forms(ids), words.forms(range(len(words))))
+        fields: Fields = {name: (traced.axes[name], array) for name, array in traced.arrays.items()}
+        about = {"answer": words.decode(answer), "picture": example.picture.name, "grid": list(net.grid)}
+        return Shown(traced.tokens, traced.vocabulary, fields, about)
+
+    def _ids(self, one: CaptionedPicture, words: Wording) -> list[Ids]:
+        """The captions of a picture as ids, each with its end; they come again every epoch."""
+        known = self._encoded.setdefault(words, {})
+        ids = known.get(one.captions)
+        if ids is None:
+            ids = known[one.captions] = [words.encode(normal_caption(caption)) for caption in one.captions]
+        return ids
+
+
+def _question_flips(captions: Sequence[str]) -> None:
+    """Say how many training captions a flipped picture would contradict, where they are many."""
+    sided = sum(not _SIDES.isdisjoint(caption.split()) for caption in captions)
+    if sided > _MANY_SIDES * len(captions):
+        progress.note(
+            f"{sided:,} of {len(captions):,} training captions say left or right, and pictures are flipped while "
+            "training; try flip=False (--set flip=false)"
+        )
+
+
+CAPTIONING = Captioning()
+
+
+def with_pictures(files: Sequence[Path]) -> list[Path]:
+    """The files with the pictures beside them, where they are captions alone."""
+    if any(map(holds_pictures, files)):
+        return list(files)
+    beside: list[Path] = []
+    with suppress(SourceError):  # none there: the reader says what is missing
+        for folder in dict.fromkeys(path.absolute().parent for path in files):
+            beside += find_files(folder, PICTURE_FILES)
+    return [*files, *beside]
+
+
+def asked_pictures(files: Sequence[Path]) -> list[Picture]:
+    """The pictures of files; where a file of names is among them, only those that it names and that have captions."""
+    named = any(not holds_pictures(path) and read_names(path) is not None for path in files)
+    return [one.picture for one in read_captioned(files)] if named else all_pictures(files)
+
+
+def normal_caption(caption: str) -> str:
+    """A caption as it is learned: its words, and nothing else."""
+    return " ".join(caption_words(caption))
+
+
+def generators(batch: PictureBatch, seed: int | None) -> list[np.random.Generator]:
+    """One for each picture, of the seed and its own numbers, so that its batch does not matter; and of how often it
+    came before, so that one asked several times has several answers."""
+    if seed is None:
+        return [np.random.default_rng() for _ in range(len(batch))]
+    rngs, came = [], Counter[int]()
+    for picture in batch.pictures.cpu().numpy():
+        key = zlib.crc32(np.ascontiguousarray(picture).tobytes())
+        rngs.append(np.random.default_rng([seed, came[key], key]))
+        came[key] += 1
+    return rngs

@@ -1,0 +1,348 @@
+"""The task `video`: the labels of a clip, such as which digit moves in it and where it goes.
+
+A clip has one label or several, a column each. Where clips have no labels, `--task video` leads to `next-frames`.
+Convolutions read each frame, recurrent layers read frame after frame:
+
+    e_t = relu(W_e flat(convolutions(frame_t)) + b)        or the map itself, where the cell is a convolutional LSTM
+    h_t = cell(e_t, h_{t-1})
+    p_c(label | frames 1 to t) = softmax(W_c h_t + b_c)    for every column c of labels
+
+The answer is the belief after the last frame. While training the loss of a clip is the mean over its frames
+(`learn="every"`), so that beliefs are meant at every frame, or that of the last alone. What is measured is the last.
+
+Shapes: B clips, T frames, H rows of pixels, W columns, C columns of labels, L labels of one, U features of a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar, TypedDict
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from thereafter.data.files import AnySource
+from thereafter.data.finding import FileKind
+from thereafter.errors import OptionError
+from thereafter.layers.recurrent import Recurrent
+from thereafter.models.settings import check_choice, check_share, check_size
+from thereafter.models.task_net import TaskNet
+from thereafter.series.forecasters.settings import cells
+from thereafter.tasks.classify.measures import SeveralLabels, measure_labels
+from thereafter.tasks.lexicon import ColumnLexicons
+from thereafter.tasks.shown import Fields, Shown
+from thereafter.tasks.task import Task
+from thereafter.training.settings import TrainingSettings
+from thereafter.vision.clips.answers import (
+    ClipExplained,
+    ClipLabels,
+    ClipPrediction,
+    asked_clip,
+    clip_budget,
+    cut_clips,
+    hold_out_clips,
+    label_columns,
+    read_example_clips,
+    require_known_columns,
+    source_has_labels,
+    spelled_clips,
+)
+from thereafter.vision.clips.clip import ClipCodec, clip_shapes
+from thereafter.vision.clips.reading import CLIP_FILES, Clip
+from thereafter.vision.encoder import FrameEncoder, as_floats
+
+CONV_LSTM = "conv-lstm"
+SEES = ("all", "last")
+LEARN = ("every", "last")
+
+
+def clip_cells() -> dict[str, str]:
+    """What can read the frames of a clip one after the other, each with the name of its cell."""
+    return cells() | {CONV_LSTM: "conv_lstm"}
+
+
+@dataclass(frozen=True)
+class ClipClassifierSettings:
+    """Sizes of a classifier of clips, and what it sees and learns from."""
+
+    cell: str = "lstm"
+    """The kind of its recurrent layers: `clip_cells()`. The memory of conv-lstm is a map."""
+    hidden: int = 96
+    """Units a layer; of conv-lstm, channels."""
+    layers: int = 1
+    """Recurrent layers, one over the other."""
+    width: int = 12
+    """Channels of the first convolutions."""
+    stages: int = 0
+    """How often convolutions halve the frames (0: until about 4 x 4 places are left)."""
+    kernel: int = 3
+    """Places on the side of the kernel of conv-lstm."""
+    dropout: float = 0.1
+    """The share of what each layer and the heads read that is dropped while training."""
+    sees: str = "all"
+    """What a belief is about: "all" frames so far, or the "last" alone."""
+    learn: str = "every"
+    """Which beliefs are learned from: those after "every" frame, or the "last" alone."""
+
+    def __post_init__(self) -> None:
+        check_choice("cell", self.cell, tuple(clip_cells()))
+        check_choice("sees", self.sees, SEES)
+        check_choice("learn", self.learn, LEARN)
+        for name in ("hidden", "layers", "width", "kernel"):
+            check_size(name, vars(self)[name])
+        if not 0 <= self.stages <= 8:
+            raise OptionError(f"stages is {self.stages}; expected 1 to 8, or 0 to choose it")
+        if self.kernel % 2 == 0:
+            raise OptionError(f"kernel is {self.kernel}; expected an odd number, such as 3 or 5")
+        check_share("dropout", self.dropout)
+
+
+@dataclass(frozen=True)
+class ClipBatch:
+    """Frames as bytes, black beyond a clip's end; `labels_BC` is None where they are asked for."""
+
+    frames_BTHW: Tensor
+    lengths_B: Tensor
+    labels_BC: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.frames_BTHW)
+
+    def to(self, device: torch.device) -> ClipBatch:
+        """The same on another device; lengths stay where the host can read them."""
+        labels_BC = None if self.labels_BC is None else self.labels_BC.to(device)
+        return replace(self, frames_BTHW=self.frames_BTHW.to(device), labels_BC=labels_BC)
+
+
+class ClipClassifier(TaskNet[ClipBatch]):
+    """See the module's equations. `labels`: how many each column has."""
+
+    def __init__(self, settings: ClipClassifierSettings, *, height: int, width: int, labels: Sequence[int]) -> None:
+        super().__init__()
+        if not labels or min(labels) < 2:
+            raise OptionError(
+                f"the columns have {', '.join(map(str, labels)) or 'no'} labels; expected at least 2 in each"
+            )
+        self.settings = settings
+        self.frames = FrameEncoder(height, width, channels=settings.width, stages=settings.stages)
+        channels, rows, columns = self.frames.shape
+        places = rows * columns
+        self.squeeze: nn.Linear | None = None
+        units, inputs, options = settings.hidden, settings.hidden, {}
+        if settings.cell == CONV_LSTM:
+            units, inputs = settings.hidden * places, channels * places
+            options = {"height": rows, "width": columns, "kernel_size": settings.kernel}
+        else:
+            self.squeeze = nn.Linear(channels * places, inputs)
+        self.reader = Recurrent(
+            clip_cells()[settings.cell],
+            inputs,
+            units,
+            settings.layers,
+            batch_first=True,
+            dropout=settings.dropout if settings.layers > 1 else 0.0,
+            cell_options=options,
+        )
+        self.heads = nn.ModuleList(nn.Linear(units, count) for count in labels)
+
+    def nats(self, batch: ClipBatch) -> Tensor:
+        if batch.labels_BC is None:
+            raise OptionError("a batch without labels has no loss; expected labels")
+        steps, lengths_B = batch.frames_BTHW.shape[1], batch.lengths_B
+        time_T = torch.arange(steps)
+        share_BT = (time_T == lengths_B[:, None] - 1).float()
+        if self.training and self.settings.learn == "every":
+            share_BT = (time_T < lengths_B[:, None]) / lengths_B[:, None].float()
+        share_BT = share_BT.to(batch.frames_BTHW.device)
+        total = share_BT.new_zeros(())
+        for column, z_BTL in enumerate(self.scores(batch)):
+            labels_BT = batch.labels_BC[:, column, None].expand(-1, steps)
+            nats_BT = F.cross_entropy(z_BTL.float().transpose(1, 2), labels_BT, reduction="none")
+            total = total + (share_BT * nats_BT).sum()
+        return total
+
+    def scores(self, batch: ClipBatch) -> list[Tensor]:
+        """The score of every label after every frame, [B, T, L] for each column."""
+        features_BTU = F.dropout(self._features(batch), self.settings.dropout, self.training)
+        return [head(features_BTU) for head in self.heads]
+
+    def _features(self, batch: ClipBatch) -> Tensor:
+        """h of every frame."""
+        rows, steps = batch.frames_BTHW.shape[:2]
+        like = next(self.parameters())
+        maps = self.frames(as_floats(batch.frames_BTHW, like).flatten(0, 1))
+        if self.squeeze is None:
+            x_BTI = maps.reshape(rows, steps, -1)
+        else:
+            x_BTI = torch.relu(self.squeeze(maps.flatten(1))).view(rows, steps, -1)
+        x_BTI = F.dropout(x_BTI, self.settings.dropout, self.training)
+        ragged = bool((batch.lengths_B < steps).any())
+        alone_BT = None
+        if self.settings.sees == "last":
+            alone_BT = torch.ones(rows, steps, dtype=torch.bool, device=x_BTI.device)  # nothing is remembered
+        h_BTU: Tensor = self.reader(x_BTI, lengths=batch.lengths_B if ragged else None, reset=alone_BT)[0]
+        return h_BTU
+
+    def beliefs(self, batch: ClipBatch) -> list[Tensor]:
+        """The probability of every label after every frame, [B, T, L] for each column; beyond a clip's end that of its
+        last frame."""
+        with self.quietly():
+            time_BT = torch.arange(batch.frames_BTHW.shape[1]).minimum(batch.lengths_B[:, None] - 1)
+            at_BT1 = time_BT.unsqueeze(-1).to(batch.frames_BTHW.device)
+            return [z.float().gather(1, at_BT1.expand(-1, -1, z.shape[2])).softmax(-1) for z in self.scores(batch)]
+
+    def decide(self, batch: ClipBatch) -> list[Tensor]:
+        """The probability of every label of each column, [B, L]: the belief after the last frame."""
+        return [belief_BTL[:, -1] for belief_BTL in self.beliefs(batch)]
+
+
+_STEPS = 4_000  # of a training whose length is not asked for
+
+
+class ClipCodecs(TypedDict):
+    """What numbers the parts of an example."""
+
+    clips: ClipCodec
+    labels: ColumnLexicons
+
+
+class Video(Task[ClipClassifierSettings, Clip, ClipBatch, ClipClassifier, ClipLabels, ClipCodecs]):
+    """See `task.Task`."""
+
+    name = "video"
+    kind = "clips"
+    settings = ClipClassifierSettings
+    defaults: ClassVar[Mapping[str, object]] = {"batch": 16, "rate": 2e-3, "steps": 1024}
+    file_kind: ClassVar[FileKind] = CLIP_FILES
+    reads: ClassVar[Mapping[str, tuple[str, str]]] = {"reader": ("", "frame")}
+    asks_files = True
+
+    def name_for(self, source: AnySource) -> str:
+        """Clips without labels are for another task: what can be learned from them is what comes next."""
+        return self.name if source_has_labels(source) else "next-frames"
+
+    def read(self, files: Sequence[Path]) -> Sequence[Clip]:
+        return read_example_clips(files)
+
+    def hold_out(self, examples: Sequence[Clip], share: float) -> tuple[list[Clip], list[Clip], str]:
+        """The last clips of every combination of labels: a sorted file has all of them on both sides."""
+        return hold_out_clips(examples, share)
+
+    def codecs(self, examples: Sequence[Clip]) -> ClipCodecs:
+        columns = label_columns(examples, "the training")
+        return {"clips": ClipCodec.fit(examples), "labels": ColumnLexicons.fit(columns)}
+
+    def codec_notes(self, codecs: ClipCodecs) -> list[str]:
+        return [codecs["clips"].describe()]
+
+    def check(self, examples: Sequence[Clip], codecs: ClipCodecs, name: str) -> None:
+        codecs["clips"].check(examples, name)
+        require_known_columns(examples, codecs["labels"].forms, name)
+
+    def build(self, settings: ClipClassifierSettings, codecs: ClipCodecs) -> ClipClassifier:
+        clips = codecs["clips"]
+        return ClipClassifier(settings, height=clips.height, width=clips.width, labels=codecs["labels"].counts)
+
+    def budget(self, training: TrainingSettings, examples: int) -> TrainingSettings:
+        return clip_budget(training, examples, _STEPS)
+
+    def lengths(self, examples: Sequence[Clip], codecs: ClipCodecs) -> NDArray[np.int64]:
+        return np.array([frames for frames, _, _ in clip_shapes(examples)], np.int64)
+
+    def targets(self, examples: Sequence[Clip], codecs: ClipCodecs) -> int:
+        return len(examples) * len(codecs["labels"].names)
+
+    def batch(self, examples: Sequence[Clip], codecs: ClipCodecs) -> ClipBatch:
+        frames_BTHW, lengths_B = codecs["clips"].batch(examples), self.lengths(examples, codecs)
+        labels_BC = None
+        if all(one.labels for one in examples):
+            labels_BC = torch.from_numpy(codecs["labels"].encode_rows([dict(one.labels) for one in examples]))
+        return ClipBatch(torch.from_numpy(frames_BTHW), torch.from_numpy(lengths_B), labels_BC)
+
+    def answers(self, net: ClipClassifier, batch: ClipBatch, codecs: ClipCodecs) -> list[ClipLabels]:
+        return _labelled(net.decide(batch), codecs["labels"].forms)
+
+    def tabulate(
+        self,
+        net: ClipClassifier,
+        batch: ClipBatch,
+        texts: Sequence[str],
+        examples: Sequence[Clip],
+        codecs: ClipCodecs,
+        options: Mapping[str, object],
+    ) -> list[ClipPrediction]:
+        """The labels of every clip."""
+        return [ClipPrediction(*pair) for pair in zip(texts, self.answers(net, batch, codecs), strict=True)]
+
+    def choices(self, codecs: ClipCodecs) -> list[str]:
+        return [label for labels in codecs["labels"].forms.values() for label in labels]
+
+    def explain_probabilities(self, net: ClipClassifier) -> str:
+        return "probabilities are those of a softmax over the labels of each column"
+
+    def explain(
+        self, net: ClipClassifier, batch: ClipBatch, examples: Sequence[Clip], codecs: ClipCodecs
+    ) -> list[ClipExplained]:
+        """The labels of every clip, and what was believed after each frame."""
+        forms = codecs["labels"].forms
+        names = {name: tuple(labels) for name, labels in forms.items()}
+        beliefs = [belief_BTL.float().cpu().numpy() for belief_BTL in net.beliefs(batch)]
+        explained = []
+        for row, (one, answer) in enumerate(zip(examples, self.answers(net, batch, codecs), strict=True)):
+            frames_THW = one.read()
+            own = [belief_BTL[row, : len(frames_THW)] for belief_BTL in beliefs]
+            explained.append(ClipExplained(answer, names, dict(zip(names, own, strict=True)), frames_THW))
+        return explained
+
+    def shown(self, net: ClipClassifier, batch: ClipBatch, example: Clip, codecs: ClipCodecs) -> Shown:
+        (explained,) = self.explain(net, batch, [example], codecs)
+        fields: Fields = {"frames": (("frame", "row", "column"), explained.frames_THW)}
+        for name, belief_TL in explained.beliefs.items():
+            fields[f"belief.{name}"] = (("frame", name), belief_TL)
+        about = {"answer": str(explained.answer), "labels": {name: list(one) for name, one in explained.names.items()}}
+        return Shown([str(frame + 1) for frame in range(len(explained.frames_THW))], [], fields, about)
+
+    def example(self, given: object) -> Clip:
+        """A file or a folder of pictures with one clip, an array [T, H, W], or a `Clip`, whose labels are ignored."""
+        return asked_clip(given)
+
+    def spelled(self, text: str) -> Sequence[object]:
+        return spelled_clips(text)
+
+    def prepare(self, given: object, codecs: ClipCodecs) -> Clip:
+        clip = self.example(given)
+        codecs["clips"].check([clip], clip.source.name)
+        return clip
+
+    def cut(
+        self, chunks: Iterable[str], codecs: ClipCodecs, *, pretokenised: bool = False
+    ) -> Iterator[tuple[int, str, Clip]]:
+        for number, name, one in cut_clips(chunks):
+            yield number, name, self.prepare(one, codecs)
+
+    def ask(self, files: Sequence[Path], codecs: ClipCodecs) -> Iterator[tuple[int, str, Clip]]:
+        """The clips of files; labels that stand in them are passed over."""
+        for number, one in enumerate(read_example_clips(files), start=1):
+            yield number, one.name, self.prepare(one, codecs)
+
+    def measure(self, examples: Sequence[Clip], answers: Sequence[ClipLabels], codecs: ClipCodecs) -> SeveralLabels:
+        gold = [dict(one.labels) for one in examples]
+        return measure_labels(gold, [one.labels for one in answers], codecs["labels"].forms)
+
+
+def _labelled(chances: Sequence[Tensor], forms: Mapping[str, Sequence[str]]) -> list[ClipLabels]:
+    """The answers of a batch, from the probabilities [B, L] of each column."""
+    columns = {name: p_BL.float().cpu().tolist() for name, p_BL in zip(forms, chances, strict=True)}
+    answers = []
+    for row in range(len(chances[0])):
+        spread = {name: dict(zip(forms[name], rows[row], strict=True)) for name, rows in columns.items()}
+        answers.append(ClipLabels({name: max(known, key=known.__getitem__) for name, known in spread.items()}, spread))
+    return answers
+
+
+VIDEO = Video()

@@ -1,0 +1,303 @@
+"""The task `next-frames`: what comes after the frames of a clip, pixel by pixel.
+
+The first `read` frames of a clip are read and the next `ahead` are predicted, each pixel with the chance that it is
+lit; the measure is nats a frame (`frame_measures.py`). `--task video` leads here where clips have no labels.
+Shapes: B clips, T frames that are read, K frames ahead, H rows, W columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import ClassVar, Self, TypedDict
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from thereafter.data.finding import FileKind
+from thereafter.errors import FormatError, OptionError
+from thereafter.models.task_net import TaskNet
+from thereafter.tasks.shown import Fields, Shown
+from thereafter.tasks.task import Task
+from thereafter.training.settings import TrainingSettings
+from thereafter.vision.clips.answers import (
+    ClipQuestion,
+    FramesExplained,
+    FramesPrediction,
+    JudgedFrames,
+    NextFrames,
+    asked_clip,
+    clip_budget,
+    count_frames,
+    cut_clips,
+    figures_of,
+    read_and_ahead,
+    read_example_clips,
+    spelled_clips,
+)
+from thereafter.vision.clips.clip import MOST, ClipCodec, clip_shapes
+from thereafter.vision.clips.frame_measures import CopyCounts, FrameScore, score_frames
+from thereafter.vision.clips.frame_predictor import (
+    COPY,
+    FRAME_MODELS,
+    FrameBatch,
+    FramePredictor,
+    FramePredictorSettings,
+)
+from thereafter.vision.clips.reading import CLIP_FILES, Clip, lengths_of
+from thereafter.vision.encoder import as_floats
+
+# The last frame again: what every predictor of frames has to beat.
+#
+#     p_k = e_k + (1 - 2 e_k) x_T        e_k the smoothing of step k, solved on the training clips
+#
+# `vision/clips/frame_measures.py` has the best e_k. Shapes: B clips, T frames that are read, K frames ahead, H rows, W
+# columns.
+
+
+_FIRST = 0.05  # a smoothing before any clip was seen
+
+
+class FrameCopier(TaskNet[FrameBatch]):
+    """See the module's equation; beyond its last step the smoothing is that of the last."""
+
+    smoothing_K: Tensor
+
+    def __init__(self, ahead: int) -> None:
+        super().__init__()
+        self.ahead = ahead
+        self.register_buffer("smoothing_K", torch.full((ahead,), _FIRST))
+
+    @property
+    def device(self) -> torch.device:
+        return self.smoothing_K.device
+
+    def nats(self, batch: FrameBatch) -> Tensor:
+        if batch.future_BKHW is None:
+            raise OptionError("a batch without the frames that came next has no loss; expected them")
+        z_BKHW = self.logits(batch)
+        return F.binary_cross_entropy_with_logits(z_BKHW, as_floats(batch.future_BKHW, z_BKHW), reduction="sum")
+
+    def logits(self, batch: FrameBatch, ahead: int | None = None) -> Tensor:
+        """The log odds of every pixel of the next frames, [B, K, H, W]: `ahead`, else as many as the batch has."""
+        if ahead is None:
+            ahead = self.ahead if batch.future_BKHW is None else batch.future_BKHW.shape[1]
+        at_K = torch.arange(ahead, device=self.device).clamp_max(self.ahead - 1)
+        smoothing_K11 = self.smoothing_K[at_K, None, None]
+        last_B1HW = as_floats(batch.read_BTHW[:, -1:], self.smoothing_K)
+        return torch.logit(smoothing_K11 + (1 - 2 * smoothing_K11) * last_B1HW)
+
+
+FrameNet = FramePredictor | FrameCopier
+Foreseen = NextFrames | JudgedFrames
+"""Of a question the frames that come next; of a clip that goes on, how well they were predicted."""
+_SOLVED_ON = 4_000  # clips, spread evenly
+_AT_ONCE = 64
+_STEPS = 2_000  # of a training whose length is not asked for
+
+
+class FrameCodecs(TypedDict):
+    """What a run keeps of its clips."""
+
+    clips: ClipCodec
+
+
+@dataclass(frozen=True)
+class NextFramesTask(Task[FramePredictorSettings, Clip, FrameBatch, FrameNet, Foreseen, FrameCodecs]):
+    """See `Task`. `chosen` are the settings it is configured with."""
+
+    name: ClassVar[str] = "next-frames"
+    kind: ClassVar[str] = "clips"
+    defaults: ClassVar[Mapping[str, object]] = {"batch": 8, "rate": 2e-3, "steps": 1024, "weight_decay": 0.0}
+    asked: ClassVar[Mapping[str, object]] = {"ahead": None}
+    file_kind: ClassVar[FileKind] = CLIP_FILES
+    reads: ClassVar[Mapping[str, tuple[str, str]]] = {"encoder": ("", "frame"), "forecaster": ("ahead.", "step")}
+    asks_files: ClassVar[bool] = True
+    reported: ClassVar[tuple[str, ...]] = ("nats", "squared_error")
+    judged: ClassVar[str] = "nats"
+
+    chosen: FramePredictorSettings = field(default_factory=FramePredictorSettings)
+    settings: type[FramePredictorSettings] = FramePredictorSettings
+
+    def configured(self, settings: FramePredictorSettings) -> Self:
+        return replace(self, chosen=settings)
+
+    def kinds(self) -> Sequence[str]:
+        return FRAME_MODELS
+
+    def peers(self) -> Sequence[str]:
+        return FRAME_MODELS
+
+    def read(self, files: Sequence[Path]) -> Sequence[Clip]:
+        return read_example_clips(files)
+
+    def codecs(self, examples: Sequence[Clip]) -> FrameCodecs:
+        frames = min(frames for frames, _, _ in clip_shapes(examples))
+        read, ahead = read_and_ahead(frames, self.chosen.read, self.chosen.ahead)
+        return {"clips": ClipCodec.fit(examples, read, ahead)}
+
+    def codec_notes(self, codecs: FrameCodecs) -> list[str]:
+        return [codecs["clips"].describe()]
+
+    def check(self, examples: Sequence[Clip], codecs: FrameCodecs, name: str) -> None:
+        codec = codecs["clips"]
+        codec.check(examples, name)
+        shapes = clip_shapes(examples)
+        if min(shapes)[0] < codec.read + codec.ahead:
+            short = shapes.index(min(shapes))
+            raise FormatError(
+                f"the clip {examples[short].name} of {name} has {count_frames(shapes[short][0])}; expected at least "
+                f"{codec.read + codec.ahead}: {codec.read} that are read and {codec.ahead} after them"
+            )
+
+    def build(self, settings: FramePredictorSettings, codecs: FrameCodecs) -> FrameNet:
+        codec = codecs["clips"]
+        if settings.model == COPY:
+            return FrameCopier(codec.ahead)
+        return FramePredictor(settings, height=codec.height, width=codec.width, ahead=codec.ahead)
+
+    def budget(self, training: TrainingSettings, examples: int) -> TrainingSettings:
+        return clip_budget(training, examples, _STEPS)
+
+    def solves(self, settings: FramePredictorSettings) -> bool:
+        return settings.model == COPY
+
+    def solve(self, net: FrameNet, examples: Sequence[Clip], codecs: FrameCodecs) -> None:
+        """The smoothing of each step of a copy."""
+        codec = codecs["clips"]
+        counts = CopyCounts(codec.ahead)
+        rows = np.unique(np.linspace(0, len(examples) - 1, min(len(examples), _SOLVED_ON)).round().astype(int)).tolist()
+        for begin in range(0, len(rows), _AT_ONCE):
+            frames_BTHW = codec.batch([examples[row] for row in rows[begin : begin + _AT_ONCE]])
+            counts.add(frames_BTHW[:, codec.read - 1], frames_BTHW[:, codec.read : codec.read + codec.ahead])
+        if isinstance(net, FrameCopier):
+            net.smoothing_K.copy_(torch.from_numpy(counts.smoothing()))
+
+    def lengths(self, examples: Sequence[Clip], codecs: FrameCodecs) -> NDArray[np.int64]:
+        return np.full(len(examples), codecs["clips"].read + codecs["clips"].ahead, np.int64)
+
+    def targets(self, examples: Sequence[Clip], codecs: FrameCodecs) -> int:
+        return len(examples) * codecs["clips"].ahead
+
+    def batch(self, examples: Sequence[Clip], codecs: FrameCodecs) -> FrameBatch:
+        """The first frames of clips and those after them; of questions the last frames."""
+        codec = codecs["clips"]
+        frames_BTHW = codec.batch(examples)
+        if all(isinstance(one, ClipQuestion) for one in examples):
+            at_BT = lengths_of(examples)[:, None] - codec.read + np.arange(codec.read)
+            return FrameBatch(torch.from_numpy(frames_BTHW[np.arange(len(examples))[:, None], at_BT]))
+        frames = torch.from_numpy(frames_BTHW[:, : codec.read + codec.ahead])
+        return FrameBatch(frames[:, : codec.read], frames[:, codec.read :])
+
+    def answers(self, net: FrameNet, batch: FrameBatch, codecs: FrameCodecs) -> list[Foreseen]:
+        return self.answers_with(net, batch, codecs, {})
+
+    def answers_with(
+        self, net: FrameNet, batch: FrameBatch, codecs: FrameCodecs, options: Mapping[str, object]
+    ) -> list[Foreseen]:
+        """`ahead`: how many frames are predicted, by default those of the run."""
+        if batch.future_BKHW is not None:
+            return list(_judged(net, batch))
+        ahead = options.get("ahead") or codecs["clips"].ahead
+        if not isinstance(ahead, int) or not 1 <= ahead <= MOST:
+            raise OptionError(f"ahead is {ahead!r}; expected a whole number of frames, 1 to {MOST:,}")
+        return list(_foreseen(net, batch, ahead))
+
+    def tabulate(
+        self,
+        net: FrameNet,
+        batch: FrameBatch,
+        texts: Sequence[str],
+        examples: Sequence[Clip],
+        codecs: FrameCodecs,
+        options: Mapping[str, object],
+    ) -> list[FramesPrediction]:
+        """Every predicted frame as a row."""
+        answers = [one for one in self.answers_with(net, batch, codecs, options) if isinstance(one, NextFrames)]
+        return [FramesPrediction(*pair) for pair in zip(texts, answers, strict=True)]
+
+    def explain(
+        self, net: FrameNet, batch: FrameBatch, examples: Sequence[Clip], codecs: FrameCodecs
+    ) -> list[FramesExplained]:
+        """The last frames of every clip as they are predicted from those before them, beside what came."""
+        codec, explained = codecs["clips"], []
+        for one in examples:
+            frames_THW = one.read()
+            read = min(codec.read, len(frames_THW) - codec.ahead)
+            if read < 1:
+                raise OptionError(
+                    f"the clip {one.name} has {count_frames(len(frames_THW))}; expected more than {codec.ahead}: the "
+                    f"last {codec.ahead} are shown beside what is predicted from those before them; try a longer clip; "
+                    "the frames that come after it are predicted by predict, or in the shell with --out frames.npz"
+                )
+            ours_1THW = torch.from_numpy(frames_THW[None, -read - codec.ahead :]).to(net.device)
+            cut = FrameBatch(ours_1THW[:, :read], ours_1THW[:, read:])
+            (foreseen,), (judged,) = _foreseen(net, cut, codec.ahead), _judged(net, cut)
+            last_THW = frames_THW[-read - codec.ahead :]
+            explained.append(FramesExplained(last_THW[:read], last_THW[read:], foreseen, judged))
+        return explained
+
+    def shown(self, net: FrameNet, batch: FrameBatch, example: Clip, codecs: FrameCodecs) -> Shown:
+        (answer,) = _foreseen(net, batch, codecs["clips"].ahead)
+        read_THW = batch.read_BTHW[0].cpu().numpy()
+        fields: Fields = {
+            "read": (("frame", "row", "column"), read_THW),
+            "next": (("step", "row", "column"), answer.frames_KHW),
+        }
+        return Shown([str(frame + 1) for frame in range(len(read_THW))], [], fields, {"answer": str(answer)})
+
+    def example(self, given: object) -> Clip:
+        """A file or a folder of pictures with one clip, an array [T, H, W], or a `Clip`."""
+        return asked_clip(given)
+
+    def spelled(self, text: str) -> Sequence[object]:
+        return spelled_clips(text)
+
+    def prepare(self, given: object, codecs: FrameCodecs) -> Clip:
+        clip, codec = self.example(given), codecs["clips"]
+        codec.check([clip], clip.source.name)
+        if clip.shape[0] < codec.read:
+            raise OptionError(
+                f"the clip {clip.name} of {clip.source.name} has {count_frames(clip.shape[0])}; expected at least "
+                f"{codec.read}, which the run reads"
+            )
+        return clip
+
+    def cut(
+        self, chunks: Iterable[str], codecs: FrameCodecs, *, pretokenised: bool = False
+    ) -> Iterator[tuple[int, str, Clip]]:
+        for number, name, one in cut_clips(chunks):
+            yield number, name, self.prepare(one, codecs)
+
+    def ask(self, files: Sequence[Path], codecs: FrameCodecs) -> Iterator[tuple[int, str, Clip]]:
+        for number, one in enumerate(read_example_clips(files), start=1):
+            yield number, one.name, self.prepare(one, codecs)
+
+    def measure(self, examples: Sequence[Clip], answers: Sequence[Foreseen], codecs: FrameCodecs) -> FrameScore:
+        return score_frames(*figures_of(answers))
+
+
+def _foreseen(net: FrameNet, batch: FrameBatch, ahead: int) -> list[NextFrames]:
+    with net.quietly():
+        p_BKHW = net.logits(batch, ahead).float().sigmoid().cpu().numpy()
+    return [NextFrames(p_KHW) for p_KHW in p_BKHW]
+
+
+def _judged(net: FrameNet, batch: FrameBatch) -> list[JudgedFrames]:
+    if batch.future_BKHW is None:
+        raise OptionError("the frames that came next are not known; expected a clip that goes on")
+    with net.quietly():
+        z_BKHW = net.logits(batch).float()
+        x_BKHW = batch.future_BKHW.float() / 255
+        nats_BK = F.binary_cross_entropy_with_logits(z_BKHW, x_BKHW, reduction="none").sum((2, 3))
+        errors_BK = (z_BKHW.sigmoid() - x_BKHW).square().sum((2, 3))
+        least_BK = (torch.special.entr(x_BKHW) + torch.special.entr(1 - x_BKHW)).sum((2, 3))
+    rows = zip(*(figures_BK.cpu().tolist() for figures_BK in (nats_BK, errors_BK, least_BK)), strict=True)
+    return [JudgedFrames(*map(tuple, row)) for row in rows]
+
+
+NEXT_FRAMES = NextFramesTask()

@@ -1,0 +1,223 @@
+"""The pictures of a task as arrays of one shape; see `data/codecs.py` for the contract.
+
+Shapes: B pictures, C channels, H rows, W columns; of features S places, D numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter.base import progress
+from thereafter.base.config import Table
+from thereafter.errors import FormatError, OptionError
+from thereafter.vision.pictures.decoding import fit_in
+from thereafter.vision.pictures.given_pictures import GivenPicture, given_array
+from thereafter.vision.pictures.mapped import MappedArray
+from thereafter.vision.pictures.measuring import common_kind, described, feature_shape, moments, named, pixel_shape
+from thereafter.vision.pictures.picture import Picture, PictureKind, PictureSource, StackingSource
+
+MOST_SIZE = 4096
+_MEASURED = 2_000  # pictures, for mean and deviation
+_BLOCK = 64  # pictures that are decoded at once
+_DAMAGED = "the pictures of this run are damaged; expected their size, mean and deviation; try training again"
+
+
+@dataclass(frozen=True)
+class PictureCodec:
+    """What the pictures of a task have in common.
+
+    Pixels: uint8 [channels, height, width]. Vectors: float32 [width]. Maps: float32 [height, width], `height` places of
+    `width` numbers. `mean` and `deviation` are those of the training pictures: by channel of pixels / 255; one of all
+    numbers of features. Encoded pictures are not scaled: that is cheaper in the network.
+    """
+
+    codec: ClassVar[str] = "pictures"
+    kind: PictureKind
+    height: int
+    width: int
+    channels: int
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+
+    @classmethod
+    def fit(cls, pictures: Sequence[Picture], size: int = 0) -> Self:
+        """The shape, mean and deviation of training pictures.
+
+        Size 0 is that of the pictures where all are equal and at most 256 a side, else 64. They are grey unless one has
+        colours. Mean and deviation are of at most 2,000 pictures, spread evenly.
+        """
+        if not pictures:
+            raise OptionError("there are no pictures to learn from; expected at least one")
+        if not 0 <= size <= MOST_SIZE:
+            raise OptionError(f"size is {size}; expected 1 to {MOST_SIZE} pixels, or 0 for that of the pictures")
+        kind = common_kind(pictures)
+        height, width, channels = pixel_shape(pictures, size) if kind == "pixels" else feature_shape(pictures)
+        bare = cls(kind, height, width, channels, (0.0,) * channels, (1.0,) * channels)
+        rows = np.unique(np.linspace(0, len(pictures) - 1, min(len(pictures), _MEASURED)).round().astype(int))
+        measured = [pictures[row] for row in rows]
+        blocks = (measured[begin : begin + _BLOCK] for begin in range(0, len(measured), _BLOCK))
+        mean, deviation = moments((bare.batch(block) for block in blocks), kind)
+        return cls(kind, height, width, channels, mean, deviation)
+
+    @property
+    def size(self) -> int:
+        return 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one encoded picture."""
+        if self.kind == "pixels":
+            return (self.channels, self.height, self.width)
+        return (self.width,) if self.kind == "vectors" else (self.height, self.width)
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """The type of an encoded picture."""
+        return np.dtype(np.uint8 if self.kind == "pixels" else np.float32)
+
+    def describe(self) -> str:
+        """What the network is given, in words.
+
+        >>> PictureCodec("pixels", 28, 20, 1, (0.1,), (0.3,)).describe()
+        'pictures are read as pixels 28 x 20, grey'
+        """
+        shape = (self.height, self.width, self.channels) if self.kind == "pixels" else self.shape
+        colours = {1: ", grey", 3: ", in colour"}.get(self.channels, "") if self.kind == "pixels" else ""
+        return f"pictures are read as {described(self.kind, shape)}{colours}"
+
+    def encode(self, picture: Picture) -> NDArray[np.generic]:
+        """One picture; pixels are cut to the aspect around the middle and resized where their size is another."""
+        source = picture.source
+        if isinstance(source, GivenPicture):
+            values = source.read_as(self.kind)
+        elif source.kind == self.kind:
+            values = picture.read()
+        else:
+            raise OptionError(f"{named(picture)} is {described(source.kind, picture.shape())}; {self._expected()}")
+        if self.kind == "pixels":
+            return fit_in(np.asarray(values, np.uint8), self.height, self.width, self.channels)
+        if values.shape != self.shape:
+            raise OptionError(f"{named(picture)} is {described(self.kind, values.shape)}; {self._expected()}")
+        return values
+
+    def decode(self, numbers: NDArray[np.generic]) -> Picture:
+        """An encoded picture as one that was given."""
+        pixels = self.kind == "pixels"
+        return given_array(np.moveaxis(numbers, 0, 2) if pixels else np.asarray(numbers, np.float32), self.kind)
+
+    def batch(self, pictures: Sequence[Picture]) -> NDArray[np.generic]:
+        """Several pictures, stacked; each is decoded once."""
+        by_source: dict[PictureSource, list[int]] = {}
+        for place, picture in enumerate(pictures):
+            by_source.setdefault(picture.source, []).append(place)
+        stacked = np.empty((len(pictures), *self.shape), self.dtype)
+        for source, places in by_source.items():
+            stacked[places] = self._rows(source, [pictures[place] for place in places])
+        return stacked
+
+    def keep(self, pictures: Sequence[Picture]) -> None:
+        """Decode pictures beforehand, with a progress bar: a damaged one is an error now and not in the middle."""
+        with progress.task("decoding pictures", total=len(pictures), unit="pictures") as advance:
+            for begin in range(0, len(pictures), _BLOCK):
+                block = pictures[begin : begin + _BLOCK]
+                self.batch(block)
+                advance(len(block))
+
+    def _rows(self, source: PictureSource, pictures: Sequence[Picture]) -> NDArray[np.generic]:
+        rows = [picture.row for picture in pictures]
+        if isinstance(source, StackingSource) and source.kind == self.kind and self._fits(source):
+            values = source.stack(rows)
+            return np.moveaxis(values, 3, 1) if self.kind == "pixels" else values
+        if len(source) == 1:  # a question, not what is learned from
+            return np.stack([self.encode(picture) for picture in pictures])
+        by_row = dict(zip(rows, pictures, strict=True))
+        kept = kept_pictures(source, self.shape, self.dtype)
+        return kept.take(rows, lambda row: self.encode(by_row[row]))
+
+    def _fits(self, source: StackingSource) -> bool:
+        wanted = (self.height, self.width, self.channels) if self.kind == "pixels" else self.shape
+        return source.shape(0) == wanted
+
+    def _expected(self) -> str:
+        if self.kind == "pixels":
+            return f"expected pixels, of which {self.height} x {self.width} are read"
+        return f"expected {described(self.kind, self.shape)}, as in training"
+
+    def to_json(self) -> Table:
+        return {
+            "kind": self.kind,
+            "height": self.height,
+            "width": self.width,
+            "channels": self.channels,
+            "mean": list(self.mean),
+            "deviation": list(self.deviation),
+        }
+
+    @classmethod
+    def from_json(cls, stored: Table) -> Self:
+        sizes = [stored.get("height"), stored.get("width"), stored.get("channels")]
+        mean, deviation, kind = stored.get("mean"), stored.get("deviation"), stored.get("kind")
+        if kind not in ("pixels", "vectors", "maps") or not isinstance(mean, list) or not isinstance(deviation, list):
+            raise FormatError(_DAMAGED)
+        height, width, channels = (size if isinstance(size, int) and size is not True else 0 for size in sizes)
+        if not all(0 < size <= 1 << 24 for size in (height, width, channels)):
+            raise FormatError(_DAMAGED)
+        numbers = [*mean, *deviation]
+        sound = all(isinstance(number, float) and math.isfinite(number) for number in numbers)
+        if not sound or not len(mean) == len(deviation) == channels or min(deviation) <= 0 or channels not in (1, 3):
+            raise FormatError(_DAMAGED)
+        return cls(kind, height, width, channels, tuple(mean), tuple(deviation))
+
+
+# Pictures decoded once: an epoch after the first reads pixels from a temporary file that is mapped into memory.
+#
+# The file belongs to the source of the pictures and is gone with it. Of an array, nothing is copied where its pictures
+# have the right shape already.
+
+
+Encoded = NDArray[np.generic]
+
+
+class KeptPictures:
+    """The rows of a source in one shape, decoded when they are first asked for."""
+
+    def __init__(self, count: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> None:
+        self._mapped = MappedArray((count, *shape), dtype, "decoded pictures")
+        self._done_N = np.zeros(count, np.bool_)
+
+    def missing(self, rows: Sequence[int]) -> list[int]:
+        """Those of the rows that are not decoded yet, each once."""
+        return [row for row in dict.fromkeys(rows) if not self._done_N[row]]
+
+    def take(self, rows: Sequence[int], encode: Callable[[int], Encoded]) -> Encoded:
+        """The rows as one array; `encode` gives those that are not here yet."""
+        for row in self.missing(rows):
+            self.put(row, encode(row))
+        return self._mapped.array[np.asarray(rows, np.int64)]
+
+    def put(self, row: int, values: Encoded) -> None:
+        """Keep one row."""
+        self._mapped.write(row, values)
+        self._done_N[row] = True
+
+
+_kept: WeakKeyDictionary[PictureSource, dict[tuple[object, ...], KeptPictures]] = WeakKeyDictionary()
+_choosing = threading.Lock()
+
+
+def kept_pictures(source: PictureSource, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> KeptPictures:
+    """What is kept of a source in this shape."""
+    with _choosing:
+        by_shape = _kept.setdefault(source, {})
+        key = (shape, dtype.str)
+        if key not in by_shape:
+            by_shape[key] = KeptPictures(len(source), shape, dtype)
+        return by_shape[key]
