@@ -74,7 +74,7 @@ def main() -> int:
     options.add_argument("what", choices=["questions", "studio"])
     options.add_argument("--starts", type=int)
     options.add_argument("--panels", type=int, default=0, metavar="N", help="panels per start (default: all)")
-    options.add_argument("--after", type=float, nargs="+", metavar="S", help="when to visit, in turns (default: spread)")
+    options.add_argument("--after", type=float, nargs="+", metavar="S", help="when to visit, in turns")
     options.add_argument("--first", type=int, default=0, metavar="N", help="number of the first start")
     options.add_argument("--against", type=Path, default=HERE, metavar="CHECKOUT")
     chosen = options.parse_args()
