@@ -134,6 +134,13 @@ def kinds_named(text: str) -> set[str]:
     return set(_KIND.findall(text))
 
 
+def test_no_test_sets_the_clock_of_the_whole_process():
+    """A server that tests share would wait for a time that never comes; a module's own name `time` may be replaced."""
+    tests = sorted(Path(__file__).parent.rglob("test_*.py"))
+    clocks = re.compile(r"setattr\(\s*(\w+\.)?(time|asyncio),\s*\"")
+    assert not [path.name for path in tests if clocks.search(path.read_text(encoding="utf-8"))]
+
+
 def test_the_kinds_of_model_are_listed_once():
     """Only `base/kinds.py` names nearly all kinds: no other tuple, table, sentence or statement of the page does."""
     second: dict[str, set[str]] = {}

@@ -17,7 +17,7 @@ from thereafter.base import locks
 _HOLD = """
 import sys, time
 from pathlib import Path
-from thereafter import locks
+from thereafter.base import locks
 lock = locks.take(Path(sys.argv[1]), command="thereafter train --out run")
 print("taken" if lock else "refused", flush=True)
 time.sleep(60)

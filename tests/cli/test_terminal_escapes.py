@@ -8,6 +8,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -166,7 +167,7 @@ def test_lines_that_are_no_text_of_a_model_are_escaped_in_files_too(shell: Shell
 
 def test_progress_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(1_000))
-    monkeypatch.setattr(terminal.time, "monotonic", lambda: 10.0 * next(clock))
+    monkeypatch.setattr(terminal, "time", SimpleNamespace(monotonic=lambda: 10.0 * next(clock)))
     for fancy in (True, False):
         screen = Screen()
         monkeypatch.setattr(sys, "stderr", screen)

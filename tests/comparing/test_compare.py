@@ -6,6 +6,7 @@ import json
 import statistics
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -327,7 +328,7 @@ class Clock:
 
 def test_latency_is_the_median_without_the_first_steps(monkeypatch: pytest.MonkeyPatch):
     model = Clock([100.0] * 32 + [1.0, 2.0] * 100 + [9.0] * 11)
-    monkeypatch.setattr(timing.time, "perf_counter", lambda: model.now)
+    monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter=lambda: model.now))
     assert timing.next_token_latency(model, np.array([0, 1, 2]), steps=211) == pytest.approx(2.0)
     assert model.read[:4] == [0, 1, 2, 0]
 

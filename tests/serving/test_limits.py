@@ -9,6 +9,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -271,13 +272,20 @@ def test_our_page_and_what_the_user_typed_are_answered(site: bytes):
 # guesses
 
 
+def set_clock(
+    monkeypatch: pytest.MonkeyPatch, now: Callable[[], float], sleep: Callable[[float], Awaitable[None]]
+) -> None:
+    """Another clock for the guard alone: servers that other tests share live by the clock of `time` and `asyncio`."""
+    monkeypatch.setattr(guard, "time", SimpleNamespace(monotonic=now))
+    monkeypatch.setattr(guard, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": sleep}))
+
+
 class Clock:
     """Time that goes on only when somebody waits."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1_000.0
-        monkeypatch.setattr(guard.time, "monotonic", lambda: self.now)
-        monkeypatch.setattr(guard.asyncio, "sleep", self.sleep)
+        set_clock(monkeypatch, lambda: self.now, self.sleep)
 
     async def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -313,8 +321,7 @@ def test_guesses_of_the_token_cost_ever_more_time_and_the_right_one_none(monkeyp
 def test_many_guesses_at_once_are_sent_away_and_the_right_token_is_not(monkeypatch: pytest.MonkeyPatch):
     """In real time, which passes four times as fast: of hundreds of guesses a handful are counted."""
     now, sleep = time.monotonic, asyncio.sleep
-    monkeypatch.setattr(guard.time, "monotonic", lambda: 4 * now())
-    monkeypatch.setattr(guard.asyncio, "sleep", lambda seconds: sleep(seconds / 4))
+    set_clock(monkeypatch, lambda: 4 * now(), lambda seconds: sleep(seconds / 4))
     bare = Bare(TOKEN)
 
     async def visit() -> None:
