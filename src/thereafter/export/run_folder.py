@@ -14,8 +14,7 @@ import numpy as np
 from thereafter.data.files import AnySource
 from thereafter.errors import CorpusError, ExportError, OptionError, SourceError
 from thereafter.export.check import Checked, check, count_steps, refuse
-from thereafter.export.export import Exported
-from thereafter.export.placing import beside, moved
+from thereafter.export.export import Exported, beside, moved
 from thereafter.export.targets import FLOAT32
 from thereafter.export.texts import text_of_check
 from thereafter.models.any_model import AnyModel

@@ -9,14 +9,12 @@ be called; nothing is imported before it is used.
 What every figure is made of:
     figure              Figure: a plot with title, caption and table, as a notebook and an HTML page show it
     style               colours, fonts, an empty plot in the common look, what is used of a plotly figure
-    scene               3-D plots and their labels
 
 What is drawn, one file for each family:
-    traces              gates over a sentence, training curves, parameter counts
-    attention           attention maps, positional encodings
+    traces              gates over a sentence, attention maps, positional encodings, training curves, parameter counts
     gradients           gradients by distance and depth, Jacobians, truncation, and their captions
     stability           activation functions, eigenvalues; lines with the spread over seeds, marks, legends
-    dynamics            trajectories, senses of a word, surfaces, saturation, timescales
+    dynamics            trajectories, senses of a word, surfaces, saturation, timescales; 3-D plots and their labels
     memory, agreement   what a model remembers, and what length costs; what it gets right, minimal pairs too
     units               a text in the colours of a unit, the unit of the subject's number
     surprisal           a text in the colours of its surprisal, unusual points of a series
@@ -27,8 +25,7 @@ What is drawn, one file for each family:
     diagrams/           architecture diagrams, read off the code
 
 How it is written:
-    catalogue           every figure that `thereafter figure` can draw, and from which file
-    choosing            which figure is drawn of a measurement, a trace or a comparison
+    catalogue           every figure that `thereafter figure` can draw, and from which file; which is drawn of what
     comparisons         the results of `thereafter compare` as measurements, and its models side by side
     export              files by their ending: HTML, PNG and SVG (pictures, within a plot too), CSV, JSON
 """
@@ -44,8 +41,6 @@ if TYPE_CHECKING:
     from thereafter.figures.agreement import accuracy_by_distance as accuracy_by_distance
     from thereafter.figures.agreement import accuracy_by_group as accuracy_by_group
     from thereafter.figures.agreement import expectation_along as expectation_along
-    from thereafter.figures.attention import head_maps as head_maps
-    from thereafter.figures.attention import positions as positions
     from thereafter.figures.catalogue import draw as draw
     from thereafter.figures.comparisons import bits_by_model as bits_by_model
     from thereafter.figures.dynamics import gate_surface as gate_surface
@@ -82,7 +77,9 @@ if TYPE_CHECKING:
     from thereafter.figures.text import temperature as temperature
     from thereafter.figures.traces import gates as gates
     from thereafter.figures.traces import gates_by_class as gates_by_class
+    from thereafter.figures.traces import head_maps as head_maps
     from thereafter.figures.traces import parameter_counts as parameter_counts
+    from thereafter.figures.traces import positions as positions
     from thereafter.figures.traces import training_curves as training_curves
     from thereafter.figures.units import coloured as coloured_units  # noqa: F401, a name of the door
     from thereafter.figures.units import number_along as number_along
@@ -134,7 +131,7 @@ _DOOR = Registry(
         "glimpse_path": "thereafter.vision.glimpsing.figure:glimpse_path",
         "gradient_decay": "thereafter.figures.gradients:gradient_decay",
         "gradient_depth": "thereafter.figures.gradients:gradient_depth",
-        "head_maps": "thereafter.figures.attention:head_maps",
+        "head_maps": "thereafter.figures.traces:head_maps",
         "information_decay": "thereafter.figures.memory:information_decay",
         "jacobian_paths": "thereafter.figures.gradients:jacobian_paths",
         "jacobian_spectrum": "thereafter.figures.gradients:jacobian_spectrum",
@@ -151,7 +148,7 @@ _DOOR = Registry(
         "nats_by_step": "thereafter.vision.clips.figures:nats_by_step",
         "number_along": "thereafter.figures.units:number_along",
         "parameter_counts": "thereafter.figures.traces:parameter_counts",
-        "positions": "thereafter.figures.attention:positions",
+        "positions": "thereafter.figures.traces:positions",
         "predicted_frames": "thereafter.vision.clips.figures:predicted_frames",
         "prediction_surface": "thereafter.figures.dynamics:prediction_surface",
         "repeated_multiplication": "thereafter.figures.stability:repeated_multiplication",

@@ -15,8 +15,8 @@ from thereafter.errors import FormatError, OptionError
 from thereafter.evaluation.verdicts import Verdicts
 from thereafter.figures import style
 from thereafter.figures.figure import Figure
-from thereafter.inspection.agreement import from_tallies
 from thereafter.inspection.measurement import Measurement
+from thereafter.inspection.memory import from_tallies
 
 FILE = "compare.json"
 

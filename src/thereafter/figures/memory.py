@@ -203,7 +203,7 @@ def state_by_length(growth: Measurement, *, name: str = "state-by-length", size:
 def bptt_memory_by_length(measurement: Measurement, *, name: str = "bptt-memory") -> Figure:
     """Hidden states that backpropagation through time keeps, by length and truncation.
 
-    Example: figures.bptt_memory_by_length(bptt_memory.bptt_memory())
+    Example: figures.bptt_memory_by_length(growth.bptt_memory())
     """
     figure = canvas("sequence length (steps)", "hidden states kept (MiB)", width=860)
     columns: dict[str, list[Cell]] = {key: [] for key in ("truncation", "length", "states", "autograd")}

@@ -1,33 +1,37 @@
 """Architecture diagrams, each from the declarations of the cell or model it shows. Nothing is trained for them.
 
-The encoder-decoder has its place here once a language model declares one.
+`context_figure` shows which of the words before each kind of model has, and in which form. The encoder-decoder has its
+place here once a language model declares one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from thereafter.cells import CELLS
-from thereafter.figures.diagrams.cell import cell_figure, cells_figure
-from thereafter.figures.diagrams.context import Settings, context_figure
+from thereafter.errors import OptionError
+from thereafter.figures.diagrams.cell import cell_figure, cells_figure, path_figure
 from thereafter.figures.diagrams.drawing import Drawing
-from thereafter.figures.diagrams.networks import (
+from thereafter.figures.diagrams.network import (
     USES,
     bidirectional_figure,
+    layers_of,
     stacked_figure,
     unrolled_figure,
     use_figure,
 )
-from thereafter.figures.diagrams.paths import path_figure
 from thereafter.figures.diagrams.transformer import transformer_figure
 from thereafter.figures.figure import Figure
 from thereafter.figures.style import BLUE
-from thereafter.gallery.picture import GalleryPicture
-from thereafter.gallery.sources import LECTURE, after_book
+from thereafter.gallery.picture import LECTURE, GalleryPicture, after_book
 from thereafter.layers.stream import Lane, build_lanes
+from thereafter.models.build import NEURAL, settings_of
 from thereafter.models.settings import (
     AverageSettings,
     LstmSettings,
+    NeuralSettings,
+    RecurrentSettings,
     RnnSettings,
     TransformerSettings,
     WindowSettings,
@@ -35,8 +39,8 @@ from thereafter.models.settings import (
 from thereafter.training.ngram import NgramSettings
 
 if TYPE_CHECKING:
-    from thereafter.figures.figure import Figure
     from thereafter.gallery.models import Models
+
 
 _INPUTS, _UNITS, _WORDS = 128, 256, 10_000
 _SENTENCE = ("the", "trophy", "that", "the", "athletes", "who", "trained", "won")
@@ -174,3 +178,52 @@ def window_figure(settings: WindowSettings, vocabulary: int) -> Figure:
         f"The window language model from its settings: {count} word vectors of {embed} numbers, one matrix E for all, "
         f"{settings.hidden} hidden units, {vocabulary:,} words{', direct connections' if settings.direct else ''}.",
     )
+
+
+Settings = NgramSettings | NeuralSettings
+
+_WORD, _MODEL = 74, 62
+
+
+def context_figure(words: Sequence[str], models: Mapping[str, Settings]) -> Figure:
+    """One row a model, by its settings: the words in sight, and what they become before the next word is predicted."""
+    drawing = Drawing()
+    last = len(words) * _WORD
+    for row, (label, settings) in enumerate(models.items()):
+        y = -row * _MODEL
+        sight, becomes = context_of(settings)
+        drawing.note(-46, y, f"<b>{label}</b>", "right")
+        for place, word in enumerate(words):
+            seen = sight is None or place >= len(words) - sight
+            kind = "state" if seen else "faint"
+            text = word if seen else f'<span style="color:#9a9a9a">{word}</span>'
+            drawing.box(f"{label}: {place + 1} {word}", place * _WORD, y, text, kind, 68, 30)
+        drawing.box(f"{label}: held", last + 138, y, becomes, "layer", 300, 44)
+        drawing.arrow(f"{label}: {len(words)} {words[-1]}", f"{label}: held")
+    return drawing.figure(
+        "context",
+        "What each model holds of the words before",
+        "Green: the words that can change the next prediction, by the models' settings; right: what is kept of them.",
+    )
+
+
+def context_of(settings: Settings) -> tuple[int | None, str]:
+    """How many words a model of these settings has in sight (None: all), and what it makes of them."""
+    match settings:
+        case NgramSettings():
+            seen = settings.order - 1
+            return seen, f"the last {seen} words as they are:<br>counted, nothing in between"
+        case TransformerSettings():
+            numbers = f"{settings.layers} × 2 × {settings.hidden}"
+            most = f"numbers a word, {settings.context} words at most"
+            return settings.context, f"keys and values of {settings.layers} blocks: {numbers}<br>{most}"
+        case RecurrentSettings():
+            kind = next(name for name in NEURAL if settings_of(name) is type(settings))
+            sizes = [lane.cell.state_sizes() for lanes in layers_of(kind, settings.complete(0)) for lane in lanes]
+            layers, total = f"{len(sizes)} layer{'s' * (len(sizes) > 1)}", sum(sum(one.values()) for one in sizes)
+            return None, f"{' and '.join(sizes[0])} of {layers}: {total:,} numbers,<br>however long the text"
+        case WindowSettings(window=seen):
+            return seen, f"{seen} vectors of {settings.embed} in order,<br>{settings.hidden} hidden units"
+        case AverageSettings(window=seen):
+            return seen, f"the mean of {seen} vectors:<br>{settings.embed} numbers, no order"
+    raise OptionError(f"settings of the type {type(settings).__name__} have no row here; try those of a language model")

@@ -14,8 +14,7 @@ from thereafter.figures.figure import Figure
 from thereafter.figures.surprisal import unusual_points
 from thereafter.gallery.claims import per_model, verdict
 from thereafter.gallery.models import Models
-from thereafter.gallery.picture import GalleryPicture
-from thereafter.gallery.sources import SEQUENCES, after_book
+from thereafter.gallery.picture import SEQUENCES, GalleryPicture, after_book
 from thereafter.inspection.measurement import Measurement
 from thereafter.series.forecasting.ahead_figures import error_by_steps, steps_ahead
 from thereafter.series.forecasting.answers import Forecast, ForecastTable

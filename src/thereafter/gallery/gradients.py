@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from thereafter.gallery.picture import GalleryPicture
-from thereafter.gallery.sources import ARTICLE, LECTURE, TRANSFORMERS, after_book
+from thereafter.gallery.picture import ARTICLE, LECTURE, TRANSFORMERS, GalleryPicture, after_book
 
 if TYPE_CHECKING:
     from thereafter.base.config import Table
@@ -21,7 +20,7 @@ DISTANCE = 30
 
 
 def _ids(models: Models, lm: LanguageModel) -> tuple[Ids, str]:
-    from thereafter.inspection.excerpt import excerpt
+    from thereafter.inspection.sentence_reader import excerpt
 
     ids, _ = excerpt(lm.tokenizer, source=str(models.sentences()["test"]))
     return ids, "agreement sentences held out from training"
@@ -34,8 +33,8 @@ def _steps(lm: LanguageModel) -> int | None:
 def _flow(lm: LanguageModel, name: str) -> Measurement:
     """From the verb back to its subject, as far between as any sentence the models were trained on."""
     from thereafter.gallery.models import BETWEEN
+    from thereafter.inspection.gradients import verb_flow
     from thereafter.inspection.sentence_reader import SentenceReader
-    from thereafter.inspection.verb_flow import verb_flow
 
     return verb_flow(SentenceReader.of(lm.model, lm.tokenizer, lm.config, name), distance=BETWEEN, count=400)
 
@@ -67,7 +66,7 @@ def _depth(models: Models) -> Figure:
 
 def _truncation(models: Models) -> Figure:
     from thereafter.figures.gradients import truncation_kept
-    from thereafter.inspection.truncation import truncation_effect
+    from thereafter.inspection.jacobians import truncation_effect
 
     truncations = []
     for kind in ("rnn", "gru", "lstm"):
@@ -113,7 +112,7 @@ def _eigenvalues(models: Models) -> Figure:
 
 def _bptt_memory(models: Models) -> Figure:
     from thereafter.figures.memory import bptt_memory_by_length
-    from thereafter.inspection.bptt_memory import bptt_memory
+    from thereafter.inspection.growth import bptt_memory
 
     return bptt_memory_by_length(bptt_memory())
 

@@ -1,9 +1,13 @@
-"""Pictures of memory: what is kept of a subject, agreement by distance, and synthetic tasks by cell and by training."""
+"""Pictures of memory and of units: what is kept of a subject, agreement by distance, synthetic tasks, units.
+
+Memory tasks are trained by cell and by way of training; the units are those of the gallery's character LSTM.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -11,19 +15,19 @@ from thereafter.base.config import Table
 from thereafter.base.kinds import KINDS
 from thereafter.errors import OptionError
 from thereafter.figures import agreement as figures_of_agreement
+from thereafter.figures import units
 from thereafter.figures.figure import Figure
 from thereafter.figures.memory import accuracy_by_n, information_decay, word_class_by_layer
 from thereafter.gallery import claims
 from thereafter.gallery.models import BETWEEN, BUDGET, LINES, Models
-from thereafter.gallery.picture import BEFORE_VERB, VERB, GalleryPicture
-from thereafter.gallery.sources import LECTURE, after_book
-from thereafter.inspection.agreement import agreement
+from thereafter.gallery.picture import BEFORE_VERB, LECTURE, VERB, GalleryPicture, after_book
 from thereafter.inspection.measurement import Measurement
-from thereafter.inspection.memory import memory
+from thereafter.inspection.memory import agreement, memory
 from thereafter.inspection.probing import probe_class, probe_number
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.language_model import LanguageModel
-from thereafter.ready.models import READY
+from thereafter.ready.models import LETTER_UNITS, READY
+from thereafter.ready.units import FOLLOWED, search_letters
 from thereafter.text.agreement import sentences
 from thereafter.text.memory import task, text_of
 
@@ -201,6 +205,27 @@ def _relu(models: Models) -> Figure:
     )
 
 
+KARPATHY = "Karpathy, Johnson and Li (2015)"
+
+
+@cache
+def _search(models: Models) -> Measurement:
+    """The search, made once for all pictures of it."""
+    name = f"a character LSTM (python-code, {LETTER_UNITS} units)"
+    return search_letters(models.letters(), (*FOLLOWED, "keyword", "boundary"), text="python-code (test)", model=name)
+
+
+def _ranking(models: Models) -> Figure:
+    return units.ranking(_search(models))
+
+
+def _follows(name: str, picture: str) -> GalleryPicture:
+    def build(models: Models) -> Figure:
+        return replace(units.coloured(_search(models), name), name=picture)
+
+    return GalleryPicture(picture, KARPATHY, build)
+
+
 PICTURES: list[GalleryPicture] = [
     GalleryPicture("information-decay", after_book(), _information_decay, claims.rnn_forgets),
     GalleryPicture("agreement-by-distance", after_book(LINZEN), _by_distance, claims.distance_hurts_rnn),
@@ -218,6 +243,12 @@ PICTURES: list[GalleryPicture] = [
         "memory-by-truncation", after_book("Williams and Peng (1990)"), _truncation, claims.truncation_hurts
     ),
     GalleryPicture("memory-relu-tanh", LECTURE, _relu, claims.clipping_saves_relu),
+    GalleryPicture("unit-ranking", KARPATHY, _ranking, claims.units_follow_text),
+    _follows("quotes-or-comment", "unit-quotes-or-comment"),
+    _follows("quotes", "unit-quotes"),
+    _follows("line-position", "unit-line-position"),
+    _follows("indentation", "unit-indentation"),
+    _follows("brackets", "unit-brackets"),
 ]
 
 

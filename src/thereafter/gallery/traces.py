@@ -1,15 +1,19 @@
 """Pictures of states, gates, attention and distributions, from the gallery's models.
 
-`senses` measures one word in different contexts: its vector is one, the state after reading it is many.
+`senses` measures one word in different contexts: its vector is one, the state after reading it is many. The contexts
+come from a generated text in which "bank" has two senses, which only the words before it tell apart. Between the word
+that settles the sense and "bank" stand words that both senses share, so that a model has to carry it.
 
 Shapes: S sentences, U units, T tokens, M orders.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -20,13 +24,12 @@ from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
 from thereafter.cells.minimal import MinGRU
 from thereafter.errors import OptionError
-from thereafter.figures import attention, dynamics, text, traces
+from thereafter.figures import dynamics, text, traces
 from thereafter.figures.figure import Figure
 from thereafter.figures.units import number_along
-from thereafter.gallery import bank, claims
+from thereafter.gallery import claims
 from thereafter.gallery.models import BETWEEN, Models
-from thereafter.gallery.picture import IN_PLURAL, SENTENCE, SUBJECT, VERB, GalleryPicture
-from thereafter.gallery.sources import ARTICLE, LECTURE, after_book
+from thereafter.gallery.picture import ARTICLE, IN_PLURAL, LECTURE, SENTENCE, SUBJECT, VERB, GalleryPicture, after_book
 from thereafter.inspection import dynamics as measure
 from thereafter.inspection.dynamics import principal
 from thereafter.inspection.measurement import Measurement
@@ -74,14 +77,14 @@ def _with_notes(measurement: Measurement, **about: str) -> Measurement:
 
 def _senses(models: Models) -> Figure:
     path = models.folder / "bank.txt"
-    source = path if path.exists() else bank.write(path)
+    source = path if path.exists() else write_bank_text(path)
     options = {"tokens": "word", "hidden": 32, "layers": 1, "tied": False, "dropout": 0.0, "batch": 32}
     lm = models.trained("bank-lstm", source, "lstm", epochs=20, rate=0.01, seed=models.seed, **options)
     made = senses(
         _as(RecurrentModel, lm.model),
         lm.tokenizer,
-        bank.WORD,
-        bank.contexts(12),
+        BANK,
+        bank_contexts(12),
         text="4,000 sentences made from templates",
     )
     return dynamics.senses(made, model="an LSTM of 32 units")
@@ -169,14 +172,14 @@ def _counts(models: Models) -> Figure:
 
 def _attention(models: Models) -> Figure:
     lm = models.agreement("transformer")
-    return attention.head_maps(lm.trace(SENTENCE), model="a Transformer (agreement, 2 layers)", text=SENTENCE)
+    return traces.head_maps(lm.trace(SENTENCE), model="a Transformer (agreement, 2 layers)", text=SENTENCE)
 
 
 def _positions(models: Models) -> Figure:
     lm = models.agreement("transformer")
     vectors = _as(TransformerModel, lm.model).positions
     table = vectors.table_CH.detach().cpu().numpy()
-    return attention.positions(table, kind=vectors.kind, model="a Transformer (agreement, 2 layers)")
+    return traces.positions(table, kind=vectors.kind, model="a Transformer (agreement, 2 layers)")
 
 
 def _temperature(models: Models) -> Figure:
@@ -318,3 +321,55 @@ def _cosines(points_SU: NDArray[np.float64]) -> NDArray[np.float64]:
     lengths = np.maximum(np.linalg.norm(points_SU, axis=1), np.finfo(np.float64).tiny)
     cosine_SS: NDArray[np.float64] = points_SU @ points_SU.T / np.outer(lengths, lengths)
     return cosine_SS
+
+
+BANK = "bank"
+SENSES = {
+    "river": (
+        ("river", "stream", "lake", "water", "flood", "ferry"),
+        ("rose", "froze", "ran", "moved", "came"),
+        ("muddy", "steep", "green", "wet", "slippery", "grassy"),
+    ),
+    "savings": (
+        ("savings", "loan", "money", "cash", "account", "interest"),
+        ("grew", "sank", "ran", "moved", "came"),
+        ("rich", "closed", "solvent", "busy", "insured", "bankrupt"),
+    ),
+}
+_FIRST = ("the", "our", "all the", "some of the")
+_LINKS = ("and", "so", "while", "until", "because", "and then", "and after that", "but all the while")
+
+
+def bank_sentences(count: int, seed: int = 0) -> list[str]:
+    """`count` sentences, such as "the river rose and the bank was muddy"."""
+    draw = random.Random(f"bank {seed}")
+    made = []
+    for _ in range(count):
+        sense = draw.choice(list(SENSES))
+        beginning = _beginning(draw, sense)
+        made.append(f"{beginning} was {draw.choice(SENSES[sense][2])}")
+    return made
+
+
+def bank_contexts(each: int, seed: int = 1) -> dict[str, list[str]]:
+    """Beginnings of either sense that end with the word."""
+    draw = random.Random(f"contexts {seed}")
+    by_sense = {}
+    for sense in SENSES:
+        different: dict[str, None] = {}
+        while len(different) < each:
+            different[_beginning(draw, sense)] = None
+        by_sense[sense] = list(different)
+    return by_sense
+
+
+def write_bank_text(path: Path, count: int = 4000, seed: int = 0) -> Path:
+    """The text as a file, a sentence a line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(bank_sentences(count, seed)) + "\n", encoding="utf-8")
+    return path
+
+
+def _beginning(draw: random.Random, sense: str) -> str:
+    nouns, verbs, _ = SENSES[sense]
+    return f"{draw.choice(_FIRST)} {draw.choice(nouns)} {draw.choice(verbs)} {draw.choice(_LINKS)} the {BANK}"

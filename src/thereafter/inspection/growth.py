@@ -3,6 +3,10 @@
 Time is the least of several passes. Memory is what autograd keeps for the backward pass, counted on the tensors
 themselves (`kept_for_backward`: every piece once, weights not). The state is what a model carries on to the next token:
 a fixed size in a recurrent net, keys and values of all tokens in a Transformer.
+
+`bptt_memory` counts what backpropagation through time has to remember, by length and by the pieces a sequence is cut
+into: the hidden states our own backpropagation keeps (`layers.bptt`), which is all the backward pass of an RNN needs,
+and what autograd keeps of the same steps run by the plain loop.
 """
 
 from __future__ import annotations
@@ -19,9 +23,13 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from thereafter.base import progress
+from thereafter.cells.base import HState
+from thereafter.cells.elman import Elman
 from thereafter.errors import OptionError
-from thereafter.inspection.applies import neural
 from thereafter.inspection.measurement import Measurement
+from thereafter.inspection.reading import neural
+from thereafter.kernels.scan import unroll
+from thereafter.layers.bptt import bptt, saved_for_backward
 from thereafter.models.neural import NeuralModel
 
 GROWTH = "growth"
@@ -138,3 +146,52 @@ def kept_for_backward(known: Iterable[Tensor]) -> Iterator[KeptBytes]:
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         yield kept
+
+
+BPTT_MEMORY = "bptt-memory"
+
+
+def bptt_memory(
+    lengths: Sequence[int] = (64, 128, 256, 512, 1024),
+    truncations: Sequence[int | None] = (None, 140, 35),
+    *,
+    batch: int = 8,
+    hidden: int = 64,
+) -> Measurement:
+    """Bytes a tanh RNN keeps at once, in float32. Arrays: `states`, `autograd` [truncation, length].
+
+    A truncation of None goes over the whole sequence; among the numbers of the axis it is 0.
+    """
+    shape = (len(truncations), len(lengths))
+    states, graph = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    drawn = torch.Generator().manual_seed(0)
+    W, U = (torch.randn(hidden, hidden, generator=drawn) / hidden**0.5 for _ in range(2))
+    b, h0 = torch.zeros(hidden), torch.zeros(batch, hidden)
+    with progress.task("memory of backpropagation", total=len(truncations) * sum(lengths)) as advance:
+        for column, steps in enumerate(lengths):
+            x_BTI = torch.randn(batch, steps, hidden, generator=drawn)
+            for row, size in enumerate(truncations):
+                states[row, column] = bptt(x_BTI, h0, W, U, b, _all_ones, truncation=size).stored_bytes
+                graph[row, column] = _by_autograd(x_BTI[:, : size or steps], h0, W, U, b)
+                advance(steps)
+    arrays = {"states": states, "autograd": graph, "length": np.array(lengths)}
+    arrays["truncation"] = np.array([size or 0 for size in truncations])
+    axes: dict[str, tuple[str, ...]] = dict.fromkeys(("states", "autograd"), ("truncation", "length"))
+    axes |= {"length": ("length",), "truncation": ("truncation",)}
+    about = {"model": f"rnn, {hidden} units", "text": f"random numbers, {batch} rows", "batch": batch, "hidden": hidden}
+    return Measurement(BPTT_MEMORY, arrays, axes, about)
+
+
+def _all_ones(h_BSH: Tensor, start: int) -> Tensor:
+    """The gradient of the sum of all states."""
+    return torch.ones_like(h_BSH)
+
+
+def _by_autograd(x_BSI: Tensor, h0: Tensor, W: Tensor, U: Tensor, b: Tensor) -> int:
+    """Bytes autograd keeps of one piece, run by the plain loop: pieces are worked through one after the other."""
+    cell = Elman(W.shape[1], W.shape[0], bias="one")
+    weights = {"weight_ih": W, "weight_hh": U, "bias_ih": b}
+    weights = {name: weight.clone().requires_grad_() for name, weight in weights.items()}
+    with saved_for_backward() as saved:
+        unroll(cell, x_BSI, HState(h0), weights, kernel="reference")
+    return saved.bytes

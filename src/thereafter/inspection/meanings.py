@@ -1,16 +1,27 @@
 """What the arrays of each kind of measurement mean, and which of them make its table.
 
 A row of `KINDS` belongs to a `Measurement.kind`. Names of axes mean the same everywhere (`AXES`).
+
+A kind of measurement: what its arrays mean, and which of them make its table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from numpy import generic
 from numpy.typing import NDArray
 
-from thereafter.inspection.kind_of_measurement import KindOfMeasurement
+
+@dataclass(frozen=True)
+class KindOfMeasurement:
+    """`main`: the array whose axes make the rows of the table; places along `across` become columns of it."""
+
+    main: str
+    meanings: Mapping[str, str]
+    across: tuple[str, ...] = ()
+
 
 _NORM = {
     "norm": "norm of d loss / d state",

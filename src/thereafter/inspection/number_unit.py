@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from thereafter.base import progress
 from thereafter.errors import OptionError
-from thereafter.inspection.applies import with_units
 from thereafter.inspection.measurement import Measurement
+from thereafter.inspection.reading import with_units
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.inspection.units import selectivity
 from thereafter.models.neural import NeuralModel

@@ -12,10 +12,10 @@ import torch
 from numpy.typing import NDArray
 
 from thereafter.errors import OptionError
-from thereafter.inspection.applies import neural, with_units
 from thereafter.inspection.dynamics import principal
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.neighbours import find_token
+from thereafter.inspection.reading import neural, with_units
 from thereafter.models.base import Ids
 from thereafter.models.look import LayerLook
 from thereafter.models.neural import NeuralModel

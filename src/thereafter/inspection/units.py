@@ -27,7 +27,7 @@ from thereafter.base.progress import task
 from thereafter.errors import OptionError
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.properties import Property, token_ends
-from thereafter.inspection.streaming import stream_states
+from thereafter.inspection.reading import stream_states
 from thereafter.text.tokenizers.base import Tokenizer
 
 LIMIT = 200_000

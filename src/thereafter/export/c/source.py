@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from thereafter.export.c.arrays import array_text, floats, functions, ints
-from thereafter.export.c.tokens import ENCODED, tokens_text
+from thereafter.export.c.tokens import ENCODED, array_text, floats, functions, ints, tokens_text
 from thereafter.export.parts import WordingPlan
 from thereafter.export.steps.interpreter import rounded
 from thereafter.export.steps.program import Op, OpBlock, Program

@@ -1,4 +1,4 @@
-"""One step of each cell as operators, and products with weights; the classes in `cells/` say what is computed.
+"""One step of each cell as operators, products with weights, and heads; the classes in `cells/` say what is computed.
 
     y = x W^T + b,   W in float32, or in int8 with one scale a row:
     W ~ s q,   s_r = max |W_r| / 127,   q in -127 .. 127
@@ -7,7 +7,7 @@ Products are taken in int8 too in a step (`products`), where weights are read fr
 is what a step costs: x becomes uint8 (DynamicQuantizeLinear), x q^T is a whole number (MatMulInteger). In a sequence
 they are turned into float32 first.
 
-Shapes: B rows, N places, I inputs, G = hidden size times gates, O outputs.
+Shapes: B rows, N places, I inputs, G = hidden size times gates, O outputs, H features, V words.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.export.onnx.graph import Graph
-from thereafter.export.parts import EPSILON, Array, LanePlan
+from thereafter.export.parts import EPSILON, Array, HeadPlan, LanePlan, SoftmaxPlan
 
 State = list[str]
 """The values of the state fields, in the order of `LanePlan.fields`."""
@@ -225,3 +225,24 @@ class GraphWeights:
         if id(weight) not in self._stored:
             self._stored[id(weight)] = (weight, *quantised(weight))
         return self._stored[id(weight)][1:]
+
+
+def log_p(w: GraphWeights, head: HeadPlan, f_NH: str, embedding_RE: Array | None = None) -> str:
+    """log p of every word, of any number of axes before the last; a tied head reads the word vectors."""
+    g = w.graph
+    if isinstance(head, SoftmaxPlan):
+        if head.tied and embedding_RE is not None:
+            logits = w.linear(f_NH, embedding_RE, head.bias, rows=len(head.bias))
+        else:
+            logits = w.linear(f_NH, head.matrix, head.bias)
+        return g.op("LogSoftmax", logits, axis=-1)
+    short, clusters = len(head.matrix) - len(head.down), len(head.down)
+    first = g.op("LogSoftmax", w.linear(f_NH, head.matrix, head.bias), axis=-1)
+    if not clusters:
+        return g.op("Gather", first, g.weight(head.rank, "rank"), axis=-1)
+    listed, *shares = g.split(first, [short] + [1] * clusters)
+    parts = [listed]
+    for share, down, out in zip(shares, head.down, head.out, strict=True):
+        inside = g.op("LogSoftmax", w.linear(w.linear(f_NH, down), out), axis=-1)
+        parts.append(g.op("Add", inside, share))
+    return g.op("Gather", g.op("Concat", *parts, axis=-1), g.weight(head.rank, "rank"), axis=-1)
