@@ -35,6 +35,7 @@ from thereafter.export.onnx.translators import (
     transformer_encoder_graph,
 )
 from thereafter.export.targets import FLOAT32
+from thereafter.models.task_net import Batch, TaskNet
 from thereafter.models.word_decoder import END, WordDecoder
 from thereafter.series.classifying.network import SeriesBatch, SeriesClassifier
 from thereafter.series.forecasters.batch import WindowBatch
@@ -162,10 +163,22 @@ def why_not(net: object) -> str:
 
 
 def _rows(draw: np.random.Generator, words: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Drawn rows of words, [B, T], and their lengths, the first of them T."""
+    """Drawn rows of words, [B, T], and their lengths."""
+    lengths_B = _lengths(draw)
+    return draw.integers(1, words, (ROWS, LONGEST)), lengths_B
+
+
+def _lengths(draw: np.random.Generator) -> NDArray[np.int64]:
+    """Drawn lengths, the first of them the longest."""
     lengths_B = draw.integers(1, LONGEST + 1, ROWS)
     lengths_B[0] = LONGEST
-    return draw.integers(1, words, (ROWS, LONGEST)), lengths_B
+    return lengths_B
+
+
+def _quietly(net: TaskNet[Batch], compute: Callable[[Batch], torch.Tensor], batch: Batch) -> torch.Tensor:
+    """What the network itself gives for a batch."""
+    with net.quietly():
+        return compute(batch.to(net.device)).float().cpu()
 
 
 def _tagged(net: Tagger, draw: np.random.Generator, run: Run) -> Iterator[Pair]:
@@ -177,9 +190,9 @@ def _tagged(net: Tagger, draw: np.random.Generator, run: Run) -> Iterator[Pair]:
     feeds: Feeds = {"words": words_BT, "lengths": lengths_B}
     if net.speller is not None:
         feeds |= {"letters": letters_UL, "letter_lengths": ends_U, "spelled": spelled_BT}
-    batch = TagBatch(*map(torch.from_numpy, (words_BT, lengths_B, letters_UL, ends_U, spelled_BT)))
-    with net.quietly():
-        z_BTK = net.scores(batch.to(net.device)).float().cpu()
+    z_BTK = _quietly(
+        net, net.scores, TagBatch(*map(torch.from_numpy, (words_BT, lengths_B, letters_UL, ends_U, spelled_BT)))
+    )
     right = (z_BTK if net.crf is not None else z_BTK.log_softmax(-1)).numpy()
     got = run("tagger", feeds)["scores"].astype(np.float64)
     inside_BT = np.arange(LONGEST) < lengths_B[:, None]
@@ -188,21 +201,17 @@ def _tagged(net: Tagger, draw: np.random.Generator, run: Run) -> Iterator[Pair]:
 
 def _labelled(net: Classifier, draw: np.random.Generator, run: Run) -> Iterator[Pair]:
     words_BT, lengths_B = _rows(draw, net.words.num_embeddings)
-    batch = ClassBatch(*map(torch.from_numpy, (words_BT, lengths_B)))
-    with net.quietly():
-        right = net.scores(batch.to(net.device)).float().log_softmax(-1).cpu().numpy()
+    right = _quietly(net, net.scores, ClassBatch(*map(torch.from_numpy, (words_BT, lengths_B)))).log_softmax(-1).numpy()
     yield right, run("classifier", {"words": words_BT, "lengths": lengths_B})["log_p"].astype(np.float64)
 
 
 def _labelled_series(net: SeriesClassifier, draw: np.random.Generator, run: Run) -> Iterator[Pair]:
     channels = channels_of(net)
-    lengths_B = draw.integers(1, LONGEST + 1, ROWS)
-    lengths_B[0] = LONGEST
+    lengths_B = _lengths(draw)
     seen_BTC = draw.random((ROWS, LONGEST, channels)) < (0.8 if net.gaps else 1.0)
     values_BTC = (draw.standard_normal(seen_BTC.shape) * seen_BTC).astype(np.float32)
     batch = SeriesBatch(*map(torch.from_numpy, (values_BTC, seen_BTC, lengths_B)))
-    with net.quietly():
-        right = net.scores(batch.to(net.device)).float().log_softmax(-1).cpu().numpy()
+    right = _quietly(net, net.scores, batch).log_softmax(-1).numpy()
     feeds: Feeds = {"values": values_BTC, "lengths": lengths_B, "seen": seen_BTC}
     yield right, run("classifier", feeds)["log_p"].astype(np.float64)
 
@@ -232,8 +241,7 @@ def _forecast(net: Forecaster, draw: np.random.Generator, run: Run) -> Iterator[
 def _filled(net: Filler, draw: np.random.Generator, run: Run) -> Iterator[Pair]:
     words_BT, lengths_B = _rows(draw, net.head.words)
     batch = FillBatch(*map(torch.from_numpy, (words_BT, lengths_B)))
-    with net.quietly():
-        right = net.head.log_prob(net.features(batch.to(net.device))).float().cpu().numpy()
+    right = _quietly(net, lambda rows: net.head.log_prob(net.features(rows)), batch).numpy()
     got = run("filler", {"words": words_BT, "lengths": lengths_B})["log_p"].astype(np.float64)
     inside_BT = np.arange(LONGEST) < lengths_B[:, None]
     yield right[inside_BT], got[inside_BT]
@@ -245,9 +253,7 @@ def _translated(net: Translator, draw: np.random.Generator, run: Run) -> Iterato
     source_BS, lengths_B = source_BS[:, :longest], np.minimum(lengths_B, longest)
     source_BS[np.arange(ROWS), lengths_B - 1] = END
     target_BT = draw.integers(1, net.words.words, (ROWS, longest))
-    batch = PairBatch(torch.from_numpy(source_BS), torch.from_numpy(lengths_B), torch.from_numpy(target_BT))
-    with net.quietly():
-        right = net.scores(batch.to(net.device)).float().cpu().numpy()
+    right = _quietly(net, net.scores, PairBatch(*map(torch.from_numpy, (source_BS, lengths_B, target_BT)))).numpy()
     yield from _written(net.start, target_BT, right, run, run("encoder", {"source": source_BS, "lengths": lengths_B}))
 
 
@@ -257,8 +263,7 @@ def _captioned(net: Captioner, draw: np.random.Generator, run: Run) -> Iterator[
     pictures = draw.integers(0, 256, shape).astype(np.float32) if pixels else draw.random(shape).astype(np.float32)
     target_BT = draw.integers(1, net.words.words, (ROWS, longest))
     batch = PictureBatch(torch.from_numpy(pictures), torch.arange(ROWS), torch.from_numpy(target_BT), torch.arange(1))
-    with net.quietly():
-        right = net.scores(batch.to(net.device)).float().cpu().numpy()
+    right = _quietly(net, net.scores, batch).numpy()
     yield from _written(net.start, target_BT, right, run, run("encoder", {"pictures": pictures}))
 
 

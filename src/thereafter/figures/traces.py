@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.base.packages import require
 from thereafter.errors import OptionError
 from thereafter.figures import style
 from thereafter.figures.figure import Cell, Figure
+from thereafter.figures.lines import add_rows
 from thereafter.inspection.dynamics import gates_of
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.trace import Trace
@@ -41,9 +41,9 @@ def gates(
     means = {one.rpartition(".")[2] + " gate": trace[one].mean(axis=1, dtype=np.float64) for one in rows}
     memory = "c" if f"{layer}.c" in trace.arrays else "h"
     size = np.abs(trace[f"{layer}.{memory}"]).mean(axis=1, dtype=np.float64)
-    subplots = require("plotly.subplots", "drawing a picture")
-    grid = subplots.make_subplots(2, 1, row_heights=[0.62, 0.38], vertical_spacing=0.06, shared_xaxes=True)
-    grid.update_layout(style.canvas(width=max(620, 150 + 40 * len(trace.tokens)), height=440).layout)
+    width = max(620, 150 + 40 * len(trace.tokens))
+    shares = {"row_heights": [0.62, 0.38], "vertical_spacing": 0.06}
+    grid = style.panels(2, 1, width=width, height=440, shared_xaxes=True, **shares)
     places = list(range(len(trace.tokens)))
     z = np.stack(list(means.values()))
     grid.add_heatmap(
@@ -56,13 +56,7 @@ def gates(
         text=np.char.mod("%.2f", z),
         texttemplate="%{text}",
         textfont={"size": 12},
-        colorbar={
-            "title": {"text": "mean gate", "side": "right"},
-            "thickness": 12,
-            "len": 0.66,
-            "y": 0.7,
-            "tickvals": [0, 0.5, 1],
-        },
+        colorbar=style.colour_bar("mean gate", len=0.66, y=0.7, tickvals=[0, 0.5, 1]),
     )
     label = "cell state" if memory == "c" else "state"
     grid.add_bar(x=places, y=size, marker_color=style.PURPLE, showlegend=False, row=2, col=1)
@@ -122,8 +116,8 @@ def training_curves(logs: Mapping[str, Sequence[LogLine]], *, text: str) -> Figu
     Example: figures.training_curves({"lstm": lm.log}, text="book.txt")
     """
     plot = style.canvas("tokens seen", "perplexity", width=820, height=560)
-    columns: dict[str, list[Cell]] = {"model": [], "part": [], "tokens seen": []}
-    perplexities: list[float] = []
+    columns: dict[str, list[Cell]] = {}
+    levels: list[float] = []
     for place, (model, lines) in enumerate(logs.items()):
         colour = style.colour(model, place)
         for part, event, dash in (("training", "step", "dot"), ("validation", "validation", "solid")):
@@ -140,11 +134,9 @@ def training_curves(logs: Mapping[str, Sequence[LogLine]], *, text: str) -> Figu
                 mode="lines" if event == "step" else "lines+markers",
                 line={"color": colour, "dash": dash, "width": 1.2 if event == "step" else 2},
             )
-            columns["model"] += [model] * len(lines_shown)
-            columns["part"] += [part] * len(lines_shown)
-            columns["tokens seen"] += seen
-            perplexities += [round(value, 4) for value in level]
-    levels = [value for value in perplexities if value < np.inf]
+            rounded = [round(value, 4) for value in level]
+            add_rows(columns, {"model": model, "part": part, "tokens seen": seen, "perplexity": rounded})
+            levels += [value for value in rounded if value < np.inf]
     if not levels:
         raise OptionError("the logs have no steps; expected the log of a neural model's training")
     low, high = np.log10(min(levels)), np.log10(max(levels))
@@ -157,7 +149,7 @@ def training_curves(logs: Mapping[str, Sequence[LogLine]], *, text: str) -> Figu
         f"Perplexity of {', '.join(logs)} on {text} while training: dotted on the batches as they came, solid on "
         "held-out text.",
         plot,
-        columns | {"perplexity": perplexities},
+        columns,
     )
 
 
@@ -242,14 +234,10 @@ def head_maps(trace: Trace, *, model: str, text: str) -> Figure:
     """
     weights = by_key(trace)
     layers, heads, steps, _ = weights.shape
-    subplots = require("plotly.subplots", "drawing a picture")
     titles = [f"layer {one + 1}, head {other + 1}" for one in range(layers) for other in range(heads)]
-    grid = subplots.make_subplots(
-        layers, heads, subplot_titles=titles, horizontal_spacing=0.02, vertical_spacing=0.07, shared_yaxes=True
-    )
+    spaces = {"horizontal_spacing": 0.02, "vertical_spacing": 0.07, "shared_yaxes": True}
     width, height = 180 + 250 * heads, 160 + 320 * layers
-    plot = style.canvas(width=width, height=height)
-    grid.update_layout(plot.layout)
+    grid = style.panels(layers, heads, width=width, height=height, subplot_titles=titles, **spaces)
     grid.update_layout(margin={"l": 120, "b": 110, "t": 40}, coloraxis={"colorscale": "Blues", "cmin": 0, "cmax": 1})
     grid.update_layout(coloraxis_colorbar={"title": {"text": "weight", "side": "right"}, "thickness": 12})
     places = list(range(steps))
@@ -290,11 +278,8 @@ def positions(table_CH: NDArray[np.float64], *, kind: str, model: str) -> Figure
     Example: figures.positions(table, kind="sinusoidal", model="transformer")
     """
     table = np.asarray(table_CH, dtype=np.float64)
-    subplots = require("plotly.subplots", "drawing a picture")
-    grid = subplots.make_subplots(
-        1, 2, subplot_titles=("the vectors", "cosine of two positions"), horizontal_spacing=0.2
-    )
-    grid.update_layout(style.canvas(width=940, height=430).layout)
+    titles = ("the vectors", "cosine of two positions")
+    grid = style.panels(1, 2, width=940, height=430, subplot_titles=titles, horizontal_spacing=0.2)
     lengths = np.linalg.norm(table, axis=1)
     alike = table @ table.T / np.outer(lengths, lengths)
     bar = {"thickness": 12, "len": 0.9}
@@ -305,9 +290,8 @@ def positions(table_CH: NDArray[np.float64], *, kind: str, model: str) -> Figure
     )
     grid.add_heatmap(z=alike, colorscale=colours, zmin=-1, zmax=1, colorbar=bar | {"x": 1.01}, row=1, col=2)
     grid.update_xaxes(title_text="dimension", row=1, col=1)
-    grid.update_yaxes(title_text="position", autorange="reversed", row=1, col=1)
     grid.update_xaxes(title_text="position", row=1, col=2)
-    grid.update_yaxes(title_text="position", autorange="reversed", row=1, col=2)
+    grid.update_yaxes(title_text="position", autorange="reversed")
     grid.update_xaxes(linecolor="#444444", ticks="outside")
     grid.update_yaxes(linecolor="#444444", ticks="outside")
     grid.update_layout(margin={"t": 40})

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from thereafter.cells import CELLS
+from thereafter.cells.base import Cell
 from thereafter.errors import OptionError
 from thereafter.figures.diagrams.cell import cell_figure, cells_figure, path_figure
 from thereafter.figures.diagrams.drawing import Drawing
@@ -50,26 +51,24 @@ def _elman() -> list[tuple[Lane, ...]]:
     return build_lanes("elman", _INPUTS, [(_UNITS,)], {})
 
 
+def _cell(name: str, **options: object) -> Cell:
+    cell: Cell = CELLS.load(name)(_INPUTS, _UNITS, **options)
+    return cell
+
+
 def _rnn_cell(models: Models) -> Figure:
     head = f"softmax over<br>{_WORDS:,} words"
-    return cell_figure(
-        CELLS.load("elman")(_INPUTS, _UNITS), head=head, name="rnn-cell", title="The cell of a simple RNN"
-    )
-
-
-def _lstm_cell(models: Models) -> Figure:
-    return cell_figure(CELLS.load("lstm")(_INPUTS, _UNITS))
+    return cell_figure(_cell("elman"), head=head, name="rnn-cell", title="The cell of a simple RNN")
 
 
 def _lstm_variants(models: Models) -> Figure:
-    lstm = CELLS.load("lstm")
-    cells = {"LSTM with peepholes": lstm(_INPUTS, _UNITS, peephole=True)}
-    cells["LSTM with coupled gates"] = lstm(_INPUTS, _UNITS, coupled=True)
+    cells = {"LSTM with peepholes": _cell("lstm", peephole=True)}
+    cells["LSTM with coupled gates"] = _cell("lstm", coupled=True)
     return cells_figure(cells, "lstm-variants", "Two variants of the LSTM cell")
 
 
 def _gru_and_lstm(models: Models) -> Figure:
-    cells = {name: CELLS.load(name.lower())(_INPUTS, _UNITS) for name in ("GRU", "LSTM")}
+    cells = {name: _cell(name.lower()) for name in ("GRU", "LSTM")}
     note = (
         "As in torch, update keeps the old state and reset acts on the product U h; "
         "the books' GRU, update='new' and reset='before', has the two the other way."
@@ -77,13 +76,9 @@ def _gru_and_lstm(models: Models) -> Figure:
     return cells_figure(cells, "gru-and-lstm", "The GRU cell and the LSTM cell", note)
 
 
-def _mingru(models: Models) -> Figure:
-    return cell_figure(CELLS.load("mingru")(_INPUTS, _UNITS))
-
-
 def _highway(models: Models) -> Figure:
     kinds = {"LSTM": "lstm", "GRU": "gru", "minGRU": "mingru", "RNN": "elman"}
-    return path_figure({label: CELLS.load(kind)(_INPUTS, _UNITS) for label, kind in kinds.items()})
+    return path_figure({label: _cell(kind) for label, kind in kinds.items()})
 
 
 def _context(models: Models) -> Figure:
@@ -110,14 +105,6 @@ def _stacked_lstm(models: Models) -> Figure:
     return stacked_figure("lstm", settings, _WORDS)
 
 
-def _bidirectional(models: Models) -> Figure:
-    return bidirectional_figure(build_lanes("lstm", _INPUTS, [(_UNITS, _UNITS)], {}))
-
-
-def _transformer(models: Models) -> Figure:
-    return transformer_figure(TransformerSettings(), _WORDS)
-
-
 def _use(name: str) -> GalleryPicture:
     return GalleryPicture(name, LECTURE, lambda models: use_figure(_elman(), name))
 
@@ -126,11 +113,13 @@ PICTURES: list[GalleryPicture] = [
     GalleryPicture("rnn-cell", after_book("Elman (1990)"), _rnn_cell),
     GalleryPicture("unrolled", after_book("Elman (1990)"), lambda models: unrolled_figure(_elman())),
     *map(_use, USES),
-    GalleryPicture("lstm-cell", after_book("Gers, Schmidhuber and Cummins (2000)"), _lstm_cell),
+    GalleryPicture(
+        "lstm-cell", after_book("Gers, Schmidhuber and Cummins (2000)"), lambda models: cell_figure(_cell("lstm"))
+    ),
     GalleryPicture("lstm-variants", "Gers and Schmidhuber (2000) and Greff et al. (2017)", _lstm_variants),
     GalleryPicture("memory-highway", after_book("Hochreiter and Schmidhuber (1997)"), _highway),
     GalleryPicture("gru-and-lstm", after_book("Cho et al. (2014)"), _gru_and_lstm),
-    GalleryPicture("mingru-cell", "Feng et al. (2024)", _mingru),
+    GalleryPicture("mingru-cell", "Feng et al. (2024)", lambda models: cell_figure(_cell("mingru"))),
     GalleryPicture(
         "backpropagation", after_book("Werbos (1990)"), lambda models: unrolled_figure(_elman(), backward=True)
     ),
@@ -138,9 +127,15 @@ PICTURES: list[GalleryPicture] = [
     _stacked_rnn(2),
     _stacked_rnn(3),
     GalleryPicture("stacked-lstm", after_book("Graves (2013)"), _stacked_lstm),
-    GalleryPicture("bidirectional", "Schuster and Paliwal (1997)", _bidirectional),
+    GalleryPicture(
+        "bidirectional",
+        "Schuster and Paliwal (1997)",
+        lambda models: bidirectional_figure(build_lanes("lstm", _INPUTS, [(_UNITS, _UNITS)], {})),
+    ),
     GalleryPicture("window-network", "Bengio et al. (2003)", lambda models: window_figure(WindowSettings(), _WORDS)),
-    GalleryPicture("transformer-block", "Vaswani et al. (2017)", _transformer),
+    GalleryPicture(
+        "transformer-block", "Vaswani et al. (2017)", lambda models: transformer_figure(TransformerSettings(), _WORDS)
+    ),
 ]
 
 

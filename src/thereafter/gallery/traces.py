@@ -250,17 +250,10 @@ def sparsity(model: NgramModel, new_ids: Ids, *, text: str = "") -> Measurement:
     order_T = model.record(new_ids, model.start(1))["order"][1].astype(np.int64)
     orders = np.arange(1, model.order + 1)
     counted = np.bincount(model.tables.order_of(np.arange(len(model.tables.word))), minlength=model.order + 1)[1:]
-    return Measurement(
-        "sparsity",
-        {
-            "order": orders,
-            "counted": counted,
-            "possible": float(model.vocabulary_size) ** orders,
-            "seen": np.array([(order_T >= order).mean() for order in orders]),
-        },
-        dict.fromkeys(("order", "counted", "possible", "seen"), ("order",)),
-        {"model": f"{model.order}-gram", "text": text, "new": len(order_T), "vocabulary": model.vocabulary_size},
-    )
+    arrays = {"order": orders, "counted": counted, "possible": float(model.vocabulary_size) ** orders}
+    arrays |= {"seen": np.array([(order_T >= order).mean() for order in orders])}
+    about = {"model": f"{model.order}-gram", "text": text, "new": len(order_T), "vocabulary": model.vocabulary_size}
+    return Measurement.of("sparsity", arrays, about)
 
 
 def senses(
@@ -291,30 +284,17 @@ def senses(
     cosine = _cosines(points_SU - points_SU.mean(axis=0))
     same = np.array([[one == other for other in labels] for one in labels])
     others = ~np.eye(len(labels), dtype=bool)
-    return Measurement(
-        "senses",
-        {
-            "sense": np.array(labels),
-            "context": np.array(listed),
-            "point": plane.project(points_SU),
-            "share": plane.share_K,
-            "cosine": cosine,
-            "static": _cosines(np.stack(vectors_SE).astype(np.float64)),
-            "within": np.array(cosine[same & others].mean()),
-            "between": np.array(cosine[~same].mean()),
-        },
-        {
-            "sense": ("sentence",),
-            "context": ("sentence",),
-            "point": ("sentence", "component"),
-            "share": ("component",),
-            "cosine": ("sentence", "sentence"),
-            "static": ("sentence", "sentence"),
-            "within": (),
-            "between": (),
-        },
-        {"model": type(model).__name__, "word": word, "text": text},
-    )
+    arrays = {
+        "sense": np.array(labels),
+        "context": np.array(listed),
+        "point": plane.project(points_SU),
+        "share": plane.share_K,
+        "cosine": cosine,
+        "static": _cosines(np.stack(vectors_SE).astype(np.float64)),
+        "within": np.array(cosine[same & others].mean()),
+        "between": np.array(cosine[~same].mean()),
+    }
+    return Measurement.of("senses", arrays, {"model": type(model).__name__, "word": word, "text": text})
 
 
 def _cosines(points_SU: NDArray[np.float64]) -> NDArray[np.float64]:

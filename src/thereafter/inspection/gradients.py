@@ -118,16 +118,13 @@ def last_loss(model: object, ids: Ids, *, steps: int = DISTANCE + 1, name: str =
     norms = [g_BTS[0].norm(dim=1).cpu().numpy() for g_BTS in gradients]
     sizes = [node.join(node.parts).norm(dim=2)[0].detach().cpu().numpy() for node in nodes]
     arrays = {"norm": lay_out(nodes, norms), "size": lay_out(nodes, sizes)}
-    axes: dict[str, tuple[str, ...]] = dict.fromkeys(arrays, ("layer", "step", "field"))
     back_BT = torch.arange(rows.steps - 1, -1, -1, device=loss.device).unsqueeze(0)
     paths = direct_paths(nodes, [g_BTS.flip(1) for g_BTS in gradients], (torch.zeros_like(back_BT[:, :1]), back_BT))
     arrays |= {key: value[:, ::-1] for key, value in paths.items()}
-    axes |= dict.fromkeys(paths, ("layer", "step"))
     arrays |= {"share": _shares(still, rows, look), "token": rows.targets_BT[0].cpu().numpy()}
-    axes |= {"share": ("length",), "token": ("step",)}
     labels = axis_names(nodes) | {"step": np.arange(rows.steps), "length": np.arange(1, rows.steps + 1)}
     about = {"model": name or model_name(model), "text": text, "loss": loss.item(), "steps": rows.steps}
-    return Measurement(LAST, arrays | labels, axes | {label: (label,) for label in labels}, about)
+    return Measurement.of(LAST, arrays | labels, about)
 
 
 def decays(flow: Measurement) -> dict[tuple[str, str], Decay]:
@@ -160,9 +157,8 @@ def flow_of(nodes: list[GradientNode], samples: list[NDArray[np.float64]], about
         "low": lay_out(nodes, [low_D for low_D, _ in spread]),
         "high": lay_out(nodes, [high_D for _, high_D in spread]),
     }
-    axes: dict[str, tuple[str, ...]] = dict.fromkeys(arrays, ("layer", "distance", "field"))
     labels = axis_names(nodes) | {"distance": np.arange(samples[0].shape[1])}
-    return Measurement(FLOW, arrays | labels, axes | {label: (label,) for label in labels}, dict(about))
+    return Measurement.of(FLOW, arrays | labels, dict(about))
 
 
 def axis_names(nodes: list[GradientNode]) -> dict[str, NDArray[np.str_]]:
@@ -323,9 +319,7 @@ def verb_flow(
         context="line",  # whatever it was trained on, here every sentence is read alone
     )
     flow = flow_of(nodes, [norm.norm(dim=2).detach().cpu().numpy() for norm in g_BDS], about)
-    paths = direct_paths(nodes, g_BDS, at)
-    axes = flow.axes | dict.fromkeys(paths, ("layer", "distance"))
-    return Measurement(flow.kind, flow.arrays | paths, axes, about)
+    return Measurement.of(flow.kind, flow.arrays | direct_paths(nodes, g_BDS, at), about)
 
 
 def _choose(sentences: Iterable[Sentence] | None, distance: int, count: int) -> list[Sentence]:

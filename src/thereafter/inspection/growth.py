@@ -66,11 +66,9 @@ def growth(
                 for key, value in zip(("seconds", "saved", "state"), (seconds, saved, state), strict=True):
                     arrays[key][row, column] = value
                 advance(steps)
-    axes: dict[str, tuple[str, ...]] = dict.fromkeys(arrays, ("model", "length"))
-    axes |= {"model": ("model",), "length": ("length",)}
     labels = {"model": np.array(list(models)), "length": np.array(lengths)}
     about = {"model": ", ".join(models), "text": "random tokens", "batch": batch, "threads": torch.get_num_threads()}
-    return Measurement(GROWTH, arrays | labels, axes, about)
+    return Measurement.of(GROWTH, arrays | labels, about)
 
 
 def _measure(model: NeuralModel, tokens_BT: Tensor, repeats: int) -> tuple[float, int, int]:
@@ -176,10 +174,8 @@ def bptt_memory(
                 advance(steps)
     arrays = {"states": states, "autograd": graph, "length": np.array(lengths)}
     arrays["truncation"] = np.array([size or 0 for size in truncations])
-    axes: dict[str, tuple[str, ...]] = dict.fromkeys(("states", "autograd"), ("truncation", "length"))
-    axes |= {"length": ("length",), "truncation": ("truncation",)}
     about = {"model": f"rnn, {hidden} units", "text": f"random numbers, {batch} rows", "batch": batch, "hidden": hidden}
-    return Measurement(BPTT_MEMORY, arrays, axes, about)
+    return Measurement.of(BPTT_MEMORY, arrays, about)
 
 
 def _all_ones(h_BSH: Tensor, start: int) -> Tensor:

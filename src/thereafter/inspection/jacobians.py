@@ -80,10 +80,8 @@ def jacobians(
     about |= {"memory": [layer.fields[-1] for layer, _ in layers], "context": original.context}
     spans = np.arange(1, span + 1)
     arrays = {key: _stack([one[key] for one in measured]) for key in measured[0]}
-    axes: dict[str, tuple[str, ...]] = dict.fromkeys(arrays, ("layer", "span"))
-    axes |= {"singular": ("layer", "step", "rank"), "radius": ("layer", "step")}
     labels = {"layer": np.array([layer.name for layer, _ in layers]), "span": spans}
-    return Measurement(JACOBIANS, arrays | labels, axes | {"layer": ("layer",), "span": ("span",)}, about)
+    return Measurement.of(JACOBIANS, arrays | labels, about)
 
 
 def jacobian_decays(measured: Measurement) -> dict[tuple[str, str], Decay]:
@@ -177,11 +175,9 @@ def truncation_effect(
         row.append(_compare(g, joined[-1]))
     both = np.array(pairs).transpose(2, 1, 0)
     arrays = {"share": both[0], "cosine": both[1], "layer": np.array([*weights, "all"]), "length": np.array(tried)}
-    axes: dict[str, tuple[str, ...]] = dict.fromkeys(("share", "cosine"), ("layer", "length"))
-    axes |= {"layer": ("layer",), "length": ("length",)}
     about = {"model": name or model_name(model), "text": text, "steps": whole, "rows": len(text_rows.mask_BT)}
     about |= {"context": original.context}
-    return Measurement(TRUNCATION, arrays, axes, about)
+    return Measurement.of(TRUNCATION, arrays, about)
 
 
 def _in_pieces(model: NeuralModel, rows: TextRows, size: int, weights: list[Tensor]) -> list[Tensor]:

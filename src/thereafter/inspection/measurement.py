@@ -19,7 +19,7 @@ from thereafter.base.tabular import PlainTable, Row, Tabular
 from thereafter.errors import FormatError
 from thereafter.inspection import arrays as stored
 from thereafter.inspection.arrays import array_rows, description_rows
-from thereafter.inspection.meanings import AXES, kind_of
+from thereafter.inspection.meanings import AXES, KINDS, kind_of
 
 KEY = "measurement"
 Arrays = dict[str, NDArray[Any]]
@@ -49,6 +49,12 @@ class Measurement(Tabular):
         for name, array in self.arrays.items():
             if len(self.axes.get(name, ())) != array.ndim:
                 raise ValueError(f"{name} has the shape {array.shape} and the axes {self.axes.get(name)}")
+
+    @classmethod
+    def of(cls, kind: str, arrays: Arrays, about: Table) -> Measurement:
+        """A measurement whose arrays have the axes that `meanings` states for its kind."""
+        axes = KINDS[kind].axes
+        return cls(kind, arrays, {name: axes.get(name, (name,)) for name in arrays}, about)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.arrays[name]

@@ -72,7 +72,7 @@ def memory(
         longest = task.longest
     about = reader.about(task=task.name, question=task.question, text=f"{len(lines):,} lines of {task.name}")
     about |= {} if longest is None else {"longest": longest}
-    return Measurement("memory", arrays, dict.fromkeys(arrays, ("n",)), about)
+    return Measurement.of("memory", arrays, about)
 
 
 def remembered(measured: Measurement) -> str:
@@ -161,7 +161,6 @@ def from_tallies(verdicts: Verdicts, about: Mapping[str, object], kind: str = "a
     For each of `distance`, `attractors`, `congruence`: the groups under that name, and `right_` and `total_` of it.
     """
     arrays: Arrays = {}
-    axes: dict[str, tuple[str, ...]] = {}
     groups = verdicts.all_groups()
     for name in GROUPS:
         tallies = groups[name]
@@ -170,5 +169,4 @@ def from_tallies(verdicts: Verdicts, about: Mapping[str, object], kind: str = "a
             f"right_{name}": np.array([tally.right for tally in tallies.values()], dtype=np.float64),
             f"total_{name}": np.array([tally.total for tally in tallies.values()], dtype=np.int64),
         }
-        axes |= dict.fromkeys((name, f"right_{name}", f"total_{name}"), (name,))
-    return Measurement(kind, arrays, axes, dict(about))
+    return Measurement.of(kind, arrays, dict(about))

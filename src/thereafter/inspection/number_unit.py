@@ -90,11 +90,9 @@ def number_unit(
         "plural": states_NK[second.plural_N].mean(axis=0),
         "control": _control(first, second, seed),
     }
-    axes: dict[str, tuple[str, ...]] = dict.fromkeys(arrays, ("rank",))
-    axes["control"] = ("shuffle",)
     text = f"{half:,} sentences of agreement to choose on, {len(usable) - half:,} to measure on"
     about = reader.about(text=text, units=len(first.names), places=len(second.plural_N), seed=seed)
-    return Measurement("number-unit", arrays, axes, about)
+    return Measurement.of("number-unit", arrays, about)
 
 
 def _auc(states_NU: NDArray[np.float32], plural_N: NDArray[np.bool_]) -> NDArray[np.float64]:

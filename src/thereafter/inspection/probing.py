@@ -78,9 +78,7 @@ def probe_number(
                 _probe_into(figures, (row, column), x_NS, labels, control, cut, len(NUMBERS), l2)
                 advance(1)
     arrays: Arrays = {"layer": np.array(layers), "distance": np.array(places), **figures}
-    axes: dict[str, tuple[str, ...]] = {"layer": ("layer",), "distance": ("distance",)}
-    axes |= dict.fromkeys(figures, ("layer", "distance"))
-    return Measurement("probe-number", arrays, axes, _about(reader, known, cut, l2) | {"field": field} | facts)
+    return Measurement.of("probe-number", arrays, _about(reader, known, cut, l2) | {"field": field} | facts)
 
 
 def probe_class(reader: SentenceReader, *, count: int = COUNT, seed: int = 0, l2: float | None = None) -> Measurement:
@@ -111,9 +109,7 @@ def probe_class(reader: SentenceReader, *, count: int = COUNT, seed: int = 0, l2
         "share": np.bincount(labels, minlength=len(CLASSES)) / len(labels),
         **figures,
     }
-    axes: dict[str, tuple[str, ...]] = {"layer": ("layer",), "class": ("class",), "share": ("class",)}
-    axes |= dict.fromkeys(figures, ("layer",))
-    return Measurement("probe-class", arrays, axes, _about(reader, known, round(_FIT * len(known)), l2) | facts)
+    return Measurement.of("probe-class", arrays, _about(reader, known, round(_FIT * len(known)), l2) | facts)
 
 
 def _draw_sentences(count: int, seed: int, nearest: int = 0, farthest: int = LONGEST) -> list[Sentence]:

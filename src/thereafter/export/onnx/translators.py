@@ -25,19 +25,18 @@ D = H / K; of captioners P pictures, C channels, H rows and W columns of pixels,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from typing import TypeVar
 
 import numpy as np
 from torch import nn
 
 from thereafter.errors import ExportError
 from thereafter.export.onnx import cells
-from thereafter.export.onnx.attention import gelu
+from thereafter.export.onnx.attention import by_head, gelu, side_by_side
 from thereafter.export.onnx.cells import GraphWeights, log_p, normalised
 from thereafter.export.onnx.graph import Graph
 from thereafter.export.onnx.layers import joined
 from thereafter.export.onnx.tasks import inside_of, stack_sequence
-from thereafter.export.parts import Array
 from thereafter.export.plan import array, head_of, layers_of, linear_of, norm_of
 from thereafter.layers.attention import Attention, CrossAttention
 from thereafter.models.transformer_decoder import FeedForward
@@ -125,6 +124,7 @@ def _attended(w: GraphWeights, attention: Attention, q_BQ: str, memory_BSH: str,
     return g.squeezed(g.op("MatMul", g.axes(share_BS, 1), memory_BSH), 1)
 
 
+M = TypeVar("M", bound=nn.Module)
 EPSILON = 1e-5
 
 
@@ -198,11 +198,9 @@ def _convolutions(g: Graph, encoder: PictureEncoder, x: str) -> str:
     return x
 
 
-def _both(g: Graph, part: nn.Module, names: Iterable[str], x: str) -> str:
+def _both(g: Graph, part: nn.Module, names: tuple[str, str], x: str) -> str:
     """A convolution and its norm."""
-    convolution, norm = (part.get_submodule(name) for name in names)
-    if not isinstance(convolution, nn.Conv2d):
-        raise TypeError(type(convolution).__name__)
+    convolution, norm = _part(part, names[0], nn.Conv2d), part.get_submodule(names[1])
     around = convolution.kernel_size[0] // 2
     strides = list(convolution.stride)
     y = g.op("Conv", x, g.weight(array(convolution.weight)), pads=[around] * 4, strides=strides)
@@ -230,15 +228,15 @@ def transformer_encoder_graph(net: TransformerTranslator) -> Graph:
     x_BSH = g.op("Add", x_BSH, g.slice(_positions(g, net), 0, 0, g.size(source_BS, 1)))
     inside_BS = g.op("Transpose", inside_of(g, g.op("Transpose", source_BS, perm=[1, 0]), lengths_B), perm=[1, 0])
     for block in net.encoder:
-        attention, after = block.get_submodule("attention"), block.get_submodule("after")
-        read = normalised(w, x_BSH, *_norm(block, "norm"))
-        x_BSH = g.op("Add", x_BSH, _looked(w, _cross(attention), read, _keys(w, _cross(attention), read), inside_BS))
-        x_BSH = _fed(w, after, x_BSH)
+        attention = _part(block, "attention", CrossAttention)
+        read = normalised(w, x_BSH, *norm_of(_part(block, "norm", nn.LayerNorm)))
+        x_BSH = g.op("Add", x_BSH, _looked(w, attention, read, _keys(w, attention, read), inside_BS))
+        x_BSH = _fed(w, block, x_BSH)
     memory_BSH = normalised(w, x_BSH, *norm_of(net.norm_source))
     g.output(inside_BS, "inside", np.bool_, ["B", "S"])
     none = g.op("Expand", g.constant(np.zeros((1, 1, 1, 1)), np.float32), g.shape(g.size(source_BS, 0), heads, 0, each))
     for number, block in enumerate(net.decoder):
-        made = _keys(w, _cross(block.get_submodule("look")), memory_BSH)
+        made = _keys(w, _part(block, "look", CrossAttention), memory_BSH)
         for name, value in zip(("keys", "values"), made, strict=True):
             g.output(value, f"look_{name}_{number}", np.float32, ["B", heads, "S", each])
             g.output(none, f"{name}_{number}", np.float32, ["B", heads, "N", each])
@@ -260,15 +258,16 @@ def transformer_decoder_graph(net: TransformerTranslator) -> Graph:
             place = g.size(before[0], 2)
             end = g.op("Add", place, g.constant([1]))
             x_BTH = g.op("Add", x_BTH, g.slice(_positions(g, net), 0, place, end))
-        into, out = (linear_of(_linear(block, f"attention.{name}")) for name in ("into", "out"))
-        parts = g.split(w.linear(normalised(w, x_BTH, *_norm(block, "norm")), *into), [heads * each] * 3)
-        q, *new = (_by_head(g, part, heads, each) for part in parts)
+        into, out = (linear_of(_part(block, f"attention.{name}", nn.Linear)) for name in ("into", "out"))
+        read = normalised(w, x_BTH, *norm_of(_part(block, "norm", nn.LayerNorm)))
+        parts = g.split(w.linear(read, *into), [heads * each] * 3)
+        q, *new = (by_head(g, part, heads, each) for part in parts)
         both = [g.op("Concat", old, one, axis=2) for old, one in zip(before, new, strict=True)]
         kept |= {f"keys_{number}": both[0], f"values_{number}": both[1]}
         x_BTH = g.op("Add", x_BTH, w.linear(_heads_attended(g, q, both[0], both[1], heads * each), *out))
-        read = normalised(w, x_BTH, *_norm(block, "norm_look"))
-        cross = _cross(block.get_submodule("look"))
-        x_BTH = _fed(w, block.get_submodule("after"), g.op("Add", x_BTH, _looked(w, cross, read, look, inside_BS)))
+        read = normalised(w, x_BTH, *norm_of(_part(block, "norm_look", nn.LayerNorm)))
+        looked = _looked(w, _part(block, "look", CrossAttention), read, look, inside_BS)
+        x_BTH = _fed(w, block, g.op("Add", x_BTH, looked))
     f_BH = g.squeezed(normalised(w, x_BTH, *norm_of(net.norm)), 1)
     g.output(log_p(w, head_of(net.head), f_BH, table), "log_p", np.float32, ["B", net.words.words])
     for name, value in kept.items():
@@ -285,20 +284,16 @@ def _positions(g: Graph, net: TransformerTranslator) -> str:
     return g.weight(array(net.positions.table_CH), "positions")
 
 
-def _by_head(g: Graph, x_BTH: str, heads: int, each: int) -> str:
-    return g.op("Transpose", g.op("Reshape", x_BTH, g.constant([0, 0, heads, each])), perm=[0, 2, 1, 3])
-
-
 def _keys(w: GraphWeights, attention: CrossAttention, memory_BSH: str) -> list[str]:
     """Keys and values of what is looked at, [B, K, S, D] each."""
     g, size, heads = w.graph, attention.out.in_features, attention.heads
     made = g.split(w.linear(memory_BSH, *linear_of(attention.of_memory)), [size, size])
-    return [_by_head(g, part, heads, size // heads) for part in made]
+    return [by_head(g, part, heads, size // heads) for part in made]
 
 
 def _looked(w: GraphWeights, attention: CrossAttention, read_BTH: str, keys: list[str], inside_BS: str) -> str:
     g, size, heads = w.graph, attention.out.in_features, attention.heads
-    q = _by_head(g, w.linear(read_BTH, *linear_of(attention.of_query)), heads, size // heads)
+    q = by_head(g, w.linear(read_BTH, *linear_of(attention.of_query)), heads, size // heads)
     y_BTH = _heads_attended(g, q, keys[0], keys[1], size, g.axes(inside_BS, 1, 2))
     return w.linear(y_BTH, *linear_of(attention.out))
 
@@ -310,34 +305,19 @@ def _heads_attended(g: Graph, q: str, keys: str, values: str, size: int, allowed
     scores = g.op("Div", scores, each)
     if allowed:
         scores = g.op("Where", allowed, scores, g.constant(-np.inf, np.float32))
-    y_BKTD = g.op("MatMul", g.op("Softmax", scores, axis=-1), values)
-    return g.op("Reshape", g.op("Transpose", y_BKTD, perm=[0, 2, 1, 3]), g.constant([0, 0, size]))
+    return side_by_side(g, g.op("MatMul", g.op("Softmax", scores, axis=-1), values), size)
 
 
-def _fed(w: GraphWeights, feed: nn.Module, x: str) -> str:
+def _fed(w: GraphWeights, block: nn.Module, x: str) -> str:
     """x + W2 gelu(W1 norm(x))."""
-    if not isinstance(feed, FeedForward):
-        raise TypeError(type(feed).__name__)
-    g = w.graph
+    g, feed = w.graph, _part(block, "after", FeedForward)
     wide = gelu(g, w.linear(normalised(w, x, *norm_of(feed.norm)), *linear_of(feed.widen)), approximate=False)
     return g.op("Add", x, w.linear(wide, *linear_of(feed.narrow)))
 
 
-def _cross(part: nn.Module) -> CrossAttention:
-    if not isinstance(part, CrossAttention):
+def _part(block: nn.Module, name: str, kind: type[M]) -> M:
+    """A part of a block, which is of that kind."""
+    part = block.get_submodule(name)
+    if not isinstance(part, kind):
         raise TypeError(type(part).__name__)
     return part
-
-
-def _linear(block: nn.Module, name: str) -> nn.Linear:
-    part = block.get_submodule(name)
-    if not isinstance(part, nn.Linear):
-        raise TypeError(type(part).__name__)
-    return part
-
-
-def _norm(block: nn.Module, name: str) -> tuple[Array, Array]:
-    part = block.get_submodule(name)
-    if not isinstance(part, nn.LayerNorm):
-        raise TypeError(type(part).__name__)
-    return norm_of(part)
