@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -35,7 +36,7 @@ from thereafter.export.onnx.translators import (
     transformer_encoder_graph,
 )
 from thereafter.export.targets import FLOAT32
-from thereafter.models.task_net import Batch, TaskNet
+from thereafter.models.task_net import Batched, TaskNet
 from thereafter.models.word_decoder import END, WordDecoder
 from thereafter.series.classifying.network import SeriesBatch, SeriesClassifier
 from thereafter.series.forecasters.batch import WindowBatch
@@ -103,6 +104,7 @@ def check_task(made: TaskGraphs, places: Mapping[str, Path]) -> Checked:
 ROWS, LONGEST = 8, 40
 FIELDS = {"quantiles": "values", "levels": "levels_Q"}
 """What an output of a forecaster is called in its distribution, where that is something else."""
+B = TypeVar("B", bound=Batched)
 Feeds = dict[str, NDArray[np.generic]]
 Run = Callable[[str, Feeds], Mapping[str, NDArray[np.generic]]]
 """A graph by its name, with its inputs: its outputs by name."""
@@ -175,7 +177,7 @@ def _lengths(draw: np.random.Generator) -> NDArray[np.int64]:
     return lengths_B
 
 
-def _quietly(net: TaskNet[Batch], compute: Callable[[Batch], torch.Tensor], batch: Batch) -> torch.Tensor:
+def _quietly(net: TaskNet[B], compute: Callable[[B], torch.Tensor], batch: B) -> torch.Tensor:
     """What the network itself gives for a batch."""
     with net.quietly():
         return compute(batch.to(net.device)).float().cpu()

@@ -142,7 +142,8 @@ def draw(name: str, paths: Sequence[Path]) -> list[Figure]:
         raise OptionError(f"the figure {name!r} needs a file; write one with: {entry.made_by}")
     function = drawer(entry)
     if entry.takes == "log":
-        return [function({_run_name(path): _log(path) for path in paths}, text="their own text")]
+        names = [path.name if path.is_dir() else path.resolve().parent.name for path in paths]
+        return [function(dict(zip(names, map(_log, paths), strict=True)), text="their own text")]
     loaded = [one for path in paths for one in _read(path, name, entry)]
     if entry.together:
         return [function(loaded, **captions(function, loaded[0]))]
@@ -221,10 +222,6 @@ def _log(path: Path) -> list[LogLine]:
         raise FormatError(
             f"{file} is not the log of a run ({error}); expected a run folder or its {LOG_NAME}"
         ) from error
-
-
-def _run_name(path: Path) -> str:
-    return path.name if path.is_dir() else path.resolve().parent.name
 
 
 _OF_COMPARISONS = ("comparison", "agreement")

@@ -110,8 +110,9 @@ def gradient_depth(flow: Measurement, *, name: str = "gradient-depth") -> Figure
     figure.update_xaxes(autorange="reversed", showgrid=False)
     figure.update_yaxes(showgrid=False, automargin=True)
     caption = (
-        f"Norm of d loss / d state in {flow.about['model']}, by layer and by steps back, {_losses([flow])}, "
-        f"on {_text([flow])}; the loss is on the right, the word vectors are at the bottom."
+        f"Norm of d loss / d state in {flow.about['model']}, by layer and by steps back, mean over "
+        f"{int(flow.about['losses'])} losses, on {_text([flow])}; the loss is on the right, the word vectors are at "
+        "the bottom."
     )
     distances = flow["distance"].tolist()
     table = {
@@ -226,11 +227,6 @@ def _curves(flows: Sequence[Measurement], layer: str | None) -> list[FlowCurve]:
 
 def _has_field(flow: Measurement, i: int, k: int) -> bool:
     return not bool(np.isnan(flow["norm"][i, :, k]).any())
-
-
-def _losses(flows: Sequence[Measurement]) -> str:
-    counts = {int(flow.about["losses"]) for flow in flows}
-    return f"mean over {' or '.join(map(str, sorted(counts)))} losses"
 
 
 def _text(measurements: Sequence[Measurement]) -> str:

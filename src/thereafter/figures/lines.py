@@ -133,7 +133,10 @@ def add_rows(table: dict[str, list[Cell]], columns: Mapping[str, Cell | Sequence
     >>> table
     {'model': ['rnn', 'rnn'], 'n': [1, 2]}
     """
-    lists = {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in columns.items()}
-    rows = next(len(value) for value in lists.values() if isinstance(value, list))
-    for name, value in lists.items():
-        table.setdefault(name, []).extend(value if isinstance(value, list) else [value] * rows)
+    rows = next(len(value) for value in columns.values() if isinstance(value, list | np.ndarray))
+    for name, value in columns.items():
+        if value is None or isinstance(value, str | int | float):
+            cells: list[Cell] = [value] * rows
+        else:
+            cells = value.tolist() if isinstance(value, np.ndarray) else list(value)
+        table.setdefault(name, []).extend(cells)

@@ -28,7 +28,7 @@ def activation_stability(measurement: Measurement, *, name: str = "activation-st
                 value = measurement[key][i, j]
                 shown = np.where((value >= SHOWN[0]) & (value <= SHOWN[1]), value, np.nan)
                 # relu, leaky relu and relu6 often lie on each other: thinner dashes let the lower ones through
-                line = {"color": CYCLE[i % len(CYCLE)], "dash": DASHES[i % len(DASHES)]}
+                line: dict[str, object] = {"color": CYCLE[i % len(CYCLE)], "dash": DASHES[i % len(DASHES)]}
                 line |= {"width": max(1.5, 5.5 - 0.8 * i)}
                 place = {"legendgroup": activation, "showlegend": row == 1 and j == 0, "row": row, "col": j + 1}
                 add_curve(figure, measurement[axis], shown, activation, line, **place)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html as markup
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -185,9 +185,10 @@ def unusual_points(surprises: Tabular, *, model: str = "", text: str = "", rows:
     every = [row for group in groups.values() for row in group]
     marked = [row for row in every if row["unusual"]]
     by, on = (f" by {model}" if model else ""), (f" of {text}" if text else "")
-    where = (
-        f" {_drawn(groups, drawn)}" if len(groups) > len(drawn) or len(every) > sum(map(len, drawn.values())) else ""
-    )
+    count, where = sum(map(len, drawn.values())), ""
+    if len(groups) > len(drawn) or len(every) > count:
+        which = f"{len(drawn):,} of {len(groups):,} series" if len(groups) > 1 else "the series"
+        where = f" Drawn are {count:,} values of {which}, those around the most surprising one."
     dearest = max(every, key=lambda row: _number(row["nats"], -math.inf))
     return Figure(
         "unusual-points",
@@ -226,11 +227,6 @@ def _around(rows: Sequence[Row], most: int) -> list[Row]:
     at = max(range(len(rows)), key=lambda place: _number(rows[place]["nats"], -math.inf))
     begin = min(max(0, at - most // 2), len(rows) - most)
     return list(rows[begin : begin + most])
-
-
-def _drawn(groups: Mapping[str, Sequence[Row]], drawn: Mapping[str, Sequence[Row]]) -> str:
-    count = f"{len(drawn):,} of {len(groups):,} series" if len(groups) > 1 else "the series"
-    return f"Drawn are {sum(map(len, drawn.values())):,} values of {count}, those around the most surprising one."
 
 
 def _add_series(plot: Plot, rows: Sequence[Row], place: Place, *, first: bool) -> None:

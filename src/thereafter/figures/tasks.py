@@ -82,7 +82,8 @@ def alignment(measurement: Measurement) -> Figure:
 
     Example: figures.alignment(figures.measured_alignment(source, output, weights, model="gru", text="ein Haus"))
     """
-    source, written = (_visible(measurement[side].tolist()) for side in ("source", "said"))
+    # tokens without their leading space; one that is only a space is shown as a mark
+    source, written = ([token.strip() or "␣" for token in measurement[side].tolist()] for side in ("source", "said"))
     weight_TS = measurement["weight"]
     rows, columns = weight_TS.shape
     plot = style.canvas("source", "said", width=200 + max(300, 40 * columns), height=190 + max(160, 30 * rows))
@@ -229,11 +230,6 @@ def _label(plot: Plot, columns: Sequence[str], rows: Sequence[str], *, room: int
 
 def _room(names: Sequence[str]) -> int:
     return 8 * max(map(len, names), default=0)
-
-
-def _visible(tokens: Sequence[str]) -> list[str]:
-    """Tokens without their leading space; a token that is only a space is shown as a mark."""
-    return [token.strip() or "␣" for token in tokens]
 
 
 def _in_bin(measurements: Sequence[Measurement], name: str, array: str) -> list[float]:

@@ -68,10 +68,11 @@ def gates(
     grid.update_layout(margin={"l": 120, "b": 112})
     columns: dict[str, Sequence[Cell]] = {"word": trace.tokens}
     columns |= {one: values.round(5).tolist() for one, values in means.items()} | {f"mean |{memory}|": size.tolist()}
+    sentence = textwrap.shorten(" ".join(words), 200, placeholder=" ...")
     return Figure(
         name,
         "Gates over a sentence",
-        f"Mean over the units of layer {int(layer[1:]) + 1} of {model} after each word of “{_short(words)}”: its "
+        f"Mean over the units of layer {int(layer[1:]) + 1} of {model} after each word of “{sentence}”: its "
         f"gates, and below the mean size of the {label}.",
         grid,
         columns,
@@ -205,10 +206,6 @@ def _tokens_seen(lines_shown: Sequence[LogLine], lines: Sequence[LogLine]) -> li
     steps, tokens = zip(*known, strict=True) if known else ((0,), (0,))
     estimates = np.interp([line["step"] for line in lines_shown], steps, tokens)
     return [int(line.get("seen", place)) for line, place in zip(lines_shown, estimates, strict=True)]
-
-
-def _short(words: Sequence[str]) -> str:
-    return textwrap.shorten(" ".join(words), 200, placeholder=" ...")
 
 
 def by_key(trace: Trace) -> NDArray[np.float64]:

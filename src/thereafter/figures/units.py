@@ -232,7 +232,8 @@ def number_along(
         if gate.startswith(f"{layer}.")
     }
     mean = {gate: singular[f"{layer}.{gate}"].mean(axis=1, dtype=np.float64) for gate in own}
-    words = _words(singular.tokens, plural.tokens)
+    pairs = [(one.strip(), other.strip()) for one, other in zip(singular.tokens, plural.tokens, strict=True)]
+    words = [one if one == other else f"{one} / {other}" for one, other in pairs]
     table: dict[str, Sequence[Cell]] = {"word": words}
     table |= {f"{state}, {number}": values.round(5).tolist() for number, values in value.items()}
     for gate, values in own.items():
@@ -247,8 +248,8 @@ def number_along(
         f"Unit {best['unit'][0]} of {model}: of {best.about['units']:,} state numbers the one that best tells a plural "
         f"subject from a singular one on the way to the verb (AUC {float(best['held_out'][0]):.2f} on sentences it was "
         f"not chosen on{attracted}; for numbers dealt out at random at most {control:.2f}). Above, its state over "
-        f"“{_text(singular)}” (blue) and the same in the plural (red); below, its gates in both (black line: the mean "
-        "over all units).",
+        f"“{' '.join(one for one, _ in pairs)}” (blue) and the same in the plural (red); below, its gates in both "
+        "(black line: the mean over all units).",
         _plot(value, own, mean, words, state, subject, verb),
         table,
     )
@@ -293,13 +294,3 @@ def _plot(
 
 def _column(trace: Trace, field: str, unit: str) -> NDArray[np.float64]:
     return np.asarray(trace[field][:, int(unit)], dtype=np.float64)
-
-
-def _words(first: Sequence[str], second: Sequence[str]) -> list[str]:
-    """The words of both, each once: "trophy / trophies" where they differ."""
-    pairs = zip(first, second, strict=True)
-    return [one.strip() if one == other else f"{one.strip()} / {other.strip()}" for one, other in pairs]
-
-
-def _text(trace: Trace) -> str:
-    return " ".join(token.strip() for token in trace.tokens)

@@ -10,7 +10,7 @@ Shapes: S sentences, U units, T tokens, M orders.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -34,6 +34,7 @@ from thereafter.inspection import dynamics as measure
 from thereafter.inspection.dynamics import principal
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.number_unit import number_unit
+from thereafter.inspection.properties import word_groups
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.inspection.surface import gate_surface, prediction_surface
 from thereafter.inspection.trace import Trace
@@ -126,7 +127,7 @@ def _number(models: Models) -> Figure:
 def _classes(models: Models) -> Figure:
     lm = models.agreement("lstm")
     several = [lm.trace(sentence) for sentence in _test_sentences(models, 200)]
-    classes = [[_class(token) for token in trace.tokens] for trace in several]
+    classes = [[_word_classes().get(token.strip(), "other") for token in trace.tokens] for trace in several]
     by_class = measure.by_class(several, classes)
     figure = traces.gates_by_class(by_class, model=MODEL, text="agreement (test)")
     note = (
@@ -200,23 +201,15 @@ def _sparsity(models: Models) -> Figure:
 @cache
 def _word_classes() -> dict[str, str]:
     """The class of every word the agreement corpus is written with."""
-    known = lexicon()
-    named: dict[str, Sequence[str]] = {
+    known, groups = lexicon(), word_groups()
+    named: dict[str, Iterable[str]] = {
         "adverb": [*known.often, *words.INTENSIFIERS, *(w for group in known.manner.values() for w in group)],
         "preposition": [p[0] for group in (words.BESIDE, words.WITH, words.IN_PLACES) for p in group],
-        "adjective": [w for part in (known.adjectives, known.states) for group in part.values() for w in group],
-        "verb": [form for verb in known.all_verbs for form in verb],
-        "auxiliary": [*(form for pair in words.AUXILIARIES for form in pair), *words.MODALS, "had"],
-        "noun": [form for noun in known.all_nouns for form in (noun.singular, noun.plural)],
-        "determiner": list(words.SUBJECT_DETERMINERS),
+        **{kind: groups[kind] for kind in ("adjective", "verb", "auxiliary", "noun", "determiner")},
         "relative": ["that", "who", "which"],
         "sentence end": ["."],
     }
     return {word: kind for kind, listed in named.items() for word in listed}
-
-
-def _class(word: str) -> str:
-    return _word_classes().get(word.strip(), "other")
 
 
 PICTURES = [

@@ -41,7 +41,7 @@ from thereafter.evaluation.agreement import verdicts
 from thereafter.inspection.decay import Decay, fit_decay
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.reading import TextRows, cut_rows, longest, model_name, neural, recurrent, still_copy
-from thereafter.inspection.sentence_reader import SentenceReader
+from thereafter.inspection.sentence_reader import SentenceReader, padded
 from thereafter.models.base import Ids
 from thereafter.models.look import LayerLook, Look
 from thereafter.models.neural import NeuralModel
@@ -349,8 +349,5 @@ def _rows(reader: SentenceReader, model: NeuralModel, chosen: list[Sentence]) ->
     before = [reader.ids(" ".join(one.prefix)) for one in chosen]
     verb_B = torch.tensor([reader.word(one.correct_form) for one in chosen], device=model.device)
     place_B = torch.tensor([len(ids) for ids in before], device=model.device)
-    inputs = np.zeros((len(chosen), max(map(len, before)) + 1), dtype=np.int64)
-    inputs[:, 0] = model.vocabulary_size
-    for row, ids in zip(inputs, before, strict=True):
-        row[1 : len(ids) + 1] = ids
+    inputs = padded([np.concatenate([[model.vocabulary_size], ids]) for ids in before])
     return torch.from_numpy(inputs).to(model.device), verb_B, place_B

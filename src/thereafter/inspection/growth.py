@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -57,11 +57,16 @@ def growth(
     with progress.task("time and memory", total=len(models) * sum(lengths)) as advance:
         for row, (name, model) in enumerate(models.items()):
             copy = deepcopy(neural(model, "growth")).eval()
-            _check_room(name, copy, max(lengths))
+            most = copy.most_at_once
+            if most is not None and most < max(lengths):
+                raise OptionError(
+                    f"{name} has a context of {most} tokens; expected at least {max(lengths)}, the longest length; "
+                    "try shorter lengths"
+                )
             for column, steps in enumerate(lengths):
                 drawn = torch.Generator().manual_seed(seed)
                 tokens = torch.randint(copy.vocabulary_size, (batch, steps + 1), generator=drawn).to(copy.device)
-                with _attention(plain=name in plain_attention):
+                with sdpa_kernel(SDPBackend.MATH) if name in plain_attention else nullcontext():
                     seconds, saved, state = _measure(copy, tokens, repeats)
                 for key, value in zip(("seconds", "saved", "state"), (seconds, saved, state), strict=True):
                     arrays[key][row, column] = value
@@ -78,35 +83,13 @@ def _measure(model: NeuralModel, tokens_BT: Tensor, repeats: int) -> tuple[float
         began = time.perf_counter()
         nats, _, _ = model.loss(inputs, targets, model.fresh(len(inputs)))
         nats.backward()  # type: ignore[no-untyped-call]
-        _finish(model.device)
+        if model.device.type == "cuda":  # which computes by itself
+            torch.cuda.synchronize(model.device)
         times.append(time.perf_counter() - began)
         model.zero_grad(set_to_none=True)
     with kept_for_backward([*model.parameters(), *model.buffers(), tokens_BT]) as kept:
         nats, _, after = model.loss(inputs, targets, model.fresh(len(inputs)))
     return min(times), kept.bytes, sum(part.nbytes for part in after.memory.values())
-
-
-def _finish(device: torch.device) -> None:
-    """Wait for a device that computes by itself."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
-def _check_room(name: str, model: NeuralModel, steps: int) -> None:
-    most = model.most_at_once
-    if most is not None and most < steps:
-        raise OptionError(
-            f"{name} has a context of {most} tokens; expected at least {steps}, the longest length; try shorter lengths"
-        )
-
-
-@contextmanager
-def _attention(plain: bool) -> Iterator[None]:
-    if not plain:
-        yield
-        return
-    with sdpa_kernel(SDPBackend.MATH):
-        yield
 
 
 # How many bytes autograd keeps for the backward pass, counted on the tensors themselves.
@@ -165,22 +148,22 @@ def bptt_memory(
     drawn = torch.Generator().manual_seed(0)
     W, U = (torch.randn(hidden, hidden, generator=drawn) / hidden**0.5 for _ in range(2))
     b, h0 = torch.zeros(hidden), torch.zeros(batch, hidden)
+
+    def of_sum(h_BSH: Tensor, start: int) -> Tensor:
+        """The gradient of the sum of all states."""
+        return torch.ones_like(h_BSH)
+
     with progress.task("memory of backpropagation", total=len(truncations) * sum(lengths)) as advance:
         for column, steps in enumerate(lengths):
             x_BTI = torch.randn(batch, steps, hidden, generator=drawn)
             for row, size in enumerate(truncations):
-                states[row, column] = bptt(x_BTI, h0, W, U, b, _all_ones, truncation=size).stored_bytes
+                states[row, column] = bptt(x_BTI, h0, W, U, b, of_sum, truncation=size).stored_bytes
                 graph[row, column] = _by_autograd(x_BTI[:, : size or steps], h0, W, U, b)
                 advance(steps)
     arrays = {"states": states, "autograd": graph, "length": np.array(lengths)}
     arrays["truncation"] = np.array([size or 0 for size in truncations])
     about = {"model": f"rnn, {hidden} units", "text": f"random numbers, {batch} rows", "batch": batch, "hidden": hidden}
     return Measurement.of(BPTT_MEMORY, arrays, about)
-
-
-def _all_ones(h_BSH: Tensor, start: int) -> Tensor:
-    """The gradient of the sum of all states."""
-    return torch.ones_like(h_BSH)
 
 
 def _by_autograd(x_BSI: Tensor, h0: Tensor, W: Tensor, U: Tensor, b: Tensor) -> int:

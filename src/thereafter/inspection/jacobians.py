@@ -112,18 +112,15 @@ def _measure(
         for back in range(span):
             whole_SS = whole_SS @ all_TSS[end - back]
             gain[row, back] = torch.linalg.matrix_norm(whole_SS, 2)
-            full[row, back] = _rms(whole_SS[memory, memory])
+            block_MM = whole_SS[memory, memory]
+            # root mean square singular value: what a direction drawn at random is stretched by
+            full[row, back] = block_MM.square().sum().div(len(block_MM)).sqrt()
             if kept_BTM is not None:
                 kept_M = kept_M * kept_BTM[0, end - back]
                 direct[row, back] = kept_M.square().mean().sqrt()
         advance(steps / 2 / len(last))
     each_step = {"singular": singular_TS.cpu().numpy(), "radius": radius_T.cpu().numpy()}
     return each_step | {"gain": gain.mean(0), "full": full.mean(0), "direct": direct.mean(0)}
-
-
-def _rms(matrix_MM: Tensor) -> Tensor:
-    """Root mean square singular value: what a direction drawn at random is stretched by."""
-    return matrix_MM.square().sum().div(len(matrix_MM)).sqrt()
 
 
 def _stack(parts: list[NDArray[np.float64]]) -> NDArray[np.float64]:

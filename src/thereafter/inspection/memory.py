@@ -20,7 +20,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thereafter.base import progress
 from thereafter.errors import OptionError
@@ -28,7 +27,6 @@ from thereafter.evaluation.agreement import measure_agreement
 from thereafter.evaluation.verdicts import Verdicts
 from thereafter.inspection.measurement import Arrays, Measurement
 from thereafter.inspection.sentence_reader import SentenceReader
-from thereafter.models.base import Logs
 from thereafter.text.agreement import Sentence
 from thereafter.text.memory import AnswerPlace, Dice, Line, MemoryTask, Question
 
@@ -123,17 +121,12 @@ def _shares(reader: SentenceReader, batch: Sequence[Line]) -> dict[tuple[int, An
     for step in range(max(asked) + 1):
         for row, place in asked.get(step, ()):
             forms = [reader.word(form) for form in (place.answer, *place.others)]
-            shares[row, place] = _share(logp_BV[row, forms])
+            largest = logp_BV[row, forms] == logp_BV[row, forms].max()
+            shares[row, place] = float(largest[0] / largest.sum())  # 1/2 where another equals the first
         if step < max(asked):
             logp, state = reader.model.step(tokens_BT[:, step], state)
             logp_BV = np.asarray(logp)
     return shares
-
-
-def _share(logp: Logs | NDArray[np.float64]) -> float:
-    """1 where the first is the largest alone, 1/2 where another equals it, 0 where another is larger."""
-    largest = logp == logp.max()
-    return float(largest[0] / largest.sum())
 
 
 DEPENDENCY = "dependency"

@@ -160,7 +160,9 @@ def stream_states(
     shown_R = np.arange(count) * stretch
     begin_R = np.maximum(shown_R - warm, 0)
     steps = int((shown_R - begin_R).max()) + stretch
-    at_once = max(1, _NUMBERS // (count * _width(network)))
+    cells = network.cells.values()
+    width = sum(cell.hidden_size * (len(cell.gates) + len(network.fields)) for cell in cells)  # numbers a token, about
+    at_once = max(1, _NUMBERS // (count * width))
     with task(label, total=len(ids), unit="tokens") as advance, network.quietly():
         state = network.begin(count)
         for done in range(0, steps, at_once):
@@ -184,8 +186,3 @@ def stream_states(
                 }
                 yield StatesChunk(places_RT[wanted_RT], fields)
             advance(int(wanted_RT.sum()))
-
-
-def _width(model: NeuralModel) -> int:
-    """About how many numbers are recorded for a token."""
-    return sum(cell.hidden_size * (len(cell.gates) + len(model.fields)) for cell in model.cells.values())

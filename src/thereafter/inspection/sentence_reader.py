@@ -6,6 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from thereafter.base.config import Table
 from thereafter.errors import EmptyCorpusError, OptionError, SourceError
 from thereafter.evaluation.scores import MANY
@@ -128,6 +131,14 @@ class SentenceReader:
 
 CHARACTERS = 60_000
 PARTS = ("test", "valid", "text")
+
+
+def padded(rows: Sequence[Ids]) -> NDArray[np.int64]:
+    """Tokens of sentences, [B, T]; what fills short rows up is read after all that counts, since models are causal."""
+    tokens_BT = np.zeros((len(rows), max(map(len, rows))), dtype=np.int64)
+    for row, ids in enumerate(rows):
+        tokens_BT[row, : len(ids)] = ids
+    return tokens_BT
 
 
 def excerpt(

@@ -47,7 +47,9 @@ def activation_stability(
     for name in activations:
         if name not in ACTIVATIONS:
             raise UnknownNameError("activation", name, ACTIVATIONS)
-    U_HH, drawn = _matrix(hidden, seed)
+    drawn = torch.Generator().manual_seed(seed)
+    U_HH = torch.randn(hidden, hidden, generator=drawn, dtype=torch.float64)
+    U_HH = U_HH / torch.linalg.eigvals(U_HH).abs().max()  # spectral radius 1
     x_TH = noise * torch.randn(steps, hidden, generator=drawn, dtype=torch.float64)
     shape = (len(activations), len(radii))
     state, gradient = np.zeros((*shape, steps)), np.zeros((*shape, steps))
@@ -105,13 +107,6 @@ def repeated_multiplication(
     about: Table = {"model": f"rnn, {hidden} units, orthogonal matrix times the radius", "forget": forget}
     about |= {"text": "noise of size 0.3"}
     return Measurement.of(POWERS, arrays | labels, about)
-
-
-def _matrix(hidden: int, seed: int) -> tuple[Tensor, torch.Generator]:
-    """A Gaussian matrix scaled to spectral radius 1."""
-    drawn = torch.Generator().manual_seed(seed)
-    U_HH = torch.randn(hidden, hidden, generator=drawn, dtype=torch.float64)
-    return U_HH / torch.linalg.eigvals(U_HH).abs().max(), drawn
 
 
 def _run(U_HH: Tensor, x_TH: Tensor, activation: str) -> Tensor:

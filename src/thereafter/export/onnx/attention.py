@@ -13,9 +13,8 @@ import math
 
 import numpy as np
 
-from thereafter.export.onnx.cells import GraphWeights, State, normalised
+from thereafter.export.onnx.cells import GraphWeights, State, normalised, rows_of, type_of
 from thereafter.export.onnx.graph import Graph
-from thereafter.export.onnx.layers import rows_of, type_of
 from thereafter.export.parts import BlockPlan, StatePart
 from thereafter.export.plan import TransformerPlan
 

@@ -33,9 +33,8 @@ from torch import nn
 from thereafter.errors import ExportError
 from thereafter.export.onnx import cells
 from thereafter.export.onnx.attention import by_head, gelu, side_by_side
-from thereafter.export.onnx.cells import GraphWeights, log_p, normalised
+from thereafter.export.onnx.cells import GraphWeights, joined, log_p, normalised
 from thereafter.export.onnx.graph import Graph
-from thereafter.export.onnx.layers import joined
 from thereafter.export.onnx.tasks import inside_of, stack_sequence
 from thereafter.export.plan import array, head_of, layers_of, linear_of, norm_of
 from thereafter.layers.attention import Attention, CrossAttention

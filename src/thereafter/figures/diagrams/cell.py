@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import deque
 
@@ -44,7 +45,7 @@ def cells_figure(cells: dict[str, Cell], name: str, title: str, note: str = "") 
     whole: Drawing | None = None
     counts = []
     for label, cell in cells.items():
-        weights = sum(_product(shape) for shape in cell.shapes().values())
+        weights = sum(math.prod(shape) for shape in cell.shapes().values())
         counts.append(f"{label} {weights:,}")
         one = draw_cell(cell)
         left, _, _, top = one.extent()
@@ -70,13 +71,6 @@ def _signs(drawing: Drawing) -> str:
     meanings += [f"{' and '.join(matrices)} {'are matrices' if len(matrices) > 1 else 'is a matrix'}"] * bool(matrices)
     meanings += ["in which every gate has rows of its own"] * own
     return ", ".join(meanings) + "."
-
-
-def _product(shape: tuple[int, ...]) -> int:
-    whole = 1
-    for size in shape:
-        whole *= size
-    return whole
 
 
 def draw_cell(cell: Cell, head: str = "") -> Drawing:
@@ -269,16 +263,12 @@ def shortest_way(reading: CellReading, field: str) -> list[TracedValue]:
 
 
 def _describe(reading: CellReading, node: TracedValue) -> str:
+    if node.operation != "mul":
+        return "U" if node.operation == "linear" else operation_name(node)
     gates = {gate: name for name, gate in reading.gates.items()}
-    if node.operation == "mul":
-        return f"× {next((gates[part] for part in node.made_of if part in gates), _plain(reading, node))}"
-    return "U" if node.operation == "linear" else operation_name(node)
-
-
-def _plain(reading: CellReading, node: TracedValue) -> str:
-    gates = {gate: name for name, gate in reading.gates.items()}
-    named = [f"{operation_name(part)}{gates[one]}" for part in node.made_of for one in part.made_of if one in gates]
-    return f"({named[0]})" if named else "a factor"
+    named = [gates[part] for part in node.made_of if part in gates]
+    named += [f"({operation_name(part)}{gates[one]})" for part in node.made_of for one in part.made_of if one in gates]
+    return f"× {named[0] if named else 'a factor'}"
 
 
 def _chain(

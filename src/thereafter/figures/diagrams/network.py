@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from thereafter.base.kinds import KINDS
@@ -161,7 +162,7 @@ def _row_names(
 def unrolled_figure(layers: Layers, *, steps: int = 5, backward: bool = False) -> Figure:
     """One network over time, the same weights at every step; with the backward pass of the gradient."""
     cell = layers[0][0].cell
-    weights = sum(_size(shape) for lanes in layers for lane in lanes for shape in lane.cell.shapes().values())
+    weights = sum(math.prod(shape) for lanes in layers for lane in lanes for shape in lane.cell.shapes().values())
     drawing = draw_network(layers, steps=steps, backward=backward, output="loss" if backward else "y")
     caption = (
         f"A network of {type(cell).__name__} cells, {cell.input_size} inputs, {cell.output_size} units, {steps} steps. "
@@ -195,22 +196,16 @@ def stacked_figure(
     """A language model of these settings: layers, sizes, dropout, connections around layers, tied or not."""
     settings = settings.complete(vocabulary)
     layers = layers_of(kind, settings)
-    gaps: dict[int, str] = {}
-    _add_line(gaps, 0, f"word vectors: {settings.embed}")
-    if settings.dropout_input:
-        _add_line(gaps, 0, f"dropout {settings.dropout_input:g}")
-    if settings.dropout_hidden:
-        for level in range(1, len(layers)):
-            _add_line(gaps, level, f"dropout {settings.dropout_hidden:g}")
-    if settings.dropout:
-        _add_line(gaps, len(layers), f"dropout {settings.dropout:g}")
+    dropouts = [settings.dropout_input, *[settings.dropout_hidden] * (len(layers) - 1), settings.dropout]
+    lines = {level: [f"dropout {share:g}"] if share else [] for level, share in enumerate(dropouts)}
+    lines[0].insert(0, f"word vectors: {settings.embed}")
+    lines[len(layers)].append(f"{settings.head} softmax, {vocabulary:,} words")
+    gaps = {level: "<br>".join(texts) for level, texts in lines.items() if texts}
     tied = "the matrix of the word vectors" if settings.tied else "a matrix of its own"
-    _add_line(gaps, len(layers), f"{settings.head} softmax, {vocabulary:,} words")
     drawing = draw_network(layers, steps=steps, connect=settings.connect, beside=gaps, output="p")
     plural = "s" * (len(layers) > 1)
-    caption = (
-        f"The {kind} language model of {len(layers)} layer{plural}, from its settings: sizes {_commas(settings.sizes)}"
-    )
+    sizes = ", ".join(map(str, settings.sizes))
+    caption = f"The {kind} language model of {len(layers)} layer{plural}, from its settings: sizes {sizes}"
     caption += f", {settings.connect} connections round every layer but the first" if settings.connect else ""
     caption += f"; the softmax uses {tied}."
     title = title or f"A stack of {len(layers)} {type(layers[0][0].cell).__name__} layer{plural}"
@@ -226,18 +221,3 @@ def bidirectional_figure(layers: Layers, *, steps: int = 4) -> Figure:
         f"{' and '.join(str(lane.cell.output_size) for lane in layers[0])} units, their outputs side by side."
     )
     return drawing.figure("bidirectional", "A network in both directions", caption)
-
-
-def _add_line(gaps: dict[int, str], level: int, text: str) -> None:
-    gaps[level] = f"{gaps[level]}<br>{text}" if level in gaps else text
-
-
-def _commas(sizes: Iterable[int]) -> str:
-    return ", ".join(map(str, sizes))
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    whole = 1
-    for axis in shape:
-        whole *= axis
-    return whole
