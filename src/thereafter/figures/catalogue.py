@@ -236,7 +236,7 @@ def draw_measurement(measured: Measurement, name: str | None = None, *others: Me
     if others and not entry.together:
         raise OptionError(f"the figure {chosen!r} shows one measurement; got {1 + len(others)}; draw each by itself")
     shown: object = [measured, *others] if entry.together else measured
-    return _call(chosen, drawer(entry), shown, captions(drawer(entry), measured), options)
+    return _call(chosen, drawer(entry), shown, measured, options)
 
 
 def draw_trace(trace: Trace, name: str | None = None, **options: object) -> Figure:
@@ -254,7 +254,7 @@ def draw_trace(trace: Trace, name: str | None = None, **options: object) -> Figu
             f"this trace has {', '.join(trace.arrays)}; the figures of a trace need other arrays: {needs}"
         )
     chosen, entry = _entry(name, fitting if name is None else known, "a trace")
-    return _call(chosen, drawer(entry), trace, captions(drawer(entry), trace), options)
+    return _call(chosen, drawer(entry), trace, trace, options)
 
 
 def draw_comparison(stored: Table, name: str | None = None, **options: object) -> Figure:
@@ -285,13 +285,13 @@ def _entry(name: str | None, known: Mapping[str, FigureEntry], what: str) -> tup
 
 
 def _call(
-    name: str, function: Callable[..., Figure], shown: object, words: Mapping[str, str], options: Mapping[str, object]
+    name: str, function: Callable[..., Figure], shown: object, first: Trace | Measurement, options: Table
 ) -> Figure:
     allowed = list(inspect.signature(function).parameters)[1:]
     for option in options:
         if option not in allowed:
             raise UnknownNameError(f"option of the figure {name}", option, allowed)
-    return function(shown, **{**words, **options})
+    return function(shown, **{**captions(function, first), **options})
 
 
 def _has_arrays(trace: Trace, needs: str) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from thereafter.base.config import Table
 from thereafter.errors import OptionError
 from thereafter.inspection.dynamics import principal
 from thereafter.inspection.measurement import Measurement
@@ -103,7 +104,7 @@ def gate_surface(
     arrays = {"word_part": lines[0], "state_part": lines[1], "value": value}
     arrays |= {"met": met_T2, "gate": values_TU[:, chosen]}
     arrays |= {"token": np.array([tokenizer.piece(int(token)) for token in ids])}
-    about = {"model": type(model).__name__, "text": " ".join(text.split())[:60]}
+    about: Table = {"model": type(model).__name__, "text": " ".join(text.split())[:60]}
     about |= {"name": f"{gate} gate of unit {chosen}, layer {layer + 1}", "bias": bias}
     return Measurement.of("gate-surface", arrays, about)
 
