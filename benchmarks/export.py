@@ -23,9 +23,8 @@ import numpy as np
 import torch
 
 from report import Report, machine
-from thereafter.export.onnx.cells import GraphWeights
+from thereafter.export.onnx.cells import GraphWeights, by_operator
 from thereafter.export.onnx.graph import Graph
-from thereafter.export.onnx.layers import by_operator
 from thereafter.export.onnx.model import model_bytes
 from thereafter.export.onnx.target import TARGET, OnnxRunner, session
 from thereafter.export.plan import RecurrentPlan, plan_of

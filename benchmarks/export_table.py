@@ -24,10 +24,9 @@ from thereafter.errors import ExportError, ThereafterError
 from thereafter.export.check import check
 from thereafter.export.html.target import InBrowser
 from thereafter.export.onnx.model import model_bytes
-from thereafter.export.onnx.task_checks import graphs_of
 from thereafter.export.plan import plan_of
 from thereafter.export.targets import Target, target_of
-from thereafter.export.task_export import check_task
+from thereafter.export.task_export import check_task, graphs_of
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "export"))
 

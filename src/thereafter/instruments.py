@@ -60,13 +60,12 @@ def gradients(
 
     Without either it is measured on the test part of what the model was trained on. Options and arrays:
     `inspection.gradients.gradient_flow`. With `at="verb"` it is the loss at the verbs of new sentences of `agreement`,
-    back to the subject of each: `inspection.verb_flow.verb_flow`.
+    back to the subject of each: `inspection.gradients.verb_flow`.
 
     Example: instruments.gradients(lm, source="agreement").figure()
     """
     from thereafter.errors import OptionError, UnknownNameError
-    from thereafter.inspection.gradients import gradient_flow
-    from thereafter.inspection.verb_flow import verb_flow
+    from thereafter.inspection.gradients import gradient_flow, verb_flow
 
     if at not in ("any", "verb"):
         raise UnknownNameError("loss", at, ("any", "verb"))
@@ -98,11 +97,11 @@ def jacobians(lm: LanguageModel, *, text: str | None = None, source: str | None 
 
 
 def truncation(lm: LanguageModel, *, text: str | None = None, source: str | None = None, **options: Any) -> Measurement:
-    """What cutting gradients after n steps leaves of them: `inspection.truncation.truncation_effect`.
+    """What cutting gradients after n steps leaves of them: `inspection.jacobians.truncation_effect`.
 
     Example: instruments.truncation(lm, source="book.txt").figure()
     """
-    from thereafter.inspection.truncation import truncation_effect
+    from thereafter.inspection.jacobians import truncation_effect
 
     ids, caption = _excerpt(lm, text, source)
     with show_progress():
@@ -244,11 +243,11 @@ def agreement(
     """How often the right form is likelier than the wrong one, by distance: agreement, reflexives or filler-gap.
 
     Over `count` new sentences of the corpus `name`, by default the one the model was trained on, else `agreement`.
-    Arrays: `inspection.agreement.from_tallies`.
+    Arrays: `inspection.memory.from_tallies`.
 
     Example: instruments.agreement(lm, count=2000).figure("congruence")
     """
-    from thereafter.inspection.agreement import agreement as measure
+    from thereafter.inspection.memory import agreement as measure
     from thereafter.text.agreement import CORPORA, sentence_corpus
 
     reader = _reader(lm)
@@ -288,7 +287,7 @@ def steps_ahead(
 
 
 def _excerpt(lm: LanguageModel, text: str | None, source: str | None) -> tuple[Ids, str]:
-    from thereafter.inspection.excerpt import excerpt
+    from thereafter.inspection.sentence_reader import excerpt
 
     about = lm.config["text"]
     if text is None and source is None:

@@ -243,20 +243,20 @@ def test_files_of_an_export_are_replaced_together_and_named(
     ngram: thereafter.LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from thereafter.cli.export import lines
-    from thereafter.export import placing
+    from thereafter.export import export
 
     assert ngram.export(tmp_path / "m.c", "c").replaced == ()
     older = {name: (tmp_path / name).read_bytes() for name in ("m.c", "m.h")}
     again = ngram.export(tmp_path / "m.c", "c")
     assert "replaced: m.c, m.h" in lines(again)
-    real = placing.moved
+    real = export.moved
 
     def fails(written: Path, place: Path) -> Path:
         if place.suffix == ".h":
             raise OSError(28, "No space left on device")
         return real(written, place)
 
-    monkeypatch.setattr(placing, "moved", fails)
+    monkeypatch.setattr(export, "moved", fails)
     other = thereafter.train(text=TEXT, model="ngram", tokens="char", order=2)
     with refused(StorageError):
         other.export(tmp_path / "m.c", "c")

@@ -16,8 +16,7 @@ from refusals import refused
 from thereafter.errors import ExportError
 from thereafter.export.onnx.model import model_bytes
 from thereafter.export.onnx.target import session
-from thereafter.export.onnx.task_checks import graphs_of
-from thereafter.export.task_export import check_task
+from thereafter.export.task_export import check_task, graphs_of
 from thereafter.series.classifying.network import SeriesClassifier
 from thereafter.series.classifying.settings import ReaderSettings
 from thereafter.series.forecasters.autoregression import Autoregression

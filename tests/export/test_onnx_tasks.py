@@ -14,8 +14,7 @@ import thereafter
 from refusals import refused
 from thereafter.errors import ExportError
 from thereafter.export.onnx.model import model_bytes
-from thereafter.export.onnx.task_checks import TaskGraphs, graphs_of
-from thereafter.export.task_export import check_task
+from thereafter.export.task_export import TaskGraphs, check_task, graphs_of
 from thereafter.models.word_decoder import ATTENTIONS
 from thereafter.tasks.classify.network import POOLINGS, Classifier, ClassifierSettings
 from thereafter.tasks.tag.network import Tagger, TaggerSettings

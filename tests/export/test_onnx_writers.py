@@ -13,8 +13,7 @@ from torch import nn
 from refusals import refused
 from thereafter.errors import ExportError
 from thereafter.export.onnx.model import model_bytes
-from thereafter.export.onnx.task_checks import graphs_of
-from thereafter.export.task_export import check_task
+from thereafter.export.task_export import check_task, graphs_of
 from thereafter.tasks.fill.network import Filler, FillerSettings
 from thereafter.tasks.translate.network import TransformerTranslator, TranslatorSettings
 from thereafter.vision.captioning.network import Captioner, CaptionerSettings, PictureForm

@@ -13,12 +13,12 @@ from step_models import CASES, CORE, GPT2, expected, ran, some_ids, toy
 from breadth import core
 from refusals import refused
 from thereafter.errors import ExportError
+from thereafter.export import gpt2 as target
 from thereafter.export.parts import SoftmaxPlan
 from thereafter.export.plan import NgramPlan, RecurrentPlan, TransformerPlan, layers_of, plan_of
 from thereafter.export.steps.interpreter import Interpreter, as_stored, rounded
 from thereafter.export.steps.lowering import lower
 from thereafter.export.steps.program import Program
-from thereafter.export.transformers import target
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.transformer import TransformerModel
 

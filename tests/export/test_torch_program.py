@@ -11,7 +11,7 @@ from step_models import expected, ran, some_ids, toy
 
 from thereafter.export.check import check
 from thereafter.export.plan import plan_of
-from thereafter.export.torch.target import TARGET, fresh
+from thereafter.export.torch_program import TARGET, fresh
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from breadth import core
 from refusals import refused
 from thereafter.errors import ExportError, FormatError, OptionError
 from thereafter.export.check import check_encoder
+from thereafter.export.gpt2 import TARGET
 from thereafter.export.plan import plan_of
-from thereafter.export.transformers.target import TARGET
 from thereafter.language_model import LanguageModel
 from thereafter.models.build import build
 from thereafter.models.settings import TransformerSettings

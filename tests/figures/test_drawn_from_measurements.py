@@ -13,13 +13,11 @@ from refusals import refused
 from thereafter import figures, instruments
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.figures import comparisons
-from thereafter.figures.catalogue import FIGURES
-from thereafter.figures.choosing import figures_of
+from thereafter.figures.catalogue import FIGURES, figures_of
 from thereafter.figures.figure import Figure
 from thereafter.gallery.memory import expectation
 from thereafter.gallery.traces import senses, sparsity
 from thereafter.inspection import (
-    bptt_memory,
     dynamics,
     gradients,
     growth,
@@ -79,7 +77,7 @@ def measured(
         stability.activation_stability(steps=5, hidden=4),
         stability.repeated_multiplication(steps=5, hidden=4),
         growth.growth({"lstm": lm.model}, (4, 8), repeats=1),
-        bptt_memory.bptt_memory((4, 8), (None, 4), batch=1, hidden=4),
+        growth.bptt_memory((4, 8), (None, 4), batch=1, hidden=4),
         dynamics.trajectory(trace),
         dynamics.saturation(trace),
         dynamics.timescales(trace),

@@ -14,13 +14,12 @@ from refusals import refused
 from thereafter.errors import OptionError
 from thereafter.figures import gradients, memory, stability
 from thereafter.figures.figure import Figure
-from thereafter.inspection.bptt_memory import bptt_memory
 from thereafter.inspection.gradients import gradient_flow
+from thereafter.inspection.growth import bptt_memory
 from thereafter.inspection.growth import growth as measured_growth
-from thereafter.inspection.jacobians import jacobians
+from thereafter.inspection.jacobians import jacobians, truncation_effect
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.stability import activation_stability, repeated_multiplication
-from thereafter.inspection.truncation import truncation_effect
 from thereafter.models.build import build, settings_of
 from thereafter.models.neural import NeuralModel
 

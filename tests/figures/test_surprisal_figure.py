@@ -25,7 +25,7 @@ def measured() -> Measurement:
 
 
 def test_every_word_is_in_the_picture_with_its_bits(measured: Measurement):
-    drawn = surprisal.coloured(measured)
+    drawn = surprisal.coloured_words(measured)
     heat = drawn.plot.data[0]
     letters, values = np.asarray(heat["text"]), np.asarray(heat["z"], dtype=float)
     assert "".join(letters.ravel().tolist()) == ("".join(TEXT.split(" ")).replace("\n", "¬")) * 2
@@ -42,7 +42,7 @@ def test_every_word_is_in_the_picture_with_its_bits(measured: Measurement):
 
 
 def test_what_does_not_fit_is_counted(measured: Measurement):
-    caption = surprisal.coloured(measured, lines=2).caption
+    caption = surprisal.coloured_words(measured, lines=2).caption
     assert f"the first 6 of {len(TEXT.split())} words" in caption
 
 

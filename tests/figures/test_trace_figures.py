@@ -7,7 +7,7 @@ import pytest
 
 from refusals import refused
 from thereafter.errors import OptionError
-from thereafter.figures import attention, dynamics, text, traces
+from thereafter.figures import dynamics, text, traces
 from thereafter.figures.figure import Figure
 from thereafter.inspection import dynamics as measure
 from thereafter.inspection.measurement import Measurement
@@ -106,17 +106,17 @@ def test_attention_counts_backwards_and_maps_count_forwards():
     back[0, 0, 0, :2] = [0.6, 0.4]  # the last is what went to <s>
     back[2, 0, 0, :4] = [0.1, 0.2, 0.3, 0.4]
     trace = Trace(WORDS[:3], [], {"attention": back}, {"attention": ("step", "layer", "head", "back")})
-    weights = attention.by_key(trace)
+    weights = traces.by_key(trace)
     np.testing.assert_allclose(weights[0, 0, 2], [0.3, 0.2, 0.1])
     np.testing.assert_allclose(weights[0, 0, 0], [0.6, 0.0, 0.0])
-    assert_drawn(attention.head_maps(trace, model="a Transformer", text="the cat sat"), "a Transformer", "the cat sat")
+    assert_drawn(traces.head_maps(trace, model="a Transformer", text="the cat sat"), "a Transformer", "the cat sat")
     with refused(OptionError, "transformer"):
-        attention.by_key(Trace(WORDS, [], {}, {}))
+        traces.by_key(Trace(WORDS, [], {}, {}))
 
 
 def test_positions_are_drawn_as_given():
     table = np.random.default_rng(2).normal(size=(5, 4))
-    drawn = attention.positions(table, kind="learned", model="a Transformer")
+    drawn = traces.positions(table, kind="learned", model="a Transformer")
     assert_drawn(drawn, "learned", "a Transformer")
     np.testing.assert_allclose(np.diag(drawn.plot.data[1].z), 1.0)
 

@@ -38,7 +38,7 @@ def found() -> Measurement:
 
 
 def test_the_picture_holds_the_text(found: Measurement):
-    drawn = units.coloured(found, "quotes")
+    drawn = units.coloured_units(found, "quotes")
     assert "".join(drawn.table["character"]) == TEXT
     text = drawn.plot.data[0].text
     assert "".join(text[1]).startswith('    y = "a<b"')
@@ -49,18 +49,9 @@ def test_the_picture_holds_the_text(found: Measurement):
     assert drawn.plot.layout.yaxis.title.text
     for part in ("lstm", "code", "0.94", "0.52"):
         assert part in drawn.caption
-    assert "low where the property is high" in units.coloured(found, "line-position").caption
+    assert "low where the property is high" in units.coloured_units(found, "line-position").caption
     with refused(OptionError, "quotes"):
-        units.coloured(found, "quote")
-
-
-def test_a_block_of_html_escapes_and_colours(found: Measurement):
-    block = units.html(found)
-    assert "&lt;" in block
-    assert "<b" not in block.replace("<br", "")
-    assert f"rgb{units.shade(1.0)}" in block
-    assert f"rgb{units.shade(-1.0)}" in block
-    assert block.count("underline") == sum(c in 'a<b"' for c in TEXT)
+        units.coloured_units(found, "quote")
 
 
 def test_long_lines_go_on_and_the_number_of_lines_is_kept():
@@ -75,7 +66,7 @@ def test_red_is_high_and_blue_is_low():
 
 
 def test_the_ranking_has_units_and_control(found: Measurement):
-    drawn = units.ranking(found)
+    drawn = units.unit_ranking(found)
     assert [list(bar.y) for bar in drawn.plot.data] == [pytest.approx([0.88, 0.75]), pytest.approx([0.04, 0.03])]
     assert drawn.table["held out"] == [0.94, 0.75]
     assert "lstm" in drawn.caption

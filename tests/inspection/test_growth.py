@@ -8,8 +8,7 @@ import torch
 
 from refusals import refused
 from thereafter.errors import OptionError
-from thereafter.inspection.bptt_memory import bptt_memory
-from thereafter.inspection.growth import growth, kept_for_backward
+from thereafter.inspection.growth import bptt_memory, growth, kept_for_backward
 from thereafter.models.build import build, settings_of
 from thereafter.models.neural import NeuralModel
 

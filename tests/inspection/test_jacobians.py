@@ -12,8 +12,8 @@ from torch import Tensor
 from breadth import core
 from refusals import refused
 from thereafter.errors import OptionError
-from thereafter.inspection.applies import still_copy
 from thereafter.inspection.jacobians import jacobian_decays, jacobians, layer_jacobians, product
+from thereafter.inspection.reading import still_copy
 from thereafter.kernels.scan import unroll
 from thereafter.models.build import build, settings_of
 from thereafter.models.recurrent import RecurrentModel

@@ -17,8 +17,8 @@ from thereafter import instruments
 from thereafter.cli import app
 from thereafter.errors import EmptyCorpusError, EncodingError, FormatError, OptionError
 from thereafter.evaluation.agreement import measure_agreement, verdicts
-from thereafter.inspection.agreement import agreement
 from thereafter.inspection.measurement import Measurement
+from thereafter.inspection.memory import agreement
 from thereafter.inspection.pairs import Pair, pair_differences, read_pairs, score_pairs
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.text.agreement import sentences

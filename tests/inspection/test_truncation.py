@@ -9,7 +9,7 @@ import torch
 from breadth import core
 from refusals import refused
 from thereafter.errors import OptionError
-from thereafter.inspection.truncation import truncation_effect
+from thereafter.inspection.jacobians import truncation_effect
 from thereafter.layers.bptt import bptt
 from thereafter.models.build import build, settings_of
 

@@ -14,10 +14,9 @@ from torch import Tensor
 import thereafter
 from refusals import refused
 from thereafter.errors import OptionError
-from thereafter.inspection.gradients import decays, gradient_flow
+from thereafter.inspection.gradients import decays, gradient_flow, verb_flow
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.sentence_reader import SentenceReader
-from thereafter.inspection.verb_flow import verb_flow
 from thereafter.models.build import build, settings_of
 from thereafter.text.agreement import Sentence, sentences
 from thereafter.text.tokenizers import TOKENIZERS

@@ -9,9 +9,8 @@ import pytest
 
 import thereafter
 from thereafter.inspection.decay import fit_decay
-from thereafter.inspection.gradients import last_loss
+from thereafter.inspection.gradients import last_loss, verb_flow
 from thereafter.inspection.sentence_reader import SentenceReader
-from thereafter.inspection.verb_flow import verb_flow
 
 TEXT = "the farmers near the author are old"
 STEPS = 7

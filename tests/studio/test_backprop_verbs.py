@@ -14,8 +14,8 @@ import thereafter
 from refusals import refused
 from thereafter.errors import OptionError
 from thereafter.inspection.decay import fit_decay
+from thereafter.inspection.gradients import verb_flow
 from thereafter.inspection.sentence_reader import SentenceReader
-from thereafter.inspection.verb_flow import verb_flow
 from thereafter.models.state import NeuralState
 from thereafter.studio.verbs.backprop import backprop, decay_of, verb_gradients
 

@@ -17,7 +17,7 @@ from thereafter.comparing.rows import Compared
 from thereafter.comparing.rows import MeanSpread as MeanSpread
 from thereafter.comparing.rows import Row as Row
 from thereafter.comparing.table_rows import table_rows
-from thereafter.inspection.drawing import DrawnFigure, draw
+from thereafter.inspection.measurement import DrawnFigure, draw
 
 JSON, REPORT = "compare.json", "report.html"
 FORMAT = 1

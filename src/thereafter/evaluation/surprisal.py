@@ -34,8 +34,7 @@ from thereafter.evaluation.text_units import (
     last_characters,
     words_alone,
 )
-from thereafter.inspection.drawing import DrawnFigure
-from thereafter.inspection.measurement import Measurement
+from thereafter.inspection.measurement import DrawnFigure, Measurement
 from thereafter.text.lines import lines_of
 
 Floats = NDArray[np.float64]

@@ -83,21 +83,23 @@ def check(lm: Exportable, runner: Runner, ids_T: Ids, name: str, steps: int) -> 
     model = lm.model
     state = model.start(1)
     ours_1V, theirs_1V = np.asarray(model.predict(state)), runner.start(1)
-    largest, nats, exported = 0.0, 0.0, 0.0
-    pieces = Pieces(runner, lm.tokenizer.start_id) if isinstance(runner, SequenceRunner) else None
+    largest, nats, exported, in_pieces, last = 0.0, 0.0, 0.0, 0.0, lm.tokenizer.start_id
     with progress.task("checking", total=steps, unit="tokens") as advance:
-        for token in tokens.tolist():
-            largest = max(largest, difference(ours_1V, theirs_1V))
-            nats, exported = nats - float(ours_1V[0, token]), exported - float(theirs_1V[0, token])
-            if pieces is not None:
-                pieces.add(np.asarray(ours_1V)[0], token)
-            ours_1V, state = model.step(np.array([token]), state)
-            theirs_1V = runner.step(np.array([token]))
-            advance(1)
-    largest = max(largest, difference(np.asarray(ours_1V), theirs_1V))
-    if pieces is not None:
-        pieces.compare()
-        largest, exported = max(largest, pieces.largest), max(exported, pieces.nats)
+        for begin in range(0, steps, PIECE):
+            piece, ours_TV = tokens[begin : begin + PIECE].tolist(), []
+            for token in piece:
+                largest = max(largest, difference(ours_1V, theirs_1V))
+                nats, exported = nats - float(ours_1V[0, token]), exported - float(theirs_1V[0, token])
+                ours_TV.append(np.asarray(ours_1V)[0])
+                ours_1V, state = model.step(np.array([token]), state)
+                theirs_1V = runner.step(np.array([token]))
+                advance(1)
+            if isinstance(runner, SequenceRunner):
+                theirs_TV = runner.whole(np.array([[last, *piece[:-1]]]))[0]
+                largest = max(largest, difference(np.stack(ours_TV), theirs_TV))
+                in_pieces -= float(theirs_TV[np.arange(len(piece)), piece].sum())
+                last = piece[-1]
+    largest, exported = max(largest, difference(np.asarray(ours_1V), theirs_1V)), max(exported, in_pieces)
     size = int(lm.tokenizer.token_sizes[tokens].sum()) * math.log(2)
     again = len(ids_T) if len(ids_T) < steps else 0
     return Checked(steps, largest, nats / size, exported / size, name, tokens=again, texts=texts)
@@ -121,33 +123,6 @@ def check_encoder(lm: Exportable, runner: EncodingRunner) -> int:
                 "try another --to, and please report it"
             )
     return len(texts)
-
-
-class Pieces:
-    """What a file of whole sequences gives, a piece at a time: its largest |difference|, and the nats of the tokens."""
-
-    def __init__(self, runner: SequenceRunner, start: int) -> None:
-        self.largest, self.nats = 0.0, 0.0
-        self._runner, self._last = runner, start
-        self._ours: list[NDArray[np.floating]] = []
-        self._tokens: list[int] = []
-
-    def add(self, ours_V: NDArray[np.floating], token: int) -> None:
-        """log p before a token, and the token."""
-        self._ours.append(ours_V)
-        self._tokens.append(token)
-        if len(self._tokens) == PIECE:
-            self.compare()
-
-    def compare(self) -> None:
-        """Read what was added since the last piece."""
-        if not self._tokens:
-            return
-        given_T = [self._last, *self._tokens[:-1]]
-        theirs_TV = self._runner.whole(np.array([given_T]))[0]
-        self.largest = max(self.largest, difference(np.stack(self._ours), theirs_TV))
-        self.nats -= float(theirs_TV[np.arange(len(given_T)), self._tokens].sum())
-        self._last, self._ours, self._tokens = self._tokens[-1], [], []
 
 
 def difference(ours: NDArray[np.floating], theirs: NDArray[np.floating]) -> float:

@@ -1,17 +1,21 @@
-"""Writing a model out: into a temporary folder beside the target, checked there, then moved into place."""
+"""Writing a model out: into a temporary folder beside the target, checked there, then moved into place, all or none."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from thereafter.base import progress
+from thereafter.base import locks, progress
 from thereafter.base.tabular import Row, Tabular
 from thereafter.data.files import AnySource
-from thereafter.errors import ExportError
+from thereafter.errors import ExportError, StorageError
 from thereafter.export.check import Checked, check, count_steps, refuse
-from thereafter.export.placing import beside, check_place, moved_together, size_of
 from thereafter.export.plan import Plan, TransformerPlan, plan_of
 from thereafter.export.targets import OpeningTarget, Target, WrittenFiles, target_of
 from thereafter.export.texts import opening_of, text_of_check
@@ -98,3 +102,129 @@ def _run(
         return check(trained, runner, ids_T, name, steps), runner.name
     finally:
         runner.close()
+
+
+PREFIX = ".export-"
+_LOCK, _BEFORE = "lock", "before"
+_YOUNG = 60.0
+"""Seconds in which a folder may have no lock yet."""
+_LOOKED_AT = 1 << 16
+"""Bytes at each end of a file in which an export says what it is."""
+_MARKS = (b"written by thereafter: ", b"\x12\nthereafter\x1a", b"thereafter.json")
+"""What exported files have: a sentence in C and HTML, ONNX's field for the producer, a name in torch's archive."""
+_ARPA = (b"\\data\\", b"\n\\data\\", b"\x1f\x8b")
+"""How an ARPA file begins, or one that is packed: the format has no place for a name."""
+
+
+def check_place(path: Path, target: Target) -> None:
+    """A place that cannot be written is refused before anything is computed."""
+    if not path.name or path.name in (".", "..") or "\0" in str(path):
+        raise ExportError(f"the file is {str(path)!r}; expected a name; try model{target.ending}")
+    if path.is_dir() and target.ending:
+        raise ExportError(f"{path} is a folder; expected the name of a file; try {path / ('model' + target.ending)}")
+    packed = ".gz" if target.ending == ".arpa" else ""  # as KenLM and others read them too
+    if not path.name.lower().removesuffix(packed).endswith(target.ending):
+        raise ExportError(
+            f"the file is {path.name!r}; expected a name that ends in {target.ending}; try {path}{target.ending}"
+        )
+    if not target.ending and path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise ExportError(f"{path} exists; expected a new or an empty folder; try another name")
+    if target.ending:
+        check_replaceable([path])
+
+
+@contextmanager
+def beside(path: Path) -> Iterator[Path]:
+    """A temporary folder on the same disk, gone afterwards; what killed exports have left goes too."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_left(path.parent)
+        outer = Path(tempfile.mkdtemp(prefix=PREFIX, dir=path.parent))
+        lock = locks.take(outer / _LOCK, command="export")
+        folder = outer / "files"
+        folder.mkdir()
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        raise StorageError(f"cannot write {str(path)[:200]!r}: {reason}; try another folder") from error
+    try:
+        yield folder
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror}; nothing was changed; try another place") from error
+    finally:
+        if lock is not None:
+            lock.release()
+        shutil.rmtree(outer, ignore_errors=True)
+
+
+def _remove_left(folder: Path) -> None:
+    """Remove folders of exports that were killed: nobody holds their locks."""
+    for left in folder.glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            if left.is_symlink() or not left.is_dir() or time.time() - left.stat().st_mtime < _YOUNG:
+                continue
+            lock = locks.take(left / _LOCK, patience=0.0)
+            if lock is not None:
+                lock.release()
+                shutil.rmtree(left, ignore_errors=True)
+
+
+def moved(written: Path, place: Path) -> Path:
+    """A folder or a file that stands alone, in its place."""
+    if place.is_dir() and written.is_dir():
+        place.rmdir()  # an empty one: any other was refused
+    os.replace(written, place)
+    return place
+
+
+def moved_together(written: Sequence[Path], folder: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """All files of an export in their places, the main one first, and which of these were there before.
+
+    At no moment do a new file and an old one stand side by side: others than the main one are taken away first. Where a
+    move fails, all is as it was. A file that is no earlier export is not touched: ExportError.
+    """
+    places = tuple(folder / one.name for one in written)
+    replaced = tuple(place for place in places if place.is_symlink() or place.is_file())
+    check_replaceable(replaced)
+    before = written[0].parent.parent / _BEFORE  # beside the files: one of them may have this name
+    before.mkdir()
+    try:
+        for place in replaced[::-1]:
+            if place != places[0]:
+                os.replace(place, before / place.name)
+            elif place.is_file():
+                shutil.copy2(place, before / place.name)
+        for one, place in zip(written, places, strict=True):
+            moved(one, place)
+    except BaseException:
+        for place in places:
+            if (before / place.name).exists():
+                os.replace(before / place.name, place)
+            elif place not in replaced and place.is_file():
+                place.unlink()
+        raise
+    return places, replaced
+
+
+def check_replaceable(places: Sequence[Path]) -> None:
+    """Refuse to replace a file that was not written here."""
+    for place in places:
+        if place.is_file() and not is_export(place):
+            raise ExportError(f"{place} exists and is no earlier export; nothing was written; try another --out")
+
+
+def is_export(path: Path) -> bool:
+    """Whether a file says of itself that it was written here."""
+    try:
+        with path.open("rb") as file:
+            first = file.read(_LOOKED_AT)
+            file.seek(max(0, path.stat().st_size - _LOOKED_AT))
+            ends = first + file.read(_LOOKED_AT)
+            return any(mark in ends for mark in _MARKS) or ends.startswith(_ARPA)
+    except OSError:
+        return False
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file, or of all files in a folder."""
+    files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files)

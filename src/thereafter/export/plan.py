@@ -1,12 +1,13 @@
 """A trained language model as a plan: plain arrays with names, which every target writes in its own way.
 
-There is a plan for each generation of models. Shapes as in `parts`.
+There is a plan for each generation of models. `facts_of` is what a program must know of one to feed it: its state, its
+words, how they become text. Shapes as in `parts`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -357,3 +358,29 @@ def arrays_of(part: object) -> Iterator[NDArray[np.generic]]:
         yield from arrays_of(list(part.values()))
     elif hasattr(part, "__dataclass_fields__"):
         yield from arrays_of(list(vars(part).values()))
+
+
+def facts_of(plan: Plan, state: Sequence[StatePart]) -> dict[str, object]:
+    """By name, all of it JSON; `pieces` are the bytes that each token appends, in hexadecimal digits."""
+    words = plan.wording
+    return {
+        "kind": plan.kind,
+        "start": words.start,
+        "line_end": words.line_end,
+        "unknown": words.unknown,
+        "line_by_line": words.restart is not None,
+        "lower": words.lower,
+        "letters_only": words.letters_only,
+        "state": [
+            {
+                "name": part.name,
+                "shape": part.shape,
+                "fresh": part.fresh,
+                "type": "int64" if part.whole else "float32",
+            }
+            for part in state
+        ],
+        "vocabulary": words.forms,
+        "pieces": [piece.hex() for piece in words.pieces],
+        "tokenizer": words.tokenizer,
+    }

@@ -152,14 +152,12 @@ def _verbatim(model: SequenceModel[S], tokenizer: Tokenizer, lines: Sequence[str
         rows, step = rows[going], step + 1
         if len(rows):
             logp_BV, state = model.step(token_B[going], state.select(going))
-    return [_cut(tokenizer, lines[row], encoded[row], int(half_B[row])) for row in sorted(recited)]
-
-
-def _cut(tokenizer: Tokenizer, line: str, ids: Ids, half: int) -> tuple[str, str]:
-    """A line where its tokens were cut: as it was written, where its first tokens decode to its beginning."""
-    beginning = tokenizer.decode(ids[:half])
-    cut = len(beginning) if line.startswith(beginning) else len(line) // 2
-    return line[:cut], line[cut:]
+    halves = []
+    for row in sorted(recited):  # cut as the line was written, where its first tokens decode to its beginning
+        line, beginning = lines[row], tokenizer.decode(encoded[row][: half_B[row]])
+        cut = len(beginning) if line.startswith(beginning) else len(line) // 2
+        halves.append((line[:cut], line[cut:]))
+    return halves
 
 
 def training_text(trained: Trained, run: Path | None = None) -> Source:

@@ -14,8 +14,7 @@ import numpy as np
 from thereafter.data.files import AnySource
 from thereafter.errors import CorpusError, ExportError, OptionError, SourceError
 from thereafter.export.check import Checked, check, count_steps, refuse
-from thereafter.export.export import Exported
-from thereafter.export.placing import beside, moved
+from thereafter.export.export import Exported, beside, moved
 from thereafter.export.targets import FLOAT32
 from thereafter.export.texts import text_of_check
 from thereafter.models.any_model import AnyModel
@@ -25,7 +24,6 @@ from thereafter.runs.narrow import check_dtype
 from thereafter.tasks import answering
 from thereafter.tasks import store as task_store
 from thereafter.tasks.fitting import Fitted
-from thereafter.tasks.task import Measured
 from thereafter.training import store
 from thereafter.training.kinds import Trained
 
@@ -112,11 +110,8 @@ def _scored(before: Fitted, after: Fitted, dtype: str) -> tuple[Checked, dict[st
         one.task.measure(valid.examples, answering.answers(one, valid.examples), one.codecs) for one in (before, after)
     ]
     what = {"score": str(scores[0]), f"score in {dtype}": str(scores[1])}
-    return Checked(len(valid.examples), _difference(*scores), 0.0, 0.0, valid.name, "figures", "examples"), dict(what)
-
-
-def _difference(one: Measured, two: Measured) -> float:
-    """The largest |difference| of a figure of two scores."""
-    pairs = [(value, two.as_dict().get(name)) for name, value in one.as_dict().items()]
+    first, second = (score.as_dict() for score in scores)
+    pairs = [(value, second.get(name)) for name, value in first.items()]
     numbers = [abs(a - b) for a, b in pairs if isinstance(a, float) and isinstance(b, float)]
-    return max((number for number in numbers if not math.isnan(number)), default=0.0)
+    largest = max((number for number in numbers if not math.isnan(number)), default=0.0)
+    return Checked(len(valid.examples), largest, 0.0, 0.0, valid.name, "figures", "examples"), dict(what)

@@ -22,8 +22,8 @@ TARGETS = Registry(
         "c": "thereafter.export.c.target:TARGET",
         "html": "thereafter.export.html.target:TARGET",
         "onnx": "thereafter.export.onnx.target:TARGET",
-        "torch": "thereafter.export.torch.target:TARGET",
-        "transformers": "thereafter.export.transformers.target:TARGET",
+        "torch": "thereafter.export.torch_program:TARGET",
+        "transformers": "thereafter.export.gpt2:TARGET",
     },
 )
 

@@ -11,7 +11,7 @@ from thereafter.evaluation.agreement import BINS, CONGRUENCE
 from thereafter.evaluation.bootstrap import wilson
 from thereafter.figures import style
 from thereafter.figures.figure import Cell, Figure
-from thereafter.figures.stability import add_level, add_line, add_mark, by_model, join_words, legend_beside
+from thereafter.figures.lines import add_level, add_line, add_mark, add_rows, by_model, join_words, legend_beside
 from thereafter.inspection.measurement import Arrays, Measurement
 
 
@@ -25,22 +25,17 @@ def accuracy_by_distance(measurements: Sequence[Measurement]) -> Figure:
     bins = [(low, high) for low, high in BINS if low <= reached]
     labels = [str(low) if low == high else f"{low}-{high}" for low, high in bins]
     plot = style.canvas("words between subject and verb", "verbs in the right number")
-    table: dict[str, list[Cell]] = {
-        head: [] for head in ("model", "words between", "mean", "least", "most", "sentences")
-    }
+    table: dict[str, list[Cell]] = {}
     least: list[float] = []
     for place, (name, trials) in enumerate(groups.items()):
-        shares = np.stack([_shares(one, bins) for one in trials])
-        counted = np.array([_totals(trials[0], pair).sum() for pair in bins])
+        shares = np.array([[_share(one, "distance", _within(one, *ends)) for ends in bins] for one in trials])
+        counted = np.array([trials[0]["total_distance"][_within(trials[0], *ends)].sum() for ends in bins])
         # one training has no spread of its own: what is left is that of a share of so many sentences
         band = (shares.min(axis=0), shares.max(axis=0)) if len(trials) > 1 else wilson(shares[0], counted)
         least += band[0].tolist()
         add_line(plot, name, labels, shares, place, band)
-        table["model"] += [name] * len(bins)
-        table["words between"] += labels
-        for head, values in (("mean", shares.mean(axis=0)), ("least", band[0]), ("most", band[1])):
-            table[head] += values.tolist()
-        table["sentences"] += counted.tolist()
+        figures = {"mean": shares.mean(axis=0), "least": band[0], "most": band[1], "sentences": counted}
+        add_rows(table, {"model": name, "words between": labels, **figures})
     add_level(plot, 0.5, "guessing")
     lowest = min(0.45, *(value for value in least if value == value))
     plot.update_yaxes(range=[lowest - 0.02, 1.03], tickformat=".0%")
@@ -64,7 +59,7 @@ def accuracy_by_congruence(measurements: Sequence[Measurement]) -> Figure:
     names = [name for name in CONGRUENCE.values() if any(name in one["congruence"] for one in measurements)]
     order = [name for name in ("no attractor", "congruent", "incongruent") if name in names]
     plot = style.canvas("the last noun between subject and verb", "verbs in the right number", barmode="group")
-    table: dict[str, list[Cell]] = {head: [] for head in ("model", "last noun", "mean", "least", "most")}
+    table: dict[str, list[Cell]] = {}
     shown = {
         "no attractor": "there is none",
         "congruent": "has the<br>subject's number",
@@ -81,10 +76,8 @@ def accuracy_by_congruence(measurements: Sequence[Measurement]) -> Figure:
             marker={"color": style.colour(name, place)},
             error_y=error if len(trials) > 1 else None,
         )
-        table["model"] += [name] * len(order)
-        table["last noun"] += order
-        for head, value in (("mean", shares.mean(axis=0)), ("least", shares.min(axis=0)), ("most", shares.max(axis=0))):
-            table[head] += value.tolist()
+        figures = {"mean": shares.mean(axis=0), "least": shares.min(axis=0), "most": shares.max(axis=0)}
+        add_rows(table, {"model": name, "last noun": order, **figures})
     add_level(plot, 0.5, "guessing")
     plot.update_yaxes(range=[0, 1.05], tickformat=".0%")
     plot.update_xaxes(title_standoff=12)
@@ -108,16 +101,13 @@ def expectation_along(measurements: Sequence[Measurement], *, verb: int | None =
     one, other = first["word"].tolist()[:2]
     read = first["step"].tolist()
     plot = style.canvas("after reading", f"P({one}) / (P({one}) + P({other}))", height=480)
-    table: dict[str, list[Cell]] = {head: [] for head in ("model", "after", f"P({one})", f"P({other})", "share")}
+    table: dict[str, list[Cell]] = {}
     for place, (name, trials) in enumerate(groups.items()):
         p = np.mean([each["probability"] for each in trials], axis=0)
         share = p[:, 0] / np.maximum(p[:, :2].sum(axis=1), np.finfo(np.float64).tiny)
         add_line(plot, name, list(range(len(read))), share[None], place)
-        table["model"] += [name] * len(read)
-        table["after"] += read
-        table[f"P({one})"] += p[:, 0].tolist()
-        table[f"P({other})"] += p[:, 1].tolist()
-        table["share"] += share.tolist()
+        figures = {f"P({one})": p[:, 0], f"P({other})": p[:, 1], "share": share}
+        add_rows(table, {"model": name, "after": read, **figures})
     add_level(plot, 0.5, "undecided")
     if verb is not None:
         add_mark(plot, verb - 1, "the verb comes next", 1.09, "right")
@@ -132,16 +122,10 @@ def expectation_along(measurements: Sequence[Measurement], *, verb: int | None =
     return Figure("expectation", f"“{one}” or “{other}”", caption, plot, table)
 
 
-def _totals(one: Measurement, pair: tuple[int, int]) -> NDArray[np.int64]:
-    """The totals of the distances within a bin."""
-    distance = one["distance"]
-    total_D: NDArray[np.int64] = one["total_distance"][(distance >= pair[0]) & (distance <= pair[1])]
-    return total_D
-
-
-def _shares(one: Measurement, bins: Sequence[tuple[int, int]]) -> NDArray[np.float64]:
-    distance = one["distance"]
-    return np.array([_share(one, "distance", (distance >= low) & (distance <= high)) for low, high in bins])
+def _within(one: Measurement, low: int, high: int) -> NDArray[np.bool_]:
+    """The distances of a bin."""
+    inside_D: NDArray[np.bool_] = (one["distance"] >= low) & (one["distance"] <= high)
+    return inside_D
 
 
 def _share(one: Measurement, group: str, inside: NDArray[np.bool_]) -> float:
@@ -164,8 +148,7 @@ def accuracy_by_group(measurements: Sequence[Measurement]) -> Figure:
     Example: figures.accuracy_by_group([instruments.pairs(lm, "pairs.tsv")])
     """
     groups = by_model(measurements, "pairs")
-    counted = ("low", "high", "unknown", "same")
-    table: dict[str, list[Cell]] = {head: [] for head in ("model", *_HEADS, *counted)}
+    table: dict[str, list[Cell]] = {}
     rows = len(measurements[0]["group"]) * len(groups)
     plot = style.canvas("good sentence likelier", "group of pairs", height=150 + _ROW * rows, barmode="group")
     for place, (name, trials) in enumerate(groups.items()):
@@ -190,11 +173,7 @@ def accuracy_by_group(measurements: Sequence[Measurement]) -> Figure:
                 "thickness": 1.5,
             },
         )
-        table["model"] += [name] * len(one["group"])
-        for head, key in _HEADS.items():
-            table[head] += one[key].tolist()
-        for head in counted:
-            table[head] += ends[head].tolist()
+        add_rows(table, {"model": name, **{head: one[key] for head, key in _HEADS.items()}, **ends})
     plot.add_vline(x=0.5, line={"color": style.GREY, "width": 1.5, "dash": "dot"})
     plot.update_xaxes(range=[0, 1.1], tickformat=".0%")
     plot.update_yaxes(autorange="reversed", automargin=True, title_standoff=14)

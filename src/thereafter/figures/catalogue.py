@@ -1,21 +1,27 @@
-"""Every figure that can be drawn from a saved file: what it takes, which function draws it, what it shows."""
+"""Every figure that can be drawn from a saved file, a measurement, a trace or a comparison.
+
+It says what a figure takes, which function draws it and what it shows. `Measurement.figure`, `Trace.figure` and
+`Comparison.figure` draw the figure that is named, or the first that fits.
+"""
 
 from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 
+from thereafter.base.config import Table
 from thereafter.errors import FormatError, OptionError, UnknownNameError
 from thereafter.figures import comparisons
+from thereafter.figures.door import DOOR
 from thereafter.figures.figure import Figure
 from thereafter.figures.traces import LogLine
 from thereafter.inspection.arrays import holds
+from thereafter.inspection.dynamics import GATES
 from thereafter.inspection.measurement import KEY as MEASUREMENT
 from thereafter.inspection.measurement import Arrays, Measurement
 from thereafter.inspection.trace import Trace
@@ -26,138 +32,102 @@ TRACE, SURPRISAL = "trace", "surprisal"
 
 @dataclass(frozen=True)
 class FigureEntry:
-    """`takes`: "trace", "log" (run folders or their log.jsonl), or the kind of a measurement. `made_by`: the command
-    that writes such a file. `together`: several files make one figure; otherwise each file makes its own. `needs`: the
-    array that a trace must have, or "gates"."""
+    """`takes`: "trace", "log" (run folders or their log.jsonl), or the kind of a measurement. `function`: its name in
+    `figures`. `together`: several files make one figure; otherwise each file makes its own. `needs`: the array that a
+    trace must have, or "gates"."""
 
     takes: str
     function: str
     shows: str
-    made_by: str
     together: bool = False
     needs: str = ""
 
+    @property
+    def made_by(self) -> str:
+        """The command, or the call, that writes such a file."""
+        return _MADE_BY.get(self.needs) or _MADE_BY.get(self.takes, _LIBRARY)
 
-_GRADIENTS = "thereafter inspect gradients RUN --out FILE.npz"
-_JACOBIANS = "thereafter inspect jacobians RUN --out FILE.npz"
-_DYNAMICS = 'thereafter inspect dynamics RUN --text "..." --out FILE.npz'
-_UNITS = "thereafter inspect units RUN SOURCE --out FILE.npz"
-_TRACE = 'thereafter inspect trace RUN "..." --out FILE.npz'
-_MEMORY = "thereafter inspect memory ... --out FILE.npz"
-_PROBE = "thereafter inspect probe RUN --out FILE.npz"
-_PAIRS = "thereafter inspect pairs RUN PAIRS --out FILE.npz"
-_COMPARED = "thereafter compare agreement --seeds 3 --out DIR, then DIR"
-_COMPARISON = "thereafter compare SOURCE --out DIR, then DIR"
-_WINDOW = "model.trace(...).save(FILE.npz) of a recurrent forecaster"
-_AHEAD = "thereafter inspect ahead RUN SOURCE --out FILE.npz"
-_LIBRARY = "Measurement.save of thereafter.inspection"
-_CAPTIONED = "measured_caption of thereafter.figures, .save(FILE.npz)"
-_CLIPS = "measured_{} of thereafter.figures, .save(FILE.npz)"
-_TASKS = "measured_{} of thereafter.figures.tasks, .save(FILE.npz)"
 
 FIGURES: dict[str, FigureEntry] = {
-    "training-curves": FigureEntry(
-        "log", "traces:training_curves", "perplexity while training", "thereafter train SOURCE --out RUN", True
-    ),
-    "series-gates": FigureEntry(
-        "trace", "series.lines:gates_over_series", "gates of a forecaster over its window", _WINDOW, needs="past"
-    ),
-    "gates": FigureEntry("trace", "traces:gates", "every gate's mean over a text", _TRACE, needs="gates"),
-    "attention": FigureEntry("trace", "attention:head_maps", "where each head looks", _TRACE, needs="attention"),
-    "gradient-decay": FigureEntry(
-        "gradient-flow", "gradients:gradient_decay", "gradient by distance", _GRADIENTS, True
-    ),
-    "gradient-depth": FigureEntry(
-        "gradient-flow", "gradients:gradient_depth", "gradient by distance and layer", _GRADIENTS
-    ),
-    "jacobian-paths": FigureEntry("jacobians", "gradients:jacobian_paths", "direct path against all", _JACOBIANS, True),
-    "jacobian-spectrum": FigureEntry("jacobians", "gradients:jacobian_spectrum", "singular values by step", _JACOBIANS),
-    "truncation": FigureEntry("truncation", "gradients:truncation_kept", "gradient kept by length", _LIBRARY, True),
+    "training-curves": FigureEntry("log", "training_curves", "perplexity while training", together=True),
+    "series-gates": FigureEntry("trace", "gates_over_series", "gates of a forecaster over its window", needs="past"),
+    "gates": FigureEntry("trace", "gates", "every gate's mean over a text", needs="gates"),
+    "attention": FigureEntry("trace", "head_maps", "where each head looks", needs="attention"),
+    "gradient-decay": FigureEntry("gradient-flow", "gradient_decay", "gradient by distance", together=True),
+    "gradient-depth": FigureEntry("gradient-flow", "gradient_depth", "gradient by distance and layer"),
+    "jacobian-paths": FigureEntry("jacobians", "jacobian_paths", "direct path against all", together=True),
+    "jacobian-spectrum": FigureEntry("jacobians", "jacobian_spectrum", "singular values by step"),
+    "truncation": FigureEntry("truncation", "truncation_kept", "gradient kept by length", together=True),
     "activation-stability": FigureEntry(
-        "activation-stability", "stability:activation_stability", "states and gradients by activation", _LIBRARY
+        "activation-stability", "activation_stability", "states and gradients by activation"
     ),
-    "repeated-multiplication": FigureEntry(
-        "repeated-multiplication", "stability:repeated_multiplication", "powers of a matrix", _LIBRARY
-    ),
-    "time-by-length": FigureEntry("growth", "memory:time_by_length", "seconds by length of text", _LIBRARY),
-    "memory-by-length": FigureEntry("growth", "memory:memory_by_length", "bytes by length of text", _LIBRARY),
-    "state-by-length": FigureEntry("growth", "memory:state_by_length", "bytes of state by length of text", _LIBRARY),
-    "bptt-memory": FigureEntry("bptt-memory", "memory:bptt_memory_by_length", "bytes of BPTT by truncation", _LIBRARY),
-    "trajectory": FigureEntry("trajectory", "dynamics:trajectory", "the path of a state through a text", _DYNAMICS),
-    "saturation": FigureEntry("saturation", "dynamics:saturation", "how often gates are open or closed", _LIBRARY),
-    "timescales": FigureEntry("timescales", "dynamics:timescales", "how long each unit keeps", _LIBRARY),
-    "senses": FigureEntry("senses", "dynamics:senses", "one word, two contexts", _LIBRARY),
-    "gate-surface": FigureEntry("gate-surface", "dynamics:gate_surface", "a gate over two of its inputs", _LIBRARY),
-    "prediction-surface": FigureEntry(
-        "prediction-surface", "dynamics:prediction_surface", "a word's probability over states", _LIBRARY
-    ),
-    "gates-by-class": FigureEntry("gates-by-class", "traces:gates_by_class", "gates by class of word", _LIBRARY),
-    "ngram-sparsity": FigureEntry("sparsity", "text:sparsity", "n-grams seen by order", _LIBRARY),
+    "repeated-multiplication": FigureEntry("repeated-multiplication", "repeated_multiplication", "powers of a matrix"),
+    "time-by-length": FigureEntry("growth", "time_by_length", "seconds by length of text"),
+    "memory-by-length": FigureEntry("growth", "memory_by_length", "bytes by length of text"),
+    "state-by-length": FigureEntry("growth", "state_by_length", "bytes of state by length of text"),
+    "bptt-memory": FigureEntry("bptt-memory", "bptt_memory_by_length", "bytes of BPTT by truncation"),
+    "trajectory": FigureEntry("trajectory", "trajectory", "the path of a state through a text"),
+    "saturation": FigureEntry("saturation", "saturation", "how often gates are open or closed"),
+    "timescales": FigureEntry("timescales", "timescales", "how long each unit keeps"),
+    "senses": FigureEntry("senses", "senses", "one word, two contexts"),
+    "gate-surface": FigureEntry("gate-surface", "gate_surface", "a gate over two of its inputs"),
+    "prediction-surface": FigureEntry("prediction-surface", "prediction_surface", "a word's probability over states"),
+    "gates-by-class": FigureEntry("gates-by-class", "gates_by_class", "gates by class of word"),
+    "ngram-sparsity": FigureEntry("sparsity", "sparsity", "n-grams seen by order"),
     "information-decay": FigureEntry(
-        "probe-number", "memory:information_decay", "bits a probe reads by distance", _PROBE, True
+        "probe-number", "information_decay", "bits a probe reads by distance", together=True
     ),
-    "word-class": FigureEntry("probe-class", "memory:word_class_by_layer", "word class by layer", _PROBE, True),
-    "memory": FigureEntry("memory", "memory:accuracy_by_n", "accuracy by steps to remember", _MEMORY, True),
-    "pairs": FigureEntry(
-        "pairs", "agreement:accuracy_by_group", "how often the good sentence is likelier", _PAIRS, True
-    ),
-    "agreement": FigureEntry("agreement", "agreement:accuracy_by_distance", "verbs right by distance", _COMPARED, True),
-    "congruence": FigureEntry(
-        "agreement", "agreement:accuracy_by_congruence", "verbs right by attractor", _COMPARED, True
-    ),
-    "bits-per-byte": FigureEntry("comparison", "comparisons:bits_by_model", "models side by side", _COMPARISON),
-    "expectation": FigureEntry(
-        "expectation", "agreement:expectation_along", "was or were, word by word", _LIBRARY, True
-    ),
-    "surprisal": FigureEntry(
-        "surprisal",
-        "surprisal:coloured",
-        "text coloured by the surprisal of its words",
-        "thereafter surprisal RUN SOURCE --out FILE.npz",
-    ),
-    "units": FigureEntry("units", "units:coloured", "text coloured by its best unit", _UNITS),
-    "unit-ranking": FigureEntry("units", "units:ranking", "how well units follow each property", _UNITS),
-    "steps-ahead": FigureEntry(
-        "steps-ahead", "series.forecasting.ahead_figures:steps_ahead", "a series k steps ahead", _AHEAD
-    ),
-    "error-by-steps": FigureEntry(
-        "steps-ahead", "series.forecasting.ahead_figures:error_by_steps", "error by steps ahead", _AHEAD, True
-    ),
-    "alignment": FigureEntry("alignment", "tasks:alignment", "where a translator looks", _TASKS.format("alignment")),
-    "attended-picture": FigureEntry(
-        "caption-attention", "vision.captioning.figure:attended_picture", "where a captioner looks", _CAPTIONED
-    ),
-    "belief-by-frame": FigureEntry(
-        "clip-belief",
-        "vision.clips.figures:belief_by_frame",
-        "labels of a clip, frame by frame",
-        _CLIPS.format("belief"),
-    ),
-    "predicted-frames": FigureEntry(
-        "frames-ahead", "vision.clips.figures:predicted_frames", "frames that come next", _CLIPS.format("frames"), True
-    ),
-    "nats-by-step": FigureEntry(
-        "frame-nats", "vision.clips.figures:nats_by_step", "nats a frame by frames ahead", _CLIPS.format("nats"), True
-    ),
-    "glimpse-path": FigureEntry(
-        "glimpse-path",
-        "vision.glimpsing.figure:glimpse_path",
-        "where a network looked at a picture",
-        _CLIPS.format("glimpses"),
-    ),
-    "drawn-strokes": FigureEntry(
-        "drawn-strokes",
-        "vision.drawing.figure:drawn_strokes",
-        "a picture drawn stroke by stroke",
-        _CLIPS.format("strokes"),
-    ),
-    "bleu-by-length": FigureEntry(
-        "bleu-by-length", "tasks:bleu_by_length", "translations by source length", _TASKS.format("bleu"), True
-    ),
-    "confusion": FigureEntry(
-        "confusion", "tasks:confusion", "which class is predicted as which", _TASKS.format("confusion")
-    ),
+    "word-class": FigureEntry("probe-class", "word_class_by_layer", "word class by layer", together=True),
+    "memory": FigureEntry("memory", "accuracy_by_n", "accuracy by steps to remember", together=True),
+    "pairs": FigureEntry("pairs", "accuracy_by_group", "how often the good sentence is likelier", together=True),
+    "agreement": FigureEntry("agreement", "accuracy_by_distance", "verbs right by distance", together=True),
+    "congruence": FigureEntry("agreement", "accuracy_by_congruence", "verbs right by attractor", together=True),
+    "bits-per-byte": FigureEntry("comparison", "bits_by_model", "models side by side"),
+    "expectation": FigureEntry("expectation", "expectation_along", "was or were, word by word", together=True),
+    "surprisal": FigureEntry("surprisal", "coloured_words", "text coloured by the surprisal of its words"),
+    "units": FigureEntry("units", "coloured_units", "text coloured by its best unit"),
+    "unit-ranking": FigureEntry("units", "unit_ranking", "how well units follow each property"),
+    "steps-ahead": FigureEntry("steps-ahead", "steps_ahead", "a series k steps ahead"),
+    "error-by-steps": FigureEntry("steps-ahead", "error_by_steps", "error by steps ahead", together=True),
+    "alignment": FigureEntry("alignment", "alignment", "where a translator looks"),
+    "attended-picture": FigureEntry("caption-attention", "attended_picture", "where a captioner looks"),
+    "belief-by-frame": FigureEntry("clip-belief", "belief_by_frame", "labels of a clip, frame by frame"),
+    "predicted-frames": FigureEntry("frames-ahead", "predicted_frames", "frames that come next", together=True),
+    "nats-by-step": FigureEntry("frame-nats", "nats_by_step", "nats a frame by frames ahead", together=True),
+    "glimpse-path": FigureEntry("glimpse-path", "glimpse_path", "where a network looked at a picture"),
+    "drawn-strokes": FigureEntry("drawn-strokes", "drawn_strokes", "a picture drawn stroke by stroke"),
+    "bleu-by-length": FigureEntry("bleu-by-length", "bleu_by_length", "translations by source length", together=True),
+    "confusion": FigureEntry("confusion", "confusion", "which class is predicted as which"),
 }
+
+_LIBRARY = "Measurement.save of thereafter.inspection"
+_MADE_BY = {
+    "log": "thereafter train SOURCE --out RUN",
+    "past": "model.trace(...).save(FILE.npz) of a recurrent forecaster",
+    "trace": 'thereafter inspect trace RUN "..." --out FILE.npz',
+    "gradient-flow": "thereafter inspect gradients RUN --out FILE.npz",
+    "jacobians": "thereafter inspect jacobians RUN --out FILE.npz",
+    "trajectory": 'thereafter inspect dynamics RUN --text "..." --out FILE.npz',
+    "probe-number": "thereafter inspect probe RUN --out FILE.npz",
+    "probe-class": "thereafter inspect probe RUN --out FILE.npz",
+    "memory": "thereafter inspect memory ... --out FILE.npz",
+    "pairs": "thereafter inspect pairs RUN PAIRS --out FILE.npz",
+    "agreement": "thereafter compare agreement --seeds 3 --out DIR, then DIR",
+    "comparison": "thereafter compare SOURCE --out DIR, then DIR",
+    "surprisal": "thereafter surprisal RUN SOURCE --out FILE.npz",
+    "units": "thereafter inspect units RUN SOURCE --out FILE.npz",
+    "steps-ahead": "thereafter inspect ahead RUN SOURCE --out FILE.npz",
+    "alignment": "measured_alignment of thereafter.figures.tasks, .save(FILE.npz)",
+    "caption-attention": "measured_caption of thereafter.figures, .save(FILE.npz)",
+    "clip-belief": "measured_belief of thereafter.figures, .save(FILE.npz)",
+    "frames-ahead": "measured_frames of thereafter.figures, .save(FILE.npz)",
+    "frame-nats": "measured_nats of thereafter.figures, .save(FILE.npz)",
+    "glimpse-path": "measured_glimpses of thereafter.figures, .save(FILE.npz)",
+    "drawn-strokes": "measured_strokes of thereafter.figures, .save(FILE.npz)",
+    "bleu-by-length": "measured_bleu of thereafter.figures.tasks, .save(FILE.npz)",
+    "confusion": "measured_confusion of thereafter.figures.tasks, .save(FILE.npz)",
+}
+"""Who writes the file of a figure, by what it needs or takes; `_LIBRARY` of all others."""
 
 
 def draw(name: str, paths: Sequence[Path]) -> list[Figure]:
@@ -172,7 +142,8 @@ def draw(name: str, paths: Sequence[Path]) -> list[Figure]:
         raise OptionError(f"the figure {name!r} needs a file; write one with: {entry.made_by}")
     function = drawer(entry)
     if entry.takes == "log":
-        return [function({_run_name(path): _log(path) for path in paths}, text="their own text")]
+        names = [path.name if path.is_dir() else path.resolve().parent.name for path in paths]
+        return [function(dict(zip(names, map(_log, paths), strict=True)), text="their own text")]
     loaded = [one for path in paths for one in _read(path, name, entry)]
     if entry.together:
         return [function(loaded, **captions(function, loaded[0]))]
@@ -181,11 +152,8 @@ def draw(name: str, paths: Sequence[Path]) -> list[Figure]:
 
 def drawer(entry: FigureEntry) -> Callable[..., Figure]:
     """The function that draws an entry."""
-    module, _, function = entry.function.partition(":")
-    draw_function: Callable[..., Figure] = getattr(
-        import_module(f"thereafter.{module if '.' in module else f'figures.{module}'}"), function
-    )
-    return draw_function
+    function: Callable[..., Figure] = DOOR.load(entry.function)
+    return function
 
 
 def _read(path: Path, name: str, entry: FigureEntry) -> Sequence[Trace | Measurement]:
@@ -233,10 +201,8 @@ def surprisal_of(trace: Trace) -> Measurement:
         "spelling_bits": np.zeros_like(bits_1T),
         "unknown": np.zeros(bits_1T.shape, np.int64),
     }
-    axes: dict[str, tuple[str, ...]] = dict.fromkeys(arrays, ("model", "step"))
-    axes |= {"model": ("model",)} | dict.fromkeys(("text", "line"), ("step",))
     about = {"model": str(arrays["model"][0]), "text": trace.about.get("text", "a traced text"), "by": "token"}
-    return Measurement(SURPRISAL, arrays, axes, about)
+    return Measurement.of(SURPRISAL, arrays, about)
 
 
 def captions(function: Callable[..., Figure], loaded: Trace | Measurement) -> dict[str, str]:
@@ -258,5 +224,77 @@ def _log(path: Path) -> list[LogLine]:
         ) from error
 
 
-def _run_name(path: Path) -> str:
-    return path.name if path.is_dir() else path.resolve().parent.name
+_OF_COMPARISONS = ("comparison", "agreement")
+
+
+def draw_measurement(measured: Measurement, name: str | None = None, *others: Measurement, **options: object) -> Figure:
+    """A figure of a measurement, together with others of its kind where the figure compares models."""
+    chosen, entry = _entry(name, figures_of(measured.kind), f"a measurement of {measured.kind!r}")
+    for other in others:
+        if other.kind != measured.kind:
+            raise OptionError(f"got measurements of {measured.kind!r} and {other.kind!r}; expected one kind")
+    if others and not entry.together:
+        raise OptionError(f"the figure {chosen!r} shows one measurement; got {1 + len(others)}; draw each by itself")
+    shown: object = [measured, *others] if entry.together else measured
+    return _call(chosen, drawer(entry), shown, measured, options)
+
+
+def draw_trace(trace: Trace, name: str | None = None, **options: object) -> Figure:
+    """A figure of a trace; without a name, the first for which the trace has the arrays."""
+    if has_surprisal(trace) and name in (None, SURPRISAL):
+        if name is None and not any(_has_arrays(trace, entry.needs) for entry in figures_of(TRACE).values()):
+            name = SURPRISAL
+        if name is not None:
+            return draw_measurement(surprisal_of(trace), name, **options)
+    known = figures_of(TRACE)
+    fitting = {one: entry for one, entry in known.items() if _has_arrays(trace, entry.needs)}
+    if name is None and not fitting:
+        needs = ", ".join(f"{one} ({entry.needs})" for one, entry in known.items())
+        raise OptionError(
+            f"this trace has {', '.join(trace.arrays)}; the figures of a trace need other arrays: {needs}"
+        )
+    chosen, entry = _entry(name, fitting if name is None else known, "a trace")
+    return _call(chosen, drawer(entry), trace, trace, options)
+
+
+def draw_comparison(stored: Table, name: str | None = None, **options: object) -> Figure:
+    """A figure of all that a comparison keeps: its scores, or what the corpus asked about agreement."""
+    known = {one: entry for kind in _OF_COMPARISONS for one, entry in figures_of(kind).items()}
+    chosen, entry = _entry(name, known, "a comparison")
+    if entry.takes == "agreement":
+        first, *others = comparisons.agreements_of(stored)
+        return draw_measurement(first, chosen, *others, **options)
+    return draw_measurement(comparisons.scores_of(stored), chosen, **options)
+
+
+def figures_of(kind: str) -> dict[str, FigureEntry]:
+    """The figures that can be drawn of a kind, by name; the first is drawn where none is named."""
+    return {name: entry for name, entry in FIGURES.items() if entry.takes == kind}
+
+
+def _entry(name: str | None, known: Mapping[str, FigureEntry], what: str) -> tuple[str, FigureEntry]:
+    if not known:
+        raise OptionError(f"there is no figure of {what}; it has a table: try .to_rows() or .to_csv()")
+    if name is None:
+        name = next(iter(known))
+    if name not in FIGURES:
+        raise UnknownNameError("figure", name, known)
+    if name not in known:
+        raise OptionError(f"the figure {name!r} is not one of {what}; try {' or '.join(known)}")
+    return name, known[name]
+
+
+def _call(
+    name: str, function: Callable[..., Figure], shown: object, first: Trace | Measurement, options: Table
+) -> Figure:
+    allowed = list(inspect.signature(function).parameters)[1:]
+    for option in options:
+        if option not in allowed:
+            raise UnknownNameError(f"option of the figure {name}", option, allowed)
+    return function(shown, **{**captions(function, first), **options})
+
+
+def _has_arrays(trace: Trace, needs: str) -> bool:
+    if needs == "gates":
+        return any("." in name and name.rpartition(".")[2] in GATES for name in trace.arrays)
+    return not needs or needs in trace.arrays

@@ -15,8 +15,8 @@ from thereafter.errors import FormatError, OptionError
 from thereafter.evaluation.verdicts import Verdicts
 from thereafter.figures import style
 from thereafter.figures.figure import Figure
-from thereafter.inspection.agreement import from_tallies
 from thereafter.inspection.measurement import Measurement
+from thereafter.inspection.memory import from_tallies
 
 FILE = "compare.json"
 
@@ -65,7 +65,7 @@ def scores_of(stored: Table) -> Measurement:
     seeds = max((len(row["trials"]) for row in rows), default=0)
     names = ", ".join(arrays["model"].tolist())
     about = {"model": names, "text": f"the test part of {stored['source']}", "seeds": seeds}
-    return Measurement("comparison", arrays, dict.fromkeys(arrays, ("model",)), about)
+    return Measurement.of("comparison", arrays, about)
 
 
 @contextmanager

@@ -1,15 +1,20 @@
-"""Pictures of how a state moves: trajectories, senses of a word, surfaces, saturation, timescales."""
+"""Pictures of how a state moves: trajectories, senses of a word, surfaces, saturation, timescales.
+
+Labels of 3-D scenes stand beside their points and do not overlap.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thereafter.base.packages import require
 from thereafter.figures import style
 from thereafter.figures.figure import Cell, Figure
-from thereafter.figures.scene import label, scene, span
+from thereafter.figures.lines import Values, add_curve, add_rows
+from thereafter.figures.style import Plot
 from thereafter.inspection.measurement import Measurement
 
 _PATH = "Plasma"
@@ -21,7 +26,7 @@ def trajectory(measurement: Measurement, *, model: str, name: str = "hidden-traj
 
     Example: figures.trajectory(dynamics.trajectory(lm.trace("the cat sat on the mat")), model="lstm")
     """
-    points, words = measurement["point"], [token.strip() or "¬" for token in measurement["token"].tolist()]
+    points, words = measurement["point"], _words(measurement)
     letter = str(measurement.about["field"]).rpartition(".")[2]
     what = {"h": "hidden", "c": "cell"}.get(letter, letter)
     go = require("plotly.graph_objects", "drawing a picture")
@@ -38,7 +43,7 @@ def trajectory(measurement: Measurement, *, model: str, name: str = "hidden-traj
                 "color": np.arange(1, len(points) + 1),
                 "colorscale": _PATH,
                 "size": 5,
-                "colorbar": {"title": {"text": "token", "side": "right"}, "thickness": 12, "len": 0.6},
+                "colorbar": style.colour_bar("token", len=0.6),
             },
         )
     )
@@ -63,16 +68,13 @@ def senses(measurement: Measurement, *, model: str) -> Figure:
 
     Example: figures.senses(senses.senses(lm.model, lm.tokenizer, "bank", contexts), model="lstm")
     """
-    subplots = require("plotly.subplots", "drawing a picture")
     word, labels = measurement.about["word"], measurement["sense"].tolist()
     kinds = list(dict.fromkeys(labels))
     order = np.array([at for kind in kinds for at, own in enumerate(labels) if own == kind])
     middles = [float(np.mean([at for at, of in enumerate(order) if labels[of] == kind])) for kind in kinds]
     titles = (f"vector of “{word}”: cosine", f"state after “{word}”: cosine", f"state after “{word}”, 2 components")
-    grid = subplots.make_subplots(
-        1, 3, subplot_titles=titles, column_widths=[0.28, 0.28, 0.44], horizontal_spacing=0.13
-    )
-    grid.update_layout(style.canvas(width=1080, height=430).layout)
+    widths = {"column_widths": [0.28, 0.28, 0.44], "horizontal_spacing": 0.13}
+    grid = style.panels(1, 3, width=1080, height=430, subplot_titles=titles, **widths)
     colours = [list(stop) for stop in style.SIGN]
     for column, field in ((1, "static"), (2, "cosine")):
         bar = {"thickness": 10, "x": 0.55, "xpad": 4, "len": 0.9, "tickvals": [-1, 0, 1], "title": {"text": ""}}
@@ -133,34 +135,15 @@ def gate_surface(measurement: Measurement, *, model: str) -> Figure:
 
     Example: figures.gate_surface(surface.gate_surface(lm.model, lm.tokenizer, text), model="lstm")
     """
-    go = require("plotly.graph_objects", "drawing a picture")
     plot = style.canvas(width=860, height=600)
-    plot.add_trace(
-        go.Surface(
-            x=measurement["word_part"],
-            y=measurement["state_part"],
-            z=measurement["value"],
-            colorscale=style.AMOUNT,
-            cmin=0,
-            cmax=1,
-            opacity=0.85,
-            colorbar={"title": {"text": "gate", "side": "right"}, "thickness": 12, "len": 0.6},
-        )
-    )
-    words = [token.strip() or "¬" for token in measurement["token"].tolist()]
-    plot.add_trace(
-        go.Scatter3d(
-            x=measurement["met"][:, 0],
-            y=measurement["met"][:, 1],
-            z=measurement["gate"] + 0.015,
-            mode="markers",
-            marker={"size": 4, "color": style.RED},
-            showlegend=False,
-        )
-    )
-    spans = [span(measurement["word_part"]), span(measurement["state_part"]), (0.0, 1.05)]
-    scene(plot, ["from the word, w·x", "from the state, u·h", "gate"], spans, (-1.33, -1.44, 0.8))
-    label(plot, np.column_stack([measurement["met"], measurement["gate"] + 0.015]), words)
+    grid = (measurement["word_part"], measurement["state_part"])
+    _add_surface(plot, *grid, measurement["value"], "gate", cmax=1, opacity=0.85)
+    words = _words(measurement)
+    points = np.column_stack([measurement["met"], measurement["gate"] + 0.015])
+    _add_points(plot, points, size=4)
+    names = ["from the word, w·x", "from the state, u·h", "gate"]
+    scene(plot, names, [*map(span, grid), (0.0, 1.05)], (-1.33, -1.44, 0.8))
+    label(plot, points, words)
     return Figure(
         "gate-surface",
         "A gate over its two inputs",
@@ -182,48 +165,24 @@ def prediction_surface(measurement: Measurement, *, model: str) -> Figure:
 
     Example: figures.prediction_surface(surface.prediction_surface(lm.model, lm.tokenizer, text), model="lstm")
     """
-    go = require("plotly.graph_objects", "drawing a picture")
     plot = style.canvas(width=900, height=640)
-    height = measurement["likeliest_probability"]
-    plot.add_trace(
-        go.Surface(
-            x=measurement["first"],
-            y=measurement["second"],
-            z=height,
-            colorscale=style.AMOUNT,
-            cmin=0,
-            opacity=0.9,
-            colorbar={"title": {"text": "probability", "side": "right"}, "thickness": 12, "len": 0.6},
-        )
-    )
+    first, second, height = (measurement[name] for name in ("first", "second", "likeliest_probability"))
+    _add_surface(plot, first, second, height, "probability", opacity=0.9)
     peaks = _peaks(measurement)
-    tops = (
-        np.array([measurement["first"][column] for _, column, _ in peaks]),
-        np.array([measurement["second"][row] for row, _, _ in peaks]),
-        np.array([height[row, column] for row, column, _ in peaks]),
-    )
-    plot.add_trace(
-        go.Scatter3d(
-            x=tops[0],
-            y=tops[1],
-            z=tops[2] + 0.01,
-            mode="markers",
-            marker={"size": 3, "color": style.RED},
-            showlegend=False,
-        )
-    )
+    tops = np.array([(first[column], second[row], height[row, column]) for row, column, _ in peaks])
+    _add_points(plot, tops + np.array([0, 0, 0.01]), size=3)
     shares = measurement["share"]
     names = [f"component 1 ({shares[0]:.0%})", f"component 2 ({shares[1]:.0%})", "p of the likeliest word"]
     # seen from where the surface is low, so that it hides little of itself
     right, back = (np.array_split(height.mean(axis=axis), 2) for axis in (0, 1))
     eye = (1.35 if right[0].mean() > right[1].mean() else -1.35, 1.4 if back[0].mean() > back[1].mean() else -1.4, 1.0)
-    scene(plot, names, [span(measurement["first"]), span(measurement["second"]), (0.0, 1.05)], eye)
-    label(plot, np.stack(tops, axis=1), [f"“{word.strip() or '¬'}”" for *_, word in peaks])
+    scene(plot, names, [span(first), span(second), (0.0, 1.05)], eye)
+    label(plot, tops, [f"“{word.strip() or '¬'}”" for *_, word in peaks])
     table: dict[str, Sequence[Cell]] = {
         "word": [word for *_, word in peaks],
-        "component 1": [round(float(measurement["first"][column]), 4) for _, column, _ in peaks],
-        "component 2": [round(float(measurement["second"][row]), 4) for row, _, _ in peaks],
-        "probability": [round(float(height[row, column]), 5) for row, column, _ in peaks],
+        "component 1": [round(float(x), 4) for x in tops[:, 0]],
+        "component 2": [round(float(y), 4) for y in tops[:, 1]],
+        "probability": [round(float(z), 5) for z in tops[:, 2]],
     }
     return Figure(
         "prediction-surface",
@@ -235,6 +194,23 @@ def prediction_surface(measurement: Measurement, *, model: str) -> Figure:
         plot,
         table,
     )
+
+
+def _words(measurement: Measurement) -> list[str]:
+    return [token.strip() or "¬" for token in measurement["token"].tolist()]
+
+
+def _add_surface(plot: Plot, x: Values, y: Values, z: Values, title: str, **options: object) -> None:
+    go = require("plotly.graph_objects", "drawing a picture")
+    bar = style.colour_bar(title, len=0.6)
+    plot.add_trace(go.Surface(x=x, y=y, z=z, colorscale=style.AMOUNT, cmin=0, colorbar=bar, **options))
+
+
+def _add_points(plot: Plot, points_N3: Values, *, size: int) -> None:
+    """Red points of a scene."""
+    x, y, z = points_N3.T
+    scatter = require("plotly.graph_objects", "drawing a picture").Scatter3d
+    plot.add_trace(scatter(x=x, y=y, z=z, mode="markers", marker={"size": size, "color": style.RED}, showlegend=False))
 
 
 def saturation(measurement: Measurement, *, model: str) -> Figure:
@@ -249,13 +225,9 @@ def saturation(measurement: Measurement, *, model: str) -> Figure:
         layer, _, gate = name.partition(".")
         called = f"layer {int(layer[1:]) + 1}, {gate} gate: {measurement['low'][place]:.0%} under 0.1"
         shares = measurement["histogram"][place]
-        plot.add_scatter(
-            x=edges,
-            y=np.append(shares, shares[-1]),
-            mode="lines",
-            name=f"{called}, {measurement['high'][place]:.0%} over 0.9",
-            line={"color": style.CYCLE[place % len(style.CYCLE)], "width": 2.5, "shape": "hv"},
-        )
+        line = {"color": style.CYCLE[place % len(style.CYCLE)], "width": 2.5, "shape": "hv"}
+        called += f", {measurement['high'][place]:.0%} over 0.9"
+        add_curve(plot, edges, np.append(shares, shares[-1]), called, line)
         columns[name] = shares.round(6).tolist()
     plot.update_layout(legend={"x": 0.5, "xanchor": "center", "y": 0.98})
     plot.update_xaxes(range=[0, 1])
@@ -276,19 +248,16 @@ def timescales(measurement: Measurement, *, model: str) -> Figure:
     Example: figures.timescales(dynamics.timescales(lm.trace("the cat sat on the mat")), model="lstm")
     """
     plot = style.canvas("rank of the unit", "steps until 1/e is left", width=760)
-    columns: dict[str, list[Cell]] = {"layer": [], "rank": [], "steps": []}
+    columns: dict[str, list[Cell]] = {}
     for place, layer in enumerate(measurement["layer"].tolist()):
         steps = np.sort(measurement["steps"][place][np.isfinite(measurement["steps"][place])])[::-1]
         ranks = np.arange(1, len(steps) + 1)
-        colour = style.CYCLE[place]
-        plot.add_scatter(x=ranks, y=steps, mode="lines", name=f"layer {layer}", line={"color": colour, "width": 3})
-        columns["layer"] += [layer] * len(steps)
-        columns["rank"] += ranks.tolist()
-        columns["steps"] += steps.round(4).tolist()
+        add_curve(plot, ranks, steps, f"layer {layer}", {"color": style.CYCLE[place], "width": 3})
+        add_rows(columns, {"layer": layer, "rank": ranks, "steps": steps.round(4)})
     levels = np.array(columns["steps"])
     ticks = [m * 10.0**p for p in range(-2, 6) for m in (1, 2, 5)]
-    span = [np.log10(levels.min()) - 0.1, np.log10(levels.max()) + 0.1]
-    plot.update_yaxes(type="log", tickvals=ticks, ticktext=[f"{t:g}" for t in ticks], range=span)
+    ends = [np.log10(levels.min()) - 0.1, np.log10(levels.max()) + 0.1]
+    plot.update_yaxes(type="log", tickvals=ticks, ticktext=[f"{t:g}" for t in ticks], range=ends)
     plot.update_layout(showlegend=len(measurement["layer"]) > 1)
     return Figure(
         "timescales",
@@ -320,3 +289,106 @@ def _mean_cosine(measurement: Measurement, *, own: bool) -> list[float]:
         chosen[place] = False
         means.append(round(float(measurement["cosine"][place, chosen].mean()), 5))
     return means
+
+
+_CENTRE = np.array([0.0, 0.0, -0.08])
+_MARGIN = 8
+_VIEW = np.pi / 4  # plotly's angle from the lower edge of a scene to its upper one
+_AWAY = np.arange(18, 100, 8)  # pixels from a point to the middle of its word, nearest first
+_ROUND = np.pi / 2 + np.pi / 8 * np.array([0, 1, -1, 2, -2, 3, -3, 4, -4, 5, -5, 6, -6, 7, -7, 8])  # from above
+_POINT = 6  # pixels from the middle of a point to its edge
+_MOST = 40  # words there is room for
+
+
+def scene(
+    plot: Plot, names: Sequence[str], spans: Sequence[tuple[float, float]], eye: tuple[float, float, float]
+) -> None:
+    """Lay out the scene of a plot: names and spans of x, y and z, seen from `eye` (the scene is a cube of side 1)."""
+    axis = {"backgroundcolor": "white", "gridcolor": "#DDDDDD", "showbackground": True, "tickfont": {"size": 13}}
+    axes = {
+        f"{letter}axis": axis
+        | {"title": {"text": name, "font": {"size": 15}}, "range": [low, high], "tickvals": _ticks(low, high)}
+        for letter, name, (low, high) in zip("xyz", names, spans, strict=True)
+    }
+    camera = {"eye": _place(eye), "center": _place(_CENTRE)}
+    plot.update_scenes(**axes, camera=camera, aspectmode="cube")
+    plot.update_layout(margin={"l": 0, "r": 0, "t": _MARGIN, "b": _MARGIN})
+
+
+def span(values: NDArray[np.float64]) -> tuple[float, float]:
+    """From the least value to the largest, with a little room."""
+    room = 0.06 * max(float(np.ptp(values)), 1e-9)
+    return float(values.min()) - room, float(values.max()) + room
+
+
+def label(plot: Plot, points_N3: NDArray[np.float64], words: Sequence[str], size: int = 13) -> None:
+    """Words beside points of a scene laid out before, each where it hides no other word and no point if there is room.
+
+    As annotations: text of a 3-D trace is cut off by what stands before it. Of many words every second, third, ... is
+    written.
+    """
+    every = -(-len(words) // _MOST)
+    points_N3, words = np.asarray(points_N3, dtype=np.float64)[::every], words[::every]
+    offsets = _offsets(_pixels(plot, points_N3), words, size)
+    beside = {"font": {"size": size}, "bgcolor": "rgba(255,255,255,0.7)", "borderpad": 0, "standoff": 5}
+    beside |= {"showarrow": True, "arrowhead": 0, "arrowwidth": 1, "arrowcolor": "#777777"}
+    notes = [
+        beside | {"x": float(x), "y": float(y), "z": float(z), "text": word, "ax": ax, "ay": ay}
+        for (x, y, z), word, (ax, ay) in zip(points_N3, words, offsets, strict=True)
+    ]
+    plot.update_scenes(annotations=notes)
+
+
+def _offsets(pixels_N2: NDArray[np.float64], words: Sequence[str], size: int) -> list[tuple[float, float]]:
+    """For each word the nearest place beside its point that is free, else the least covered one."""
+    taken = np.concatenate([pixels_N2 - _POINT, pixels_N2 + _POINT], axis=1)
+    away, angle = (grid.ravel() for grid in np.meshgrid(_AWAY, _ROUND, indexing="ij"))
+    chosen = []
+    for word, point in zip(words, pixels_N2, strict=True):
+        half = np.array([0.33 * size * len(word) + 3, 0.5 * size + 3])
+        shifts = np.stack([(away + half[0] - half[1]) * np.cos(angle), -away * np.sin(angle)], axis=1)
+        boxes = np.concatenate([point + shifts - half, point + shifts + half], axis=1)
+        best = int((_covered(boxes, taken) + 0.01 * away).argmin())
+        chosen.append((float(shifts[best, 0]), float(shifts[best, 1])))
+        taken = np.concatenate([taken, boxes[best : best + 1]])
+    return chosen
+
+
+def _covered(boxes_N4: NDArray[np.float64], taken_M4: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Square pixels that each box (left, top, right, bottom) shares with those taken."""
+    low = np.maximum(boxes_N4[:, None, :2], taken_M4[None, :, :2])
+    high = np.minimum(boxes_N4[:, None, 2:], taken_M4[None, :, 2:])
+    area_N: NDArray[np.float64] = np.maximum(high - low, 0.0).prod(axis=2).sum(axis=1)
+    return area_N
+
+
+def _pixels(plot: Plot, points_N3: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Where points of the scene lie in the picture, in pixels from its middle, right and down."""
+    laid = plot.layout.scene
+    low, high = np.array([laid.xaxis.range, laid.yaxis.range, laid.zaxis.range]).T
+    eye = np.array([laid.camera.eye.x, laid.camera.eye.y, laid.camera.eye.z])
+    ahead = (_CENTRE - eye) / np.linalg.norm(_CENTRE - eye)
+    right = np.cross(ahead, [0.0, 0.0, 1.0])
+    right /= np.linalg.norm(right)
+    seen_N3 = (points_N3 - low) / (high - low) - 0.5 - eye
+    scale = (plot.layout.height / 2 - _MARGIN) / np.tan(_VIEW / 2)
+    across = np.stack([seen_N3 @ right, -(seen_N3 @ np.cross(right, ahead))], axis=1)
+    pixels_N2: NDArray[np.float64] = scale * across / (seen_N3 @ ahead)[:, None]
+    return pixels_N2
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round numbers along an axis, none near its lower end, where those of another axis may stand, or at its upper one.
+
+    >>> _ticks(-11.0, 11.0)
+    [-5.0, 0.0, 5.0, 10.0]
+    """
+    rough = (high - low) / 8
+    power = 10.0 ** np.floor(np.log10(rough))
+    step = power * next(factor for factor in (1, 2, 5, 10) if factor * power >= 0.999 * rough)
+    ticks = step * np.arange(np.ceil(low / step), np.floor(high / step) + 1)
+    return [round(float(t), 9) for t in ticks if low + 0.06 * (high - low) < t < high - 0.04 * (high - low)]
+
+
+def _place(point: Iterable[float]) -> dict[str, float]:
+    return dict(zip("xyz", map(float, point), strict=True))

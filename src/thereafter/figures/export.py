@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from thereafter.base import progress
@@ -45,7 +45,11 @@ def write(figures: Sequence[Figure], path: Path) -> Path:
         places = [path] if len(figures) == 1 else [path.with_stem(f"{path.stem}-{one.name}") for one in figures]
         if len(set(places)) < len(places):
             raise OptionError(f"two figures have one name among {', '.join(one.name for one in figures)}")
-        contents = dict(zip(places, _contents(figures, suffix), strict=True))
+        if suffix in (".png", ".svg"):
+            files = render(figures, suffix.removeprefix("."))
+        else:
+            files = [(one.csv() if suffix == ".csv" else str(one.plot.to_json())).encode() for one in figures]
+        contents = dict(zip(places, files, strict=True))
     for place, content in contents.items():
         with replacing(place) as temporary:
             temporary.write_bytes(content)
@@ -56,16 +60,6 @@ def format_of(path: Path) -> str:
     """The ending of a figure's name; one that names no format is refused."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        raise OptionError(f"cannot write a figure as {path.name!r}; expected a name that ends in {_listed()}")
+        listed = ", ".join(SUFFIXES[:-1]) + f" or {SUFFIXES[-1]}"
+        raise OptionError(f"cannot write a figure as {path.name!r}; expected a name that ends in {listed}")
     return suffix
-
-
-def _contents(figures: Sequence[Figure], suffix: str) -> list[bytes]:
-    if suffix in (".png", ".svg"):
-        return render(figures, suffix.removeprefix("."))
-    texts: dict[str, Callable[[Figure], str]] = {".csv": Figure.csv, ".json": lambda one: str(one.plot.to_json())}
-    return [texts[suffix](one).encode() for one in figures]
-
-
-def _listed() -> str:
-    return ", ".join(SUFFIXES[:-1]) + f" or {SUFFIXES[-1]}"

@@ -78,7 +78,8 @@ class Figure(Tabular):
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]:
         """What a notebook shows: the interactive plot under its title and caption."""
-        return bundle(self.plot, self.title, self.caption)
+        html = as_html(self.plot, self.title, self.caption, script=next(_shown) == 0)
+        return {PLOTLY: titled(self.plot, self.title, self.caption), HTML: html}
 
 
 # A plot as a notebook shows it: with its title, and its caption below that.
@@ -91,11 +92,6 @@ PLOTLY = "application/vnd.plotly.v1+json"
 HTML = "text/html"
 _TITLE, _LINE = 44, 17
 _shown = count()
-
-
-def bundle(plot: Plot, title: str, caption: str) -> dict[str, object]:
-    """The picture by the type of its contents."""
-    return {PLOTLY: titled(plot, title, caption), HTML: as_html(plot, title, caption, script=next(_shown) == 0)}
 
 
 def as_html(plot: Plot, title: str, caption: str, *, script: bool = True) -> str:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from thereafter.errors import OptionError
 from thereafter.figures.figure import Cell, Figure
+from thereafter.figures.lines import add_curve, add_rows, log_axis
 from thereafter.figures.style import AMOUNT, DASHES, GREY, Plot, canvas, colour
 from thereafter.inspection.decay import KEPT, SHARE, fit_decay, in_words
 from thereafter.inspection.measurement import Measurement
@@ -37,15 +38,15 @@ def gradient_decay(
     """
     curves = _curves(flows, layer)
     figure = canvas("distance back from the loss (steps)", "gradient, share of distance 1", width=900)
-    columns: dict[str, list[Cell]] = {key: [] for key in ("model", "layer", "field", "distance", "norm", "share")}
-    columns |= {"direct": [], "gates": []}
+    columns: dict[str, list[Cell]] = {}
     verdicts = []
     for place, curve in enumerate(curves):
         flow, label = curve.flow, curve.label
         of, field, model = str(flow["layer"][curve.layer]), str(flow["field"][curve.field]), str(flow.about["model"])
         decay = fit_decay(curve.norm_D, flow["distance"])
         line = {"color": colour(model if len(flows) > 1 else "", place), "width": 2.5}
-        dash = DASHES[_nth(curves, place) % len(DASHES)]
+        nth = sum(1 for other in curves[:place] if other.flow is flow)  # of its own model
+        dash = DASHES[nth % len(DASHES)]
         _add_curve(figure, flow, curve.share_D, f"{label}<br>{decay}", line | {"dash": dash})
         verdicts.append(f"{label} {decay}")
         blank_D = np.full(len(curve.norm_D), np.nan)
@@ -53,9 +54,9 @@ def gradient_decay(
         if direct_D is not None:
             _add_curve(figure, flow, direct_D, f"{label}, direct path", line | {"dash": "dot", "width": 1.5})
         gates_D = blank_D if direct_D is None else flow["gates"][curve.layer]
-        values = (model, of, field, flow["distance"], curve.norm_D, curve.share_D)
-        for key, value in zip(columns, (*values, blank_D if direct_D is None else direct_D, gates_D), strict=True):
-            columns[key] += [value] * len(curve.norm_D) if isinstance(value, str) else value.tolist()
+        along = {"direct": blank_D if direct_D is None else direct_D, "gates": gates_D}
+        values = {"distance": flow["distance"], "norm": curve.norm_D, "share": curve.share_D, **along}
+        add_rows(columns, {"model": model, "layer": of, "field": field, **values})
     if all(curve.direct_D() is None for curve in curves):
         del columns["direct"], columns["gates"]
     figure.update_yaxes(type="log", exponentformat="power", dtick=1)
@@ -79,8 +80,7 @@ def _add_curve(
     figure: Plot, flow: Measurement, share_D: NDArray[np.float64], name: str, line: dict[str, object]
 ) -> None:
     shown = flow["distance"] >= 1
-    y = np.where(share_D[shown] > NOTHING, share_D[shown], np.nan)
-    figure.add_scatter(x=flow["distance"][shown], y=y, mode="lines", name=name, line=line)
+    add_curve(figure, flow["distance"][shown], np.where(share_D > NOTHING, share_D, np.nan)[shown], name, line)
 
 
 def gradient_depth(flow: Measurement, *, name: str = "gradient-depth") -> Figure:
@@ -110,8 +110,9 @@ def gradient_depth(flow: Measurement, *, name: str = "gradient-depth") -> Figure
     figure.update_xaxes(autorange="reversed", showgrid=False)
     figure.update_yaxes(showgrid=False, automargin=True)
     caption = (
-        f"Norm of d loss / d state in {flow.about['model']}, by layer and by steps back, {_losses([flow])}, "
-        f"on {_text([flow])}; the loss is on the right, the word vectors are at the bottom."
+        f"Norm of d loss / d state in {flow.about['model']}, by layer and by steps back, mean over "
+        f"{int(flow.about['losses'])} losses, on {_text([flow])}; the loss is on the right, the word vectors are at "
+        "the bottom."
     )
     distances = flow["distance"].tolist()
     table = {
@@ -128,7 +129,7 @@ def jacobian_paths(jacobians: Sequence[Measurement], *, name: str = "jacobian-pa
     Example: figures.jacobian_paths([instruments.jacobians(lm)])
     """
     figure = canvas("steps multiplied", "root mean square singular value", width=860)
-    columns: dict[str, list[Cell]] = {key: [] for key in ("model", "layer", "path", "steps", "value")}
+    columns: dict[str, list[Cell]] = {}
     for place, one in enumerate(jacobians):
         model, i = str(one.about["model"]), len(one["layer"]) - 1
         layer, field = str(one["layer"][i]), one.about["memory"][i]
@@ -138,11 +139,9 @@ def jacobian_paths(jacobians: Sequence[Measurement], *, name: str = "jacobian-pa
                 continue
             path_name = f"all paths, d{field}/d{field}" if path == "full" else "gates alone"
             line = {"color": colour(model, place), "dash": dash, "width": 2.5}
-            figure.add_scatter(x=one["span"], y=value_K, mode="lines", name=f"{model}, {layer}: {path_name}", line=line)
-            for key, values in zip(columns, (model, layer, path, one["span"], value_K), strict=True):
-                columns[key] += [values] * len(value_K) if isinstance(values, str) else values.tolist()
-    figure.update_yaxes(type="log", exponentformat="power", dtick=1)
-    figure.update_layout(legend={"x": 1.02, "y": 1}, margin={"l": 92})
+            add_curve(figure, one["span"], value_K, f"{model}, {layer}: {path_name}", line)
+            add_rows(columns, {"model": model, "layer": layer, "path": path, "steps": one["span"], "value": value_K})
+    log_axis(figure)
     models = ", ".join(str(one.about["model"]) for one in jacobians)
     caption = (
         "Root mean square singular value of the product of one-step Jacobians of the memory (solid) and of the product "
@@ -170,8 +169,7 @@ def jacobian_spectrum(jacobians: Measurement, *, name: str = "jacobian-spectrum"
         line = {"color": colour("", place), "width": 2}
         figure.add_scatter(x=steps, y=values, mode="lines+markers", name=label, line=line)
     figure.add_hline(y=1, line={"color": GREY, "dash": "dot"})
-    figure.update_yaxes(type="log", dtick=1, exponentformat="power")
-    figure.update_layout(legend={"x": 1.02, "y": 1}, margin={"l": 92})
+    log_axis(figure)
     caption = (
         f"Singular values and spectral radius of each one-step Jacobian of {jacobians.about['model']}, layer "
         f"{jacobians['layer'][i]}, along {len(steps)} steps of {_text([jacobians])}."
@@ -186,23 +184,13 @@ def truncation_kept(truncations: Sequence[Measurement], *, name: str = "truncate
     Example: figures.truncation_kept([instruments.truncation(lm)])
     """
     figure = canvas("steps a gradient may travel", "agreement with the full gradient", width=860)
-    columns: dict[str, list[Cell]] = {key: [] for key in ("model", "length", "cosine", "share")}
+    columns: dict[str, list[Cell]] = {}
     for place, one in enumerate(truncations):
         model, lengths = str(one.about["model"]), one["length"]
         for dash, (key, measure) in zip(DASHES, {"cosine": "cosine", "share": "norm"}.items(), strict=False):
             line = {"color": colour(model, place), "dash": dash, "width": 2.5}
-            figure.add_scatter(
-                x=lengths,
-                y=one[key][-1],
-                mode="lines+markers",
-                name=f"{model}: {measure}",
-                line=line,
-                marker={"size": 7},
-            )
-        columns["model"] += [model] * len(lengths)
-        columns["length"] += lengths.tolist()
-        for key in ("cosine", "share"):
-            columns[key] += one[key][-1].tolist()
+            add_curve(figure, lengths, one[key][-1], f"{model}: {measure}", line, size=7)
+        add_rows(columns, {"model": model, "length": lengths, "cosine": one["cosine"][-1], "share": one["share"][-1]})
     ticks = sorted({int(length) for one in truncations for length in one["length"]})
     figure.update_xaxes(type="log", tickvals=ticks, ticktext=[str(tick) for tick in ticks])
     figure.add_hline(y=1, line={"color": GREY, "dash": "dot"})
@@ -239,16 +227,6 @@ def _curves(flows: Sequence[Measurement], layer: str | None) -> list[FlowCurve]:
 
 def _has_field(flow: Measurement, i: int, k: int) -> bool:
     return not bool(np.isnan(flow["norm"][i, :, k]).any())
-
-
-def _nth(curves: list[FlowCurve], place: int) -> int:
-    """Which curve of its own model this is."""
-    return sum(1 for curve in curves[:place] if curve.flow is curves[place].flow)
-
-
-def _losses(flows: Sequence[Measurement]) -> str:
-    counts = {int(flow.about["losses"]) for flow in flows}
-    return f"mean over {' or '.join(map(str, sorted(counts)))} losses"
 
 
 def _text(measurements: Sequence[Measurement]) -> str:

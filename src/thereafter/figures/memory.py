@@ -9,7 +9,16 @@ from numpy.typing import NDArray
 
 from thereafter.figures import style
 from thereafter.figures.figure import Cell, Figure
-from thereafter.figures.stability import add_level, add_line, add_mark, by_model, join_words, legend_beside
+from thereafter.figures.lines import (
+    add_curve,
+    add_level,
+    add_line,
+    add_mark,
+    add_rows,
+    by_model,
+    join_words,
+    legend_beside,
+)
 from thereafter.figures.style import CYCLE, DASHES, canvas, colour
 from thereafter.inspection.measurement import Measurement
 
@@ -21,21 +30,21 @@ def information_decay(measurements: Sequence[Measurement]) -> Figure:
     """
     groups = by_model(measurements, "probe-number")
     plot = style.canvas("words after the subject", "bits about the subject's number")
-    table: dict[str, list[Cell]] = {name: [] for name in ("model", "distance", "accuracy", "control", "bits")}
+    table: dict[str, list[Cell]] = {}
     lowest = 0.0
     for place, (name, trials) in enumerate(groups.items()):
         distance = trials[0]["distance"].tolist()
         bits = np.stack([one["bits"][-1] for one in trials])
         lowest = min(lowest, float(bits.min()))
         add_line(plot, name, distance, bits, place)
-        for column, k in enumerate(distance):
-            row = [name, k, *(_mean(trials, cell, column) for cell in ("accuracy", "control", "bits"))]
-            for head, value in zip(table, row, strict=True):
-                table[head].append(value)
+        means = {cell: np.mean([one[cell][-1] for one in trials], axis=0) for cell in ("accuracy", "control", "bits")}
+        add_rows(table, {"model": name, "distance": distance, **means})
     add_level(plot, 1.0, "all there is to know", inside=True)
     plot.update_yaxes(range=[lowest - 0.05, 1.12])
     legend_beside(plot)
-    ends = ", ".join(f"{name} {_mean(trials, 'accuracy', -1):.0%}" for name, trials in groups.items())
+    ends = ", ".join(
+        f"{name} {np.mean([one['accuracy'][-1, -1] for one in trials]):.0%}" for name, trials in groups.items()
+    )
     first = measurements[0]
     cells = [name for name, trials in groups.items() if trials[0].about.get("field") == "c"]
     memory = f" (of {join_words(cells)} the cell state c)" if cells else ""
@@ -65,25 +74,24 @@ def accuracy_by_n(
     groups = by_model(measurements, "memory")
     first = measurements[0]
     plot = style.canvas("n (steps to remember over)", "questions answered rightly")
-    table: dict[str, list[Cell]] = {head: [] for head in ("model", "n", "accuracy", "chance", "questions")}
+    table: dict[str, list[Cell]] = {}
     for place, (label, trials) in enumerate(groups.items()):
         n = trials[0]["n"].tolist()
         add_line(plot, label, n, np.stack([one["accuracy"] for one in trials]), place)
-        table["model"] += [label] * len(n)
-        table["n"] += n
-        table["accuracy"] += np.mean([one["accuracy"] for one in trials], axis=0).tolist()
-        table["chance"] += trials[0]["chance"].tolist()
-        table["questions"] += trials[0]["total"].tolist()
-    plot.add_scatter(x=first["n"].tolist(), y=first["chance"].tolist(), name="chance", mode="lines",
-                     line={"color": style.GREY, "width": 1.5, "dash": "dot"})  # fmt: skip
+        mean = np.mean([one["accuracy"] for one in trials], axis=0)
+        rest = {"chance": trials[0]["chance"], "questions": trials[0]["total"]}
+        add_rows(table, {"model": label, "n": n, "accuracy": mean, **rest})
+    line = {"color": style.GREY, "width": 1.5, "dash": "dot"}
+    add_curve(plot, first["n"].tolist(), first["chance"].tolist(), "chance", line)
     trained = first.about.get("longest")
     if trained is not None and trained < first["n"].max():
         add_mark(plot, trained, "longest in training", 1.09)
     plot.update_yaxes(range=[-0.04, 1.14], tickformat=".0%")
     legend_beside(plot, 190)
+    seeds = max(map(len, groups.values()))
     caption = (
         f"{asked or join_words(groups)} asked {first.about['question']}, by n: mean over {first.about['text']}"
-        + (f", {_seeds(groups)} seeds (band: least to most)" if _seeds(groups) > 1 else "")
+        + (f", {seeds} seeds (band: least to most)" if seeds > 1 else "")
         + (f"; {note}" if note else "")
         + "".join(f"; {pair} give the same line" for pair in _alike(groups))
         + "."
@@ -98,9 +106,7 @@ def word_class_by_layer(measurements: Sequence[Measurement]) -> Figure:
     """
     groups = by_model(measurements, "probe-class")
     plot = style.canvas("layer", "accuracy of a linear probe", barmode="group")
-    table: dict[str, list[Cell]] = {
-        head: [] for head in ("model", "layer", "accuracy", "control", "selectivity", "bits")
-    }
+    table: dict[str, list[Cell]] = {}
     for name, trials in groups.items():
         one = trials[0]
         layers = [_layer(layer) for layer in one["layer"].tolist()]
@@ -117,12 +123,9 @@ def word_class_by_layer(measurements: Sequence[Measurement]) -> Figure:
                 text=[f"{value:.0%}" for value in one[cell]],
                 textposition="outside",
             )
-        table["model"] += [name] * len(layers)
-        table["layer"] += layers
-        table["accuracy"] += one["accuracy"].tolist()
-        table["control"] += one["control"].tolist()
-        table["selectivity"] += (one["accuracy"] - one["control"]).tolist()
-        table["bits"] += one["bits"].tolist()
+        figures = {"accuracy": one["accuracy"], "control": one["control"]}
+        figures |= {"selectivity": one["accuracy"] - one["control"], "bits": one["bits"]}
+        add_rows(table, {"model": name, "layer": layers, **figures})
     add_level(plot, float(measurements[0]["chance"].mean()), "most frequent class")
     plot.update_yaxes(range=[0, 1.12], tickformat=".0%")
     plot.update_layout(
@@ -144,20 +147,12 @@ def _layer(name: str) -> str:
     return f"layer {int(name.removeprefix('l').removeprefix('block')) + 1}" if name[-1].isdigit() else name
 
 
-def _mean(trials: Sequence[Measurement], cell: str, column: int) -> float:
-    return float(np.mean([one[cell][-1, column] for one in trials]))
-
-
 def _alike(groups: dict[str, list[Measurement]]) -> list[str]:
     """Models whose lines hide each other from end to end, "a and b"."""
     lines: dict[tuple[float, ...], list[str]] = {}
     for name, trials in groups.items():
         lines.setdefault(tuple(np.mean([one["accuracy"] for one in trials], axis=0).tolist()), []).append(name)
     return [join_words(names) for names in lines.values() if len(names) > 1]
-
-
-def _seeds(groups: dict[str, list[Measurement]]) -> int:
-    return max(map(len, groups.values()))
 
 
 MIB = 2**20
@@ -203,22 +198,17 @@ def state_by_length(growth: Measurement, *, name: str = "state-by-length", size:
 def bptt_memory_by_length(measurement: Measurement, *, name: str = "bptt-memory") -> Figure:
     """Hidden states that backpropagation through time keeps, by length and truncation.
 
-    Example: figures.bptt_memory_by_length(bptt_memory.bptt_memory())
+    Example: figures.bptt_memory_by_length(growth.bptt_memory())
     """
     figure = canvas("sequence length (steps)", "hidden states kept (MiB)", width=860)
-    columns: dict[str, list[Cell]] = {key: [] for key in ("truncation", "length", "states", "autograd")}
+    columns: dict[str, list[Cell]] = {}
     for row, size in enumerate(measurement["truncation"].tolist()):
         label = f"pieces of {size} steps" if size else "the whole sequence"
         # short sequences fit in one piece: thinner lines let the lower ones through
         line = {"color": CYCLE[row % len(CYCLE)], "width": max(2, 6 - 2 * row)}
-        kept = measurement["states"][row] / MIB
-        figure.add_scatter(
-            x=measurement["length"], y=kept, mode="lines+markers", name=label, line=line, marker={"size": 9}
-        )
-        columns["truncation"] += [label] * len(kept)
-        columns["length"] += measurement["length"].tolist()
-        columns["states"] += measurement["states"][row].tolist()
-        columns["autograd"] += measurement["autograd"][row].tolist()
+        add_curve(figure, measurement["length"], measurement["states"][row] / MIB, label, line, size=9)
+        figures = {key: measurement[key][row] for key in ("states", "autograd")}
+        add_rows(columns, {"truncation": label, "length": measurement["length"], **figures})
     figure.update_yaxes(rangemode="tozero")
     figure.update_layout(legend={"x": 0.02, "y": 0.98})
     same = bool(np.array_equal(measurement["states"], measurement["autograd"]))
@@ -233,7 +223,7 @@ def bptt_memory_by_length(measurement: Measurement, *, name: str = "bptt-memory"
 def _by_length(growth: Measurement, key: str, factor: float, unit: str, name: str, title: str, caption: str) -> Figure:
     figure = canvas("sequence length (tokens)", unit, width=860)
     lengths = growth["length"]
-    columns: dict[str, list[Cell]] = {"model": [], "length": [], key: []}
+    columns: dict[str, list[Cell]] = {}
     seen: dict[str, list[int]] = {}
     for place, model in enumerate(growth["model"].tolist()):
         values = growth[key][place]
@@ -241,17 +231,9 @@ def _by_length(growth: Measurement, key: str, factor: float, unit: str, name: st
             continue  # another way of computing the same model
         nth = len(seen.setdefault(colour(model, place), []))
         seen[colour(model, place)].append(place)
-        figure.add_scatter(
-            x=lengths,
-            y=values * factor,
-            mode="lines+markers",
-            name=f"{model}{_slope(lengths, values)}",
-            line={"color": colour(model, place), "dash": DASHES[nth % len(DASHES)], "width": 2.5},
-            marker={"size": 7},
-        )
-        columns["model"] += [model] * len(lengths)
-        columns["length"] += lengths.tolist()
-        columns[key] += values.tolist()
+        line = {"color": colour(model, place), "dash": DASHES[nth % len(DASHES)], "width": 2.5}
+        add_curve(figure, lengths, values * factor, f"{model}{_slope(lengths, values)}", line, size=7)
+        add_rows(columns, {"model": model, "length": lengths, key: values})
     figure.update_xaxes(type="log", tickvals=lengths, ticktext=[f"{length:,}" for length in lengths])
     figure.update_yaxes(type="log", dtick=1, exponentformat="none")
     figure.update_layout(legend={"x": 1.02, "y": 1})

@@ -29,6 +29,7 @@ SIGN = ((0.0, BLUE), (0.5, "#F7F7F7"), (1.0, RED))
 """From negative over 0 to positive: blue, white, red. Give it a range that is symmetric about 0."""
 
 FONT = "DejaVu Sans, Arial, sans-serif"
+MONO = "DejaVu Sans Mono, Menlo, Consolas, monospace"
 WIDTH, HEIGHT = 760, 460
 
 
@@ -74,6 +75,18 @@ def canvas(x: str = "", y: str = "", *, width: int = WIDTH, height: int = HEIGHT
     figure.update_xaxes(title_text=x, **axis)
     figure.update_yaxes(title_text=y, **axis)
     return figure
+
+
+def panels(rows: int, columns: int, *, width: int, height: int, **options: object) -> Plot:
+    """Small plots in the common look; `options` are those of plotly's `make_subplots`."""
+    grid: Plot = require("plotly.subplots", "drawing a picture").make_subplots(rows, columns, **options)
+    grid.update_layout(canvas(width=width, height=height).layout)
+    return grid
+
+
+def colour_bar(title: str, **options: object) -> dict[str, object]:
+    """The scale of colours beside a map or a surface."""
+    return {"title": {"text": title, "side": "right"}, "thickness": 12, **options}
 
 
 class Plot(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html as markup
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from thereafter.errors import OptionError
 from thereafter.evaluation.text_units import LINE_END, count_words
 from thereafter.figures import style
 from thereafter.figures.figure import Cell, Figure
-from thereafter.figures.stability import join_words
+from thereafter.figures.lines import add_curve, add_letters, join_words
 from thereafter.figures.style import Plot
 from thereafter.inspection.measurement import Measurement
 from thereafter.series.lines import MOST_SERIES, SEEN, BandLook, Place, add_band, axis_of_names, small_plots
@@ -25,7 +25,6 @@ WIDTH = 80
 LINES = 30
 """Lines of text for each model; what does not fit is counted in the caption."""
 _ROW = 19  # pixels
-_MONO = "DejaVu Sans Mono, Menlo, Consolas, monospace"
 _COLOURS = ((0.0, "#FFFFFF"), (0.35, "#FBE3C0"), (0.7, "#F3B35C"), (1.0, "#E8824A"))  # black letters can be read on all
 _LEAST = 8.0  # bits at which the colour is strongest, at least: a text without surprises is pale
 
@@ -65,7 +64,7 @@ def lay_out(texts: list[str], lines: int = LINES) -> list[PlacedWord]:
     return placed
 
 
-def coloured(measurement: Measurement, *, lines: int = LINES) -> Figure:
+def coloured_words(measurement: Measurement, *, lines: int = LINES) -> Figure:
     """Each word as strong as its surprisal, for every model of the measurement one below the other.
 
     Example: figures.coloured_words(lm.surprisal("other.txt").measurement(), lines=20)
@@ -99,7 +98,10 @@ def coloured(measurement: Measurement, *, lines: int = LINES) -> Figure:
                 letter_LC[at], hover_LC[at] = letter, _hover(measurement, number, one.word)
             if measurement["unknown"][number, one.word]:
                 _underline(plot, one, above)
-    _add_letters(plot, value_LC, letter_LC, hover_LC, top)
+    bar = style.colour_bar("bits", tickvals=[0, top / 2, top], ticktext=["0", f"{top / 2:g}", f"≥ {top:g}"])
+    hover = {"customdata": hover_LC, "hovertemplate": "%{customdata}<extra></extra>", "hoverongaps": False}
+    colours = [list(pair) for pair in _COLOURS]
+    add_letters(plot, value_LC, letter_LC, (0, top), colorscale=colours, colorbar=bar, **hover)
     plot.update_xaxes(visible=False, range=[0.5, WIDTH + 0.5])
     plot.update_yaxes(visible=False, range=[total + 0.6, 0.0])
     plot.update_layout(margin={"l": 16, "r": 24, "t": 16, "b": 24})
@@ -110,35 +112,6 @@ def strongest(bits_MU: NDArray[np.float64]) -> float:
     """The bits at which the colour is strongest: the 95th percentile, at least `_LEAST`."""
     finite = bits_MU[np.isfinite(bits_MU)]
     return max(_LEAST, float(np.ceil(np.percentile(finite, 95)))) if len(finite) else _LEAST
-
-
-def _add_letters(
-    plot: Plot,
-    value_LC: NDArray[np.float64],
-    letter_LC: NDArray[np.object_],
-    hover_LC: NDArray[np.object_],
-    top: float,
-) -> None:
-    plot.add_heatmap(
-        z=value_LC,
-        x=np.arange(1, WIDTH + 1),
-        y=np.arange(1, len(value_LC) + 1),
-        zmin=0,
-        zmax=top,
-        colorscale=[list(pair) for pair in _COLOURS],
-        text=letter_LC,
-        customdata=hover_LC,
-        texttemplate="%{text}",
-        textfont={"family": _MONO, "size": 12, "color": "#000000"},
-        hovertemplate="%{customdata}<extra></extra>",
-        hoverongaps=False,
-        colorbar={
-            "title": {"text": "bits", "side": "right"},
-            "thickness": 12,
-            "tickvals": [0, top / 2, top],
-            "ticktext": ["0", f"{top / 2:g}", f"≥ {top:g}"],
-        },
-    )
 
 
 def _underline(plot: Plot, one: PlacedWord, above: int) -> None:
@@ -212,9 +185,10 @@ def unusual_points(surprises: Tabular, *, model: str = "", text: str = "", rows:
     every = [row for group in groups.values() for row in group]
     marked = [row for row in every if row["unusual"]]
     by, on = (f" by {model}" if model else ""), (f" of {text}" if text else "")
-    where = (
-        f" {_drawn(groups, drawn)}" if len(groups) > len(drawn) or len(every) > sum(map(len, drawn.values())) else ""
-    )
+    count, where = sum(map(len, drawn.values())), ""
+    if len(groups) > len(drawn) or len(every) > count:
+        which = f"{len(drawn):,} of {len(groups):,} series" if len(groups) > 1 else "the series"
+        where = f" Drawn are {count:,} values of {which}, those around the most surprising one."
     dearest = max(every, key=lambda row: _number(row["nats"], -math.inf))
     return Figure(
         "unusual-points",
@@ -255,11 +229,6 @@ def _around(rows: Sequence[Row], most: int) -> list[Row]:
     return list(rows[begin : begin + most])
 
 
-def _drawn(groups: Mapping[str, Sequence[Row]], drawn: Mapping[str, Sequence[Row]]) -> str:
-    count = f"{len(drawn):,} of {len(groups):,} series" if len(groups) > 1 else "the series"
-    return f"Drawn are {sum(map(len, drawn.values())):,} values of {count}, those around the most surprising one."
-
-
 def _add_series(plot: Plot, rows: Sequence[Row], place: Place, *, first: bool) -> None:
     x = axis_of_names([row["time"] for row in rows])
     low, high = ([_number(row[side], math.nan) for row in rows] for side in ("low", "high"))
@@ -268,11 +237,9 @@ def _add_series(plot: Plot, rows: Sequence[Row], place: Place, *, first: bool) -
     add_band(plot, *inside, BandLook("expected band", style.BLUE, 0.2), shown=first, place=place)
     expected = [_number(row["expected"], math.nan) for row in rows]
     value = [_number(row["value"], math.nan) for row in rows]
-    look = {"mode": "lines", "showlegend": first}
-    plot.add_scatter(
-        x=x, y=expected, line={"color": style.BLUE, "width": 1.2}, name="expected", legendgroup="e", **look, **place
-    )
-    plot.add_scatter(x=x, y=value, line={"color": SEEN, "width": 1.3}, name="value", legendgroup="v", **look, **place)
+    look = {"showlegend": first, **place}
+    add_curve(plot, x, expected, "expected", {"color": style.BLUE, "width": 1.2}, legendgroup="e", **look)
+    add_curve(plot, x, value, "value", {"color": SEEN, "width": 1.3}, legendgroup="v", **look)
     marked = [at for at, row in enumerate(rows) if row["unusual"]]
     plot.add_scatter(
         x=[x[at] for at in marked],
@@ -282,8 +249,7 @@ def _add_series(plot: Plot, rows: Sequence[Row], place: Place, *, first: bool) -
         text=[f"{_number(rows[at]['nats'], math.nan):.1f} nats" for at in marked],
         name="unusual",
         legendgroup="u",
-        showlegend=first,
-        **place,
+        **look,
     )
 
 

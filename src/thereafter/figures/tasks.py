@@ -13,11 +13,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from thereafter.base.packages import require
 from thereafter.errors import OptionError
 from thereafter.figures import style
 from thereafter.figures.figure import Cell, Figure
-from thereafter.figures.stability import by_model, join_words, legend_beside
+from thereafter.figures.lines import add_rows, by_model, join_words, legend_beside
 from thereafter.figures.style import Plot
 from thereafter.inspection.measurement import Measurement
 from thereafter.tasks.translate.measures import LengthBin
@@ -41,8 +40,7 @@ def measured_alignment(
             "output token, a column for each source token"
         )
     arrays = {"source": np.array(source, dtype=str), "said": np.array(output, dtype=str), "weight": weight_TS}
-    axes = {"source": ("source",), "said": ("said",), "weight": ("said", "source")}
-    return Measurement("alignment", arrays, axes, {"model": model, "text": text})
+    return Measurement.of("alignment", arrays, {"model": model, "text": text})
 
 
 def measured_bleu(bins: Sequence[LengthBin], *, model: str, text: str, signature: str = "") -> Measurement:
@@ -61,7 +59,7 @@ def measured_bleu(bins: Sequence[LengthBin], *, model: str, text: str, signature
         "bleu": np.array([one.bleu for one in bins]),
     }
     about = {"model": model, "text": text, "signature": signature}
-    return Measurement("bleu-by-length", arrays, dict.fromkeys(arrays, ("bin",)), about)
+    return Measurement.of("bleu-by-length", arrays, about)
 
 
 def measured_confusion(labels: Sequence[str], counts_KK: ArrayLike, *, model: str, text: str) -> Measurement:
@@ -76,13 +74,7 @@ def measured_confusion(labels: Sequence[str], counts_KK: ArrayLike, *, model: st
             "each, of numbers that are not below 0"
         )
     names = np.array(labels, dtype=str)
-    arrays = {"is": names, "given": names, "count": count_KK}
-    return Measurement(
-        "confusion",
-        arrays,
-        {"is": ("is",), "given": ("given",), "count": ("is", "given")},
-        {"model": model, "text": text},
-    )
+    return Measurement.of("confusion", {"is": names, "given": names, "count": count_KK}, {"model": model, "text": text})
 
 
 def alignment(measurement: Measurement) -> Figure:
@@ -90,7 +82,8 @@ def alignment(measurement: Measurement) -> Figure:
 
     Example: figures.alignment(figures.measured_alignment(source, output, weights, model="gru", text="ein Haus"))
     """
-    source, written = (_visible(measurement[side].tolist()) for side in ("source", "said"))
+    # tokens without their leading space; one that is only a space is shown as a mark
+    source, written = ([token.strip() or "␣" for token in measurement[side].tolist()] for side in ("source", "said"))
     weight_TS = measurement["weight"]
     rows, columns = weight_TS.shape
     plot = style.canvas("source", "said", width=200 + max(300, 40 * columns), height=190 + max(160, 30 * rows))
@@ -121,7 +114,7 @@ def bleu_by_length(measurements: Sequence[Measurement]) -> Figure:
     names = sorted(bins, key=lambda name: (bins[name], name))
     plot = style.canvas("words of the source (below: sentences)", "BLEU")
     tints = style.tints(list(groups))
-    table: dict[str, list[Cell]] = {head: [] for head in ("model", "words", "sentences", "BLEU", "least", "most")}
+    table: dict[str, list[Cell]] = {}
     for place, (model, trials) in enumerate(groups.items()):
         values = [_in_bin(trials, name, "bleu") for name in names]
         line = {"color": tints[place], "width": 3, "dash": style.DASHES[place // len(style.CYCLE) % len(style.DASHES)]}
@@ -140,17 +133,13 @@ def bleu_by_length(measurements: Sequence[Measurement]) -> Figure:
             marker={"size": 10, "symbol": place % 8},
             error_y=error if len(trials) > 1 else None,
         )
-        for name, each in zip(names, values, strict=True):
-            if each:
-                counted = int(_in_bin(trials, name, "sentences")[0])
-                row: tuple[Cell, ...] = (
-                    model,
-                    name,
-                    counted,
-                    *(round(float(of(each)), 3) for of in (np.mean, min, max)),
-                )
-                for head, value in zip(table, row, strict=True):
-                    table[head].append(value)
+        bleu = {name: each for name, each in zip(names, values, strict=True) if each}
+        counted = [int(_in_bin(trials, name, "sentences")[0]) for name in bleu]
+        figures = {
+            head: [round(float(of(each)), 3) for each in bleu.values()]
+            for head, of in (("BLEU", np.mean), ("least", min), ("most", max))
+        }
+        add_rows(table, {"model": model, "words": list(bleu), "sentences": counted, **figures})
     counts = [{int(count) for count in _in_bin(measurements, name, "sentences")} for name in names]
     below = ["/".join(f"{count:,}" for count in sorted(each)) for each in counts]
     plot.update_xaxes(type="category", categoryorder="array", categoryarray=names, tickmode="array", tickvals=names)
@@ -208,26 +197,23 @@ def _add_matrix(
     numbers: NDArray[np.float64] | None = None,
 ) -> None:
     """A matrix of shares from white to blue; `form` writes the numbers that are not too small, empty writes none."""
-    go = require("plotly.graph_objects", "drawing a picture")
     shown = share_RC if numbers is None else numbers
     text = (
         [[format(value, form) if value and value >= least else "" for value in row] for row in shown] if form else None
     )
-    bar = {"title": {"text": title, "side": "right"}, "thickness": 12, "tickformat": ".1f", "dtick": 0.2}
-    plot.add_trace(
-        go.Heatmap(
-            z=share_RC,
-            zmin=0,
-            zmax=1,
-            colorscale="Blues",
-            text=text,
-            texttemplate="%{text}" if form else None,
-            textfont={"size": 11},
-            xgap=1,
-            ygap=1,
-            hovertemplate="%{y}, %{x}: %{z:.3f}<extra></extra>",
-            colorbar=bar,
-        )
+    bar = style.colour_bar(title, tickformat=".1f", dtick=0.2)
+    plot.add_heatmap(
+        z=share_RC,
+        zmin=0,
+        zmax=1,
+        colorscale="Blues",
+        text=text,
+        texttemplate="%{text}" if form else None,
+        textfont={"size": 11},
+        xgap=1,
+        ygap=1,
+        hovertemplate="%{y}, %{x}: %{z:.3f}<extra></extra>",
+        colorbar=bar,
     )
 
 
@@ -244,11 +230,6 @@ def _label(plot: Plot, columns: Sequence[str], rows: Sequence[str], *, room: int
 
 def _room(names: Sequence[str]) -> int:
     return 8 * max(map(len, names), default=0)
-
-
-def _visible(tokens: Sequence[str]) -> list[str]:
-    """Tokens without their leading space; a token that is only a space is shown as a mark."""
-    return [token.strip() or "␣" for token in tokens]
 
 
 def _in_bin(measurements: Sequence[Measurement], name: str, array: str) -> list[float]:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.base.packages import require
 from thereafter.figures import style
 from thereafter.figures.figure import Cell, Figure
 from thereafter.inspection.measurement import Measurement
@@ -59,10 +58,8 @@ def sparsity(measurement: Measurement) -> Figure:
     """
     orders = measurement["order"].tolist()
     filled = measurement["counted"] / measurement["possible"]
-    subplots = require("plotly.subplots", "drawing a picture")
     titles = ("n-grams of new text that were seen", "possible n-grams that were counted")
-    plot = subplots.make_subplots(1, 2, subplot_titles=titles, horizontal_spacing=0.16)
-    plot.update_layout(style.canvas(width=900, height=430).layout)
+    plot = style.panels(1, 2, width=900, height=430, subplot_titles=titles, horizontal_spacing=0.16)
     marks = {"mode": "lines+markers", "line": {"width": 3}, "marker": {"size": 9}, "showlegend": False}
     percent = [f"{share:.0%}" if share >= 0.1 else f"{share:.2g}" for share in measurement["seen"]]
     plot.add_bar(

@@ -1,4 +1,7 @@
-"""Pictures of a trace and of a training: gates over a sentence, gates by word class, curves, parameter counts."""
+"""Pictures of a trace and of a training: gates over a sentence and by word class, attention, curves, parameter counts.
+
+Positional encodings are drawn here too, beside attention.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from thereafter.base.packages import require
 from thereafter.errors import OptionError
 from thereafter.figures import style
 from thereafter.figures.figure import Cell, Figure
+from thereafter.figures.lines import add_rows
 from thereafter.inspection.dynamics import gates_of
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.trace import Trace
@@ -37,9 +41,9 @@ def gates(
     means = {one.rpartition(".")[2] + " gate": trace[one].mean(axis=1, dtype=np.float64) for one in rows}
     memory = "c" if f"{layer}.c" in trace.arrays else "h"
     size = np.abs(trace[f"{layer}.{memory}"]).mean(axis=1, dtype=np.float64)
-    subplots = require("plotly.subplots", "drawing a picture")
-    grid = subplots.make_subplots(2, 1, row_heights=[0.62, 0.38], vertical_spacing=0.06, shared_xaxes=True)
-    grid.update_layout(style.canvas(width=max(620, 150 + 40 * len(trace.tokens)), height=440).layout)
+    width = max(620, 150 + 40 * len(trace.tokens))
+    shares = {"row_heights": [0.62, 0.38], "vertical_spacing": 0.06}
+    grid = style.panels(2, 1, width=width, height=440, shared_xaxes=True, **shares)
     places = list(range(len(trace.tokens)))
     z = np.stack(list(means.values()))
     grid.add_heatmap(
@@ -52,13 +56,7 @@ def gates(
         text=np.char.mod("%.2f", z),
         texttemplate="%{text}",
         textfont={"size": 12},
-        colorbar={
-            "title": {"text": "mean gate", "side": "right"},
-            "thickness": 12,
-            "len": 0.66,
-            "y": 0.7,
-            "tickvals": [0, 0.5, 1],
-        },
+        colorbar=style.colour_bar("mean gate", len=0.66, y=0.7, tickvals=[0, 0.5, 1]),
     )
     label = "cell state" if memory == "c" else "state"
     grid.add_bar(x=places, y=size, marker_color=style.PURPLE, showlegend=False, row=2, col=1)
@@ -70,10 +68,11 @@ def gates(
     grid.update_layout(margin={"l": 120, "b": 112})
     columns: dict[str, Sequence[Cell]] = {"word": trace.tokens}
     columns |= {one: values.round(5).tolist() for one, values in means.items()} | {f"mean |{memory}|": size.tolist()}
+    sentence = textwrap.shorten(" ".join(words), 200, placeholder=" ...")
     return Figure(
         name,
         "Gates over a sentence",
-        f"Mean over the units of layer {int(layer[1:]) + 1} of {model} after each word of “{_short(words)}”: its "
+        f"Mean over the units of layer {int(layer[1:]) + 1} of {model} after each word of “{sentence}”: its "
         f"gates, and below the mean size of the {label}.",
         grid,
         columns,
@@ -118,8 +117,8 @@ def training_curves(logs: Mapping[str, Sequence[LogLine]], *, text: str) -> Figu
     Example: figures.training_curves({"lstm": lm.log}, text="book.txt")
     """
     plot = style.canvas("tokens seen", "perplexity", width=820, height=560)
-    columns: dict[str, list[Cell]] = {"model": [], "part": [], "tokens seen": []}
-    perplexities: list[float] = []
+    columns: dict[str, list[Cell]] = {}
+    levels: list[float] = []
     for place, (model, lines) in enumerate(logs.items()):
         colour = style.colour(model, place)
         for part, event, dash in (("training", "step", "dot"), ("validation", "validation", "solid")):
@@ -136,11 +135,9 @@ def training_curves(logs: Mapping[str, Sequence[LogLine]], *, text: str) -> Figu
                 mode="lines" if event == "step" else "lines+markers",
                 line={"color": colour, "dash": dash, "width": 1.2 if event == "step" else 2},
             )
-            columns["model"] += [model] * len(lines_shown)
-            columns["part"] += [part] * len(lines_shown)
-            columns["tokens seen"] += seen
-            perplexities += [round(value, 4) for value in level]
-    levels = [value for value in perplexities if value < np.inf]
+            rounded = [round(value, 4) for value in level]
+            add_rows(columns, {"model": model, "part": part, "tokens seen": seen, "perplexity": rounded})
+            levels += [value for value in rounded if value < np.inf]
     if not levels:
         raise OptionError("the logs have no steps; expected the log of a neural model's training")
     low, high = np.log10(min(levels)), np.log10(max(levels))
@@ -153,7 +150,7 @@ def training_curves(logs: Mapping[str, Sequence[LogLine]], *, text: str) -> Figu
         f"Perplexity of {', '.join(logs)} on {text} while training: dotted on the batches as they came, solid on "
         "held-out text.",
         plot,
-        columns | {"perplexity": perplexities},
+        columns,
     )
 
 
@@ -211,5 +208,99 @@ def _tokens_seen(lines_shown: Sequence[LogLine], lines: Sequence[LogLine]) -> li
     return [int(line.get("seen", place)) for line, place in zip(lines_shown, estimates, strict=True)]
 
 
-def _short(words: Sequence[str]) -> str:
-    return textwrap.shorten(" ".join(words), 200, placeholder=" ...")
+def by_key(trace: Trace) -> NDArray[np.float64]:
+    """Attention from every token to every token, [layer, head, reader, read]; `<s>` before the first is left out.
+
+    A trace counts backwards from the reader. A row sums to 1 together with what went to `<s>`.
+    """
+    if "attention" not in trace.arrays:
+        raise OptionError("the trace has no attention; expected that of a transformer")
+    back_TLKN = trace["attention"]
+    steps, layers, heads, seen = back_TLKN.shape
+    weights = np.zeros((layers, heads, steps, steps))
+    for reader in range(steps):
+        for distance in range(min(reader + 1, seen)):
+            weights[:, :, reader, reader - distance] = back_TLKN[reader, :, :, distance]
+    return weights
+
+
+def head_maps(trace: Trace, *, model: str, text: str) -> Figure:
+    """One map for each head of each layer: rows read, columns are read (Vaswani et al. 2017).
+
+    Example: figures.head_maps(lm.trace("the keys to the cabinet are here"), model="transformer", text="book.txt")
+    """
+    weights = by_key(trace)
+    layers, heads, steps, _ = weights.shape
+    titles = [f"layer {one + 1}, head {other + 1}" for one in range(layers) for other in range(heads)]
+    spaces = {"horizontal_spacing": 0.02, "vertical_spacing": 0.07, "shared_yaxes": True}
+    width, height = 180 + 250 * heads, 160 + 320 * layers
+    grid = style.panels(layers, heads, width=width, height=height, subplot_titles=titles, **spaces)
+    grid.update_layout(margin={"l": 120, "b": 110, "t": 40}, coloraxis={"colorscale": "Blues", "cmin": 0, "cmax": 1})
+    grid.update_layout(coloraxis_colorbar={"title": {"text": "weight", "side": "right"}, "thickness": 12})
+    places = list(range(steps))
+    words = [token.strip() or "¬" for token in trace.tokens]
+    for layer in range(layers):
+        for head in range(heads):
+            at = {"row": layer + 1, "col": head + 1}
+            z = np.where(np.tri(steps, dtype=bool), weights[layer, head], np.nan)
+            grid.add_heatmap(z=z, x=places, y=places, coloraxis="coloraxis", **at)
+            last = layer == layers - 1
+            grid.update_xaxes(tickvals=places, ticktext=words if last else [""] * steps, tickangle=-90, **at)
+            grid.update_xaxes(title_text="token read" if last else None, tickfont_size=12, showgrid=False, **at)
+            grid.update_yaxes(tickvals=places, ticktext=words, tickfont_size=12, showgrid=False, **at)
+            grid.update_yaxes(autorange="reversed", title_text="reading token" if head == 0 else None, **at)
+    grid.update_xaxes(linecolor="#444444", ticks="outside")
+    grid.update_yaxes(linecolor="#444444", ticks="outside")
+    grid.update_annotations(font_size=15)
+    rows = [(la, h, r, c) for la in range(layers) for h in range(heads) for r in range(steps) for c in range(r + 1)]
+    return Figure(
+        "attention-heads",
+        "Self-attention: which token each head looks at",
+        f"Attention weights of {model} over “{text}”, one map a head: each row is a token that reads, each column one "
+        "that is read; what a row lacks to 1 went to the start mark.",
+        grid,
+        {
+            "layer": [la + 1 for la, *_ in rows],
+            "head": [h + 1 for _, h, *_ in rows],
+            "reading token": [trace.tokens[r] for *_, r, _ in rows],
+            "token read": [trace.tokens[c] for *_, c in rows],
+            "weight": [round(float(weights[place]), 5) for place in rows],
+        },
+    )
+
+
+def positions(table_CH: NDArray[np.float64], *, kind: str, model: str) -> Figure:
+    """Positional encodings, and the cosine similarity of every two positions.
+
+    Example: figures.positions(table, kind="sinusoidal", model="transformer")
+    """
+    table = np.asarray(table_CH, dtype=np.float64)
+    titles = ("the vectors", "cosine of two positions")
+    grid = style.panels(1, 2, width=940, height=430, subplot_titles=titles, horizontal_spacing=0.2)
+    lengths = np.linalg.norm(table, axis=1)
+    alike = table @ table.T / np.outer(lengths, lengths)
+    bar = {"thickness": 12, "len": 0.9}
+    reach = float(np.abs(table).max())
+    colours = [list(stop) for stop in style.SIGN]
+    grid.add_heatmap(
+        z=table, colorscale=colours, zmin=-reach, zmax=reach, colorbar=bar | {"x": 0.41, "title": {"text": ""}}
+    )
+    grid.add_heatmap(z=alike, colorscale=colours, zmin=-1, zmax=1, colorbar=bar | {"x": 1.01}, row=1, col=2)
+    grid.update_xaxes(title_text="dimension", row=1, col=1)
+    grid.update_xaxes(title_text="position", row=1, col=2)
+    grid.update_yaxes(title_text="position", autorange="reversed")
+    grid.update_xaxes(linecolor="#444444", ticks="outside")
+    grid.update_yaxes(linecolor="#444444", ticks="outside")
+    grid.update_layout(margin={"t": 40})
+    places, sizes = table.shape
+    return Figure(
+        "positional-encodings",
+        "Positional encodings",
+        f"The {kind} position vectors of {model}: {places} positions of {sizes} numbers, and the cosine of each two.",
+        grid,
+        {
+            "position": [p for p in range(places) for _ in range(sizes)],
+            "dimension": [d for _ in range(places) for d in range(sizes)],
+            "value": table.ravel().round(5).tolist(),
+        },
+    )

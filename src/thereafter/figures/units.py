@@ -6,17 +6,16 @@ After Karpathy, Johnson and Li 2015: blue is low, red high, from the unit's 5th 
 
 from __future__ import annotations
 
-import html as markup
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.base.packages import require
 from thereafter.errors import OptionError, nearest
 from thereafter.figures import style
 from thereafter.figures.figure import Cell, Figure
+from thereafter.figures.lines import add_curve, add_letters
 from thereafter.figures.style import Plot
 from thereafter.inspection.dynamics import gates_of
 from thereafter.inspection.measurement import Measurement
@@ -26,7 +25,6 @@ WIDTH = 80
 """Characters in a line of the picture; longer lines go on in the next."""
 LINES = 22
 _PALE = 0.62  # how much of the colour is left, so that black letters can be read on it
-_MONO = "DejaVu Sans Mono, Menlo, Consolas, monospace"
 _SHOWN = {"\n": "¬", "\t": "→", " ": " "}
 
 
@@ -71,26 +69,10 @@ def shade(value: float) -> tuple[int, int, int]:
     return red, green, blue
 
 
-def html(measurement: Measurement, property: str | None = None, *, lines: int = LINES) -> str:
-    """The coloured text of a property's best unit as a block of HTML; where the property holds it is underlined."""
-    row = _row(measurement, property)
-    characters = lay_out(
-        measurement["token"][row].tolist(), measurement["value"][row], measurement["truth"][row], lines
-    )
-    parts = [f'<pre style="font-family:{_MONO};line-height:1.35;color:#000;background:#fff">']
-    line = 0
-    for character in characters:
-        if character.line > line:
-            parts.append("\n")
-            line = character.line
-        mark = ";text-decoration:underline" if measurement["yes_no"][row] and character.truth else ""
-        text = markup.escape(_visible(character.text))
-        parts.append(f'<span style="background:rgb{shade(character.value)}{mark}">{text}</span>')
-    return "".join(parts) + "</pre>"
+def coloured_units(measurement: Measurement, property: str | None = None, *, lines: int = LINES) -> Figure:
+    """The text in the colours of a property's best unit, underlined where the property holds.
 
-
-def coloured(measurement: Measurement, property: str | None = None, *, lines: int = LINES) -> Figure:
-    """The same as a picture, with the unit's selectivity in the caption.
+    The unit's selectivity is in the caption.
 
     Example: figures.coloured_units(instruments.units(lm, "python-code", "quotes"), "quotes")
     """
@@ -104,25 +86,11 @@ def coloured(measurement: Measurement, property: str | None = None, *, lines: in
     for character in characters:
         value_LC[character.line, character.column] = character.value
         text_LC[character.line, character.column] = _visible(character.text)
-    go = require("plotly.graph_objects", "drawing a picture")
     plot = style.canvas("column", "line", width=900, height=96 + 19 * rows)
     ends = [[at, f"rgb{shade(2 * at - 1)}"] for at in (0.0, 0.25, 0.5, 0.75, 1.0)]
-    plot.add_trace(
-        go.Heatmap(
-            z=value_LC,
-            x=np.arange(1, WIDTH + 1),
-            y=np.arange(1, rows + 1),
-            zmin=-1,
-            zmax=1,
-            colorscale=ends,
-            text=text_LC,
-            texttemplate="%{text}",
-            textfont={"family": _MONO, "size": 12, "color": "#000000"},
-            hovertemplate="%{text} %{z:.2f}<extra></extra>",
-            colorbar={"title": {"text": "state", "side": "right"}, "tickvals": [-1, 0, 1], "thickness": 12}
-            | {"ticktext": ["low", "", "high"]},
-        )
-    )
+    bar = style.colour_bar("state", tickvals=[-1, 0, 1], ticktext=["low", "", "high"])
+    hover = "%{text} %{z:.2f}<extra></extra>"
+    add_letters(plot, value_LC, text_LC, (-1, 1), colorscale=ends, colorbar=bar, hovertemplate=hover)
     for line, begin, end in _runs(characters) if measurement["yes_no"][row] else ():
         edge = {"color": "#000000", "width": 1.5}
         plot.add_shape(type="line", x0=begin + 0.5, x1=end + 0.5, y0=line + 1.45, y1=line + 1.45, line=edge)
@@ -151,7 +119,7 @@ def coloured(measurement: Measurement, property: str | None = None, *, lines: in
     )
 
 
-def ranking(measurement: Measurement) -> Figure:
+def unit_ranking(measurement: Measurement) -> Figure:
     """The best unit of each property on held-out text against the control, as bars.
 
     Example: figures.unit_ranking(instruments.units(lm, "python-code", "quotes", "line-position"))
@@ -264,7 +232,8 @@ def number_along(
         if gate.startswith(f"{layer}.")
     }
     mean = {gate: singular[f"{layer}.{gate}"].mean(axis=1, dtype=np.float64) for gate in own}
-    words = _words(singular.tokens, plural.tokens)
+    pairs = [(one.strip(), other.strip()) for one, other in zip(singular.tokens, plural.tokens, strict=True)]
+    words = [one if one == other else f"{one} / {other}" for one, other in pairs]
     table: dict[str, Sequence[Cell]] = {"word": words}
     table |= {f"{state}, {number}": values.round(5).tolist() for number, values in value.items()}
     for gate, values in own.items():
@@ -279,8 +248,8 @@ def number_along(
         f"Unit {best['unit'][0]} of {model}: of {best.about['units']:,} state numbers the one that best tells a plural "
         f"subject from a singular one on the way to the verb (AUC {float(best['held_out'][0]):.2f} on sentences it was "
         f"not chosen on{attracted}; for numbers dealt out at random at most {control:.2f}). Above, its state over "
-        f"“{_text(singular)}” (blue) and the same in the plural (red); below, its gates in both (black line: the mean "
-        "over all units).",
+        f"“{' '.join(one for one, _ in pairs)}” (blue) and the same in the plural (red); below, its gates in both "
+        "(black line: the mean over all units).",
         _plot(value, own, mean, words, state, subject, verb),
         table,
     )
@@ -295,12 +264,11 @@ def _plot(
     subject: int,
     verb: int,
 ) -> Plot:
-    subplots = require("plotly.subplots", "drawing a picture")
     rows = 1 + len(own)
     share = [0.4, *([0.6 / len(own)] * len(own))] if own else [1.0]
-    grid: Plot = subplots.make_subplots(rows, 1, row_heights=share, vertical_spacing=0.04, shared_xaxes=True)
     width, height = max(640, 190 + 46 * len(words)), 300 + 100 * len(own)
-    grid.update_layout(style.canvas(width=width, height=height).layout)
+    spaces = {"row_heights": share, "vertical_spacing": 0.04, "shared_xaxes": True}
+    grid = style.panels(rows, 1, width=width, height=height, **spaces)
     places = list(range(len(words)))
     for number, states in value.items():
         line = {"color": _TINTS[number], "width": 3}
@@ -312,16 +280,7 @@ def _plot(
             line = {"color": _TINTS[number], "width": 2.5, "dash": dash}
             grid.add_scatter(x=places, y=one, line=line, mode="lines+markers", showlegend=False, row=row, col=1)
         line = {"color": "#000000", "width": 1.2}
-        grid.add_scatter(
-            x=places,
-            y=mean[gate],
-            line=line,
-            mode="lines",
-            name="mean of all units",
-            showlegend=row == 2,
-            row=row,
-            col=1,
-        )
+        add_curve(grid, places, mean[gate], "mean of all units", line, showlegend=row == 2, row=row, col=1)
         grid.update_yaxes(title_text=gate, range=[-0.05, 1.05], tickvals=[0, 0.5, 1], row=row, col=1)
     for place in (subject, verb):
         grid.add_vline(x=place, line={"color": style.GREY, "width": 1, "dash": "dash"})
@@ -335,13 +294,3 @@ def _plot(
 
 def _column(trace: Trace, field: str, unit: str) -> NDArray[np.float64]:
     return np.asarray(trace[field][:, int(unit)], dtype=np.float64)
-
-
-def _words(first: Sequence[str], second: Sequence[str]) -> list[str]:
-    """The words of both, each once: "trophy / trophies" where they differ."""
-    pairs = zip(first, second, strict=True)
-    return [one.strip() if one == other else f"{one.strip()} / {other.strip()}" for one, other in pairs]
-
-
-def _text(trace: Trace) -> str:
-    return " ".join(token.strip() for token in trace.tokens)

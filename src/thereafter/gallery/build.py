@@ -20,7 +20,7 @@ from thereafter.figures.pictures import render
 from thereafter.gallery.models import Models
 from thereafter.gallery.picture import GalleryPicture
 
-FAMILIES = ("diagrams", "traces", "gradients", "memory", "units", "forecasting", "vision")
+FAMILIES = ("diagrams", "traces", "gradients", "memory", "forecasting", "vision")
 """The modules of this room that have `PICTURES`, in the order they are shown."""
 TITLE = "Gallery"
 LEAD = (

@@ -129,10 +129,9 @@ def verb_is_expected(figure: Figure) -> str:
 
 
 def lower_layers_know(figure: Figure) -> str:
-    layers = figure.words("layer")
-    gain = column(figure, "selectivity")
-    evidence = ", ".join(f"{layer} {value:.0%}" for layer, value in zip(layers, gain, strict=True))
-    ordered = [value for layer, value in zip(layers, gain, strict=True) if layer != "word vectors"]
+    gains = list(zip(figure.words("layer"), figure.numbers("selectivity"), strict=True))
+    evidence = ", ".join(f"{layer} {value:.0%}" for layer, value in gains)
+    ordered = [value for layer, value in gains if layer != "word vectors"]
     figures = f"above the control the probe is right by {evidence}"
     return verdict(ordered[0] > ordered[-1], "lower layers hold word classes and higher ones less", figures)
 
@@ -157,21 +156,23 @@ def longest_reach(rows: dict[str, float]) -> int:
 
 def truncation_hurts(figure: Figure) -> str:
     """Whether gradients cut latest leave more right answers than those cut first."""
-    means = {model: float(np.mean(list(rows.values()))) for model, rows in per_model(figure, "n", "accuracy").items()}
+    means, evidence = _mean_accuracy(figure)
     ordered = list(means.values())
-    evidence = ", ".join(f"{model} {value:.0%}" for model, value in means.items())
-    figures = f"right on average: {evidence}"
-    return verdict(ordered[0] < ordered[-1], "cutting gradients early misses what is further back", figures)
+    return verdict(ordered[0] < ordered[-1], "cutting gradients early misses what is further back", evidence)
+
+
+def _mean_accuracy(figure: Figure) -> tuple[dict[str, float], str]:
+    """The accuracy of every model over all n, and in words."""
+    means = {model: float(np.mean(list(rows.values()))) for model, rows in per_model(figure, "n", "accuracy").items()}
+    return means, "right on average: " + ", ".join(f"{model} {value:.0%}" for model, value in means.items())
 
 
 def clipping_saves_relu(figure: Figure) -> str:
-    means = {model: float(np.mean(list(rows.values()))) for model, rows in per_model(figure, "n", "accuracy").items()}
-    evidence = ", ".join(f"{model} {value:.0%}" for model, value in means.items())
+    means, evidence = _mean_accuracy(figure)
     light = {model.split()[0]: value for model, value in means.items() if model.endswith("at 5")}
     heavy = {model.split()[0]: value for model, value in means.items() if not model.endswith("at 5")}
     holds = light["relu"] < light["tanh"] and heavy["relu"] > light["relu"]
-    figures = f"right on average: {evidence}"
-    return verdict(holds, "ReLU needs heavier clipping than tanh in a simple RNN", figures, "the lecture")
+    return verdict(holds, "ReLU needs heavier clipping than tanh in a simple RNN", evidence, "the lecture")
 
 
 def units_follow_text(figure: Figure) -> str:
@@ -253,7 +254,7 @@ def number_kept(figure: Figure) -> str:
     state = next(name.partition(",")[0] for name in figure.table if name.endswith(", singular"))
     apart = column(figure, f"{state}, plural")[between] - column(figure, f"{state}, singular")[between]
     kept = bool((apart > 0).all() or (apart < 0).all())
-    evidence = f"the two stay apart at {_most_of_one_sign(apart)} of {len(apart)} words between"
+    evidence = f"the two stay apart at {max((apart > 0).sum(), (apart < 0).sum())} of {len(apart)} words between"
     gates = [f"forget gate, {number}" for number in ("singular", "plural")]
     if gates[0] in figure.table:
         forget = np.stack([column(figure, gate)[between] for gate in gates])
@@ -261,10 +262,6 @@ def number_kept(figure: Figure) -> str:
         evidence += f", and its forget gate averages {forget.mean():.2f} there against {mean:.2f} over all units"
         kept = kept and bool(forget.mean() >= HIGH)
     return verdict(kept, "a gate near 1 keeps the subject's number up to the verb", evidence)
-
-
-def _most_of_one_sign(values: NDArray[np.float64]) -> int:
-    return int(max((values > 0).sum(), (values < 0).sum()))
 
 
 def heads_look_back(verb: int, subject: int) -> Callable[[Figure], str]:

@@ -14,8 +14,7 @@ from thereafter.figures.figure import Figure
 from thereafter.figures.surprisal import unusual_points
 from thereafter.gallery.claims import per_model, verdict
 from thereafter.gallery.models import Models
-from thereafter.gallery.picture import GalleryPicture
-from thereafter.gallery.sources import SEQUENCES, after_book
+from thereafter.gallery.picture import SEQUENCES, GalleryPicture, after_book
 from thereafter.inspection.measurement import Measurement
 from thereafter.series.forecasting.ahead_figures import error_by_steps, steps_ahead
 from thereafter.series.forecasting.answers import Forecast, ForecastTable
@@ -78,10 +77,6 @@ def _sine(models: Models, steps: tuple[int, ...] = (1, 4, 16, 64)) -> Measuremen
     return instruments.steps_ahead(_autoregression(models, SINE, order=4, lookback=4), SINE, steps, name="AR(4)")
 
 
-def _sine_ahead(models: Models) -> Figure:
-    return steps_ahead(_sine(models))
-
-
 def _sine_errors(models: Models) -> Figure:
     linear = _least_squares(models, SINE, horizon=16, lookback=64)
     return error_by_steps(
@@ -103,10 +98,6 @@ def _real_measured(models: Models, steps: tuple[int, ...]) -> Measurement:
     source, columns = _real()
     model = _autoregression(models, source, lookback=168, **columns)
     return instruments.steps_ahead(model, source, steps, name="AR")
-
-
-def _real_ahead(models: Models) -> Figure:
-    return steps_ahead(_real_measured(models, (1, 4, 16, 64)), rows=240)
 
 
 def _real_errors(models: Models) -> Figure:
@@ -154,9 +145,13 @@ def _unusual(models: Models) -> Figure:
 
 
 PICTURES = [
-    GalleryPicture("sine-ahead", SEQUENCES, _sine_ahead),
+    GalleryPicture("sine-ahead", SEQUENCES, lambda models: steps_ahead(_sine(models))),
     GalleryPicture("sine-errors", SEQUENCES, _sine_errors, far_is_worse),
-    GalleryPicture("series-ahead", SEQUENCES, _real_ahead),
+    GalleryPicture(
+        "series-ahead",
+        SEQUENCES,
+        lambda models: steps_ahead(_real_measured(models, (1, 4, 16, 64)), rows=240),
+    ),
     GalleryPicture("series-errors", SEQUENCES, _real_errors, far_is_worse),
     GalleryPicture("series-gates", after_book(), _gates),
     GalleryPicture("forecast-fan", "Salinas, Flunkert, Gasthaus and Januschowski (2020)", _fan),

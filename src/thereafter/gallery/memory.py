@@ -1,29 +1,33 @@
-"""Pictures of memory: what is kept of a subject, agreement by distance, and synthetic tasks by cell and by training."""
+"""Pictures of memory and of units: what is kept of a subject, agreement by distance, synthetic tasks, units.
+
+Memory tasks are trained by cell and by way of training; the units are those of the gallery's character LSTM.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
 from thereafter.base.config import Table
 from thereafter.base.kinds import KINDS
 from thereafter.errors import OptionError
-from thereafter.figures import agreement as figures_of_agreement
+from thereafter.figures.agreement import accuracy_by_congruence, accuracy_by_distance, expectation_along
 from thereafter.figures.figure import Figure
 from thereafter.figures.memory import accuracy_by_n, information_decay, word_class_by_layer
+from thereafter.figures.units import coloured_units, unit_ranking
 from thereafter.gallery import claims
 from thereafter.gallery.models import BETWEEN, BUDGET, LINES, Models
-from thereafter.gallery.picture import BEFORE_VERB, VERB, GalleryPicture
-from thereafter.gallery.sources import LECTURE, after_book
-from thereafter.inspection.agreement import agreement
+from thereafter.gallery.picture import BEFORE_VERB, LECTURE, VERB, GalleryPicture, after_book
 from thereafter.inspection.measurement import Measurement
-from thereafter.inspection.memory import memory
+from thereafter.inspection.memory import agreement, memory
 from thereafter.inspection.probing import probe_class, probe_number
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.language_model import LanguageModel
-from thereafter.ready.models import READY
+from thereafter.ready.models import LETTER_UNITS, READY
+from thereafter.ready.units import FOLLOWED, search_letters
 from thereafter.text.agreement import sentences
 from thereafter.text.memory import task, text_of
 
@@ -70,43 +74,27 @@ def _information_decay(models: Models) -> Figure:
     return information_decay(probed)
 
 
-def _agreements(models: Models) -> list[Measurement]:
-    test_sentences = list(sentences(2000, seed=77, part="test", max_distance=2 * BETWEEN))
-    return [agreement(agreement_reader(models, kind), test_sentences) for kind in KINDS_COMPARED]
+def _by(name: str, source: str, draw: Callable[..., Figure], claim: Callable[[Figure], str]) -> GalleryPicture:
+    """A picture of the agreement of all kinds that are compared."""
 
+    def build(models: Models) -> Figure:
+        test_sentences = list(sentences(2000, seed=77, part="test", max_distance=2 * BETWEEN))
+        return draw([agreement(agreement_reader(models, kind), test_sentences) for kind in KINDS_COMPARED])
 
-def _by_distance(models: Models) -> Figure:
-    return figures_of_agreement.accuracy_by_distance(_agreements(models))
-
-
-def _by_congruence(models: Models) -> Figure:
-    return figures_of_agreement.accuracy_by_congruence(_agreements(models))
+    return GalleryPicture(f"agreement-by-{name}", source, build, claim)
 
 
 def _was_or_were(models: Models) -> Figure:
     expectations = [
         expectation(agreement_reader(models, kind), BEFORE_VERB, ("was", "were")) for kind in ("rnn", "gru", "lstm")
     ]
-    return figures_of_agreement.expectation_along(expectations, verb=VERB)
+    return expectation_along(expectations, verb=VERB)
 
 
 def _word_class(models: Models) -> Figure:
-    deep = models.trained(
-        "agreement-lstm-deep",
-        models.sentences()["train"],
-        "lstm",
-        tokens="word",
-        layers=2,
-        hidden=128,
-        connect="residual",
-        tied=False,
-        dropout=0.0,
-        batch=16,
-        rate=0.01,
-        tokens_budget=BUDGET // 3,
-        seed=models.seed,
-        **LINES,
-    )
+    options: Table = {"tokens": "word", "layers": 2, "hidden": 128, "connect": "residual", "tied": False}
+    options |= {"dropout": 0.0, "batch": 16, "rate": 0.01, "tokens_budget": BUDGET // 3, "seed": models.seed}
+    deep = models.trained("agreement-lstm-deep", models.sentences()["train"], "lstm", **options, **LINES)
     return word_class_by_layer([probe_class(reader_of(deep, "agreement", "lstm, 2 layers"), count=300)])
 
 
@@ -117,19 +105,19 @@ def _measure(readers: Sequence[SentenceReader], name: str, spans: Sequence[int],
     return [memory(reader, task(name), spans, longest=longest) for reader in readers]
 
 
+def _drawn(measured: Sequence[Measurement], name: str, title: str, note: str, asked: str = "") -> Figure:
+    return accuracy_by_n(measured, name=f"memory-{name}", title=title, note=f"{note}; {_ONE_SEED}", asked=asked)
+
+
 def _remember(models: Models) -> Figure:
-    readers = []
-    for kind in CELLS:
-        rate = 0.005 if kind == "transformer" else 0.01
-        readers.append(
-            on_task(models, "remember-first", kind, label=kind, count=4000, longest=20, epochs=16, rate=rate)
-        )
-    return accuracy_by_n(
-        _measure(readers, "remember-first", (1, 2, 3, 5, 8, 12, 16, 20, 25, 30, 40), 20),
-        name="memory-remember-first",
-        title="Remember the first symbol for n steps",
-        note=f"each cell has 32 units and saw 4,000 lines of n from 1 to 20, 16 times over; {_ONE_SEED}",
-    )
+    rates = dict.fromkeys(CELLS, 0.01) | {"transformer": 0.005}
+    readers = [
+        on_task(models, "remember-first", kind, label=kind, count=4000, longest=20, epochs=16, rate=rate)
+        for kind, rate in rates.items()
+    ]
+    note = "each cell has 32 units and saw 4,000 lines of n from 1 to 20, 16 times over"
+    measured = _measure(readers, "remember-first", (1, 2, 3, 5, 8, 12, 16, 20, 25, 30, 40), 20)
+    return _drawn(measured, "remember-first", "Remember the first symbol for n steps", note)
 
 
 def _count(models: Models) -> Figure:
@@ -137,11 +125,9 @@ def _count(models: Models) -> Figure:
         on_task(models, "count-and-fire", kind, label=kind, count=2000, longest=8, epochs=15, rate=0.02)
         for kind in RECURRENT[:4]
     ]
-    return accuracy_by_n(
-        _measure(readers, "count-and-fire", range(1, 17), 8),
-        name="memory-count-and-fire",
-        title="Count to n, fire after n",
-        note=f"each n has one line, right always or never; 32 units each, trained on n from 1 to 8; {_ONE_SEED}",
+    note = "each n has one line, right always or never; 32 units each, trained on n from 1 to 8"
+    return _drawn(
+        _measure(readers, "count-and-fire", range(1, 17), 8), "count-and-fire", "Count to n, fire after n", note
     )
 
 
@@ -150,39 +136,22 @@ def _brackets(models: Models) -> Figure:
         on_task(models, "balanced-brackets", kind, label=kind, count=3000, longest=20, epochs=6, rate=0.01)
         for kind in RECURRENT
     ]
-    return accuracy_by_n(
-        _measure(readers, "balanced-brackets", range(0, 31, 2), 20),
-        name="memory-balanced-brackets",
-        title="Which bracket is open, n words back",
-        note=f"32 units each, trained on n from 0 to 20; {_ONE_SEED}",
-    )
+    note = "32 units each, trained on n from 0 to 20"
+    measured = _measure(readers, "balanced-brackets", range(0, 31, 2), 20)
+    return _drawn(measured, "balanced-brackets", "Which bracket is open, n words back", note)
 
 
 def _truncation(models: Models) -> Figure:
+    lines: Table = {"count": 3000, "shortest": 10, "longest": 14}
+    how: Table = {"context": "stream", "batching": "stream", "epochs": 6, "rate": 0.02}
     readers = [
-        on_task(
-            models,
-            "remember-first",
-            "gru",
-            label=f"cut after {steps} words",
-            count=3000,
-            shortest=10,
-            longest=14,
-            steps=steps,
-            context="stream",
-            batching="stream",
-            epochs=6,
-            rate=0.02,
-        )
+        on_task(models, "remember-first", "gru", label=f"cut after {steps} words", steps=steps, **lines, **how)
         for steps in (4, 8, 16, 32)
     ]
-    return accuracy_by_n(
-        _measure(readers, "remember-first", range(1, 21), 14),
-        name="memory-by-truncation",
-        title="Truncated backpropagation and memory",
-        asked="GRUs of 32 units, their gradients cut after 4 to 32 words and their states carried on,",
-        note=f"n from 10 to 14 in training; {_ONE_SEED}",
-    )
+    asked = "GRUs of 32 units, their gradients cut after 4 to 32 words and their states carried on,"
+    measured = _measure(readers, "remember-first", range(1, 21), 14)
+    note = "n from 10 to 14 in training"
+    return _drawn(measured, "by-truncation", "Truncated backpropagation and memory", note, asked)
 
 
 def _relu(models: Models) -> Figure:
@@ -192,19 +161,33 @@ def _relu(models: Models) -> Figure:
         way = rest | {"nonlinearity": bend, "clip": clip}
         label = f"{bend} clipped at {clip:g}"
         readers.append(on_task(models, "balanced-brackets", "rnn", label=label, count=3000, longest=20, **way))
-    return accuracy_by_n(
-        _measure(readers, "balanced-brackets", range(0, 31, 2), 20),
-        name="memory-relu-tanh",
-        title="ReLU and tanh with light and heavy clipping",
-        asked="Simple RNNs of 32 units with tanh or ReLU, the gradient's norm clipped at 5 or 0.1,",
-        note=f"plain SGD, n from 0 to 20 in training; {_ONE_SEED}",
-    )
+    asked = "Simple RNNs of 32 units with tanh or ReLU, the gradient's norm clipped at 5 or 0.1,"
+    measured = _measure(readers, "balanced-brackets", range(0, 31, 2), 20)
+    note = "plain SGD, n from 0 to 20 in training"
+    return _drawn(measured, "relu-tanh", "ReLU and tanh with light and heavy clipping", note, asked)
+
+
+KARPATHY = "Karpathy, Johnson and Li (2015)"
+
+
+@cache
+def _search(models: Models) -> Measurement:
+    """The search, made once for all pictures of it."""
+    name = f"a character LSTM (python-code, {LETTER_UNITS} units)"
+    return search_letters(models.letters(), (*FOLLOWED, "keyword", "boundary"), text="python-code (test)", model=name)
+
+
+def _follows(name: str, picture: str) -> GalleryPicture:
+    def build(models: Models) -> Figure:
+        return replace(coloured_units(_search(models), name), name=picture)
+
+    return GalleryPicture(picture, KARPATHY, build)
 
 
 PICTURES: list[GalleryPicture] = [
     GalleryPicture("information-decay", after_book(), _information_decay, claims.rnn_forgets),
-    GalleryPicture("agreement-by-distance", after_book(LINZEN), _by_distance, claims.distance_hurts_rnn),
-    GalleryPicture("agreement-by-congruence", LINZEN, _by_congruence, claims.attractors_mislead),
+    _by("distance", after_book(LINZEN), accuracy_by_distance, claims.distance_hurts_rnn),
+    _by("congruence", LINZEN, accuracy_by_congruence, claims.attractors_mislead),
     GalleryPicture("was-or-were", after_book(), _was_or_were, claims.verb_is_expected),
     GalleryPicture("word-class-by-layer", after_book("Hewitt and Liang (2019)"), _word_class, claims.lower_layers_know),
     GalleryPicture(
@@ -218,6 +201,12 @@ PICTURES: list[GalleryPicture] = [
         "memory-by-truncation", after_book("Williams and Peng (1990)"), _truncation, claims.truncation_hurts
     ),
     GalleryPicture("memory-relu-tanh", LECTURE, _relu, claims.clipping_saves_relu),
+    GalleryPicture("unit-ranking", KARPATHY, lambda models: unit_ranking(_search(models)), claims.units_follow_text),
+    _follows("quotes-or-comment", "unit-quotes-or-comment"),
+    _follows("quotes", "unit-quotes"),
+    _follows("line-position", "unit-line-position"),
+    _follows("indentation", "unit-indentation"),
+    _follows("brackets", "unit-brackets"),
 ]
 
 
@@ -234,5 +223,4 @@ def expectation(reader: SentenceReader, sentence: str, words: Sequence[str]) -> 
         logp_1V, state = reader.model.step(np.array([token]), state)
         rows.append(np.exp(np.asarray(logp_1V, dtype=np.float64)[0, chosen]))
     arrays = {"step": np.array(read), "word": np.array(list(words)), "probability": np.array(rows[-len(read) :])}
-    axes = {"step": ("step",), "word": ("word",), "probability": ("step", "word")}
-    return Measurement("expectation", arrays, axes, reader.about(text=sentence))
+    return Measurement.of("expectation", arrays, reader.about(text=sentence))

@@ -8,7 +8,8 @@ pictures on the same machine. A training run that was stopped is resumed.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -64,21 +65,22 @@ class Models:
         """A ready model: unpacked where its weights ship and no other seed is asked for, else trained."""
         if name not in self._loaded:
             one, folder = _READY[name], self.folder / f"ready-{self.seed}"
-            if not ready.is_there(one, folder) and not (
-                self.seed == 0 and shipped.unpack(one, folder, self.folder / "texts")
-            ):
+            if not self._is_there(one, folder):
                 self.before_training(name)
                 ready.make(one, folder, **({"seed": self.seed} if one.budget else {}))
             self._loaded[name] = load_language_model(folder / name)
         return self._loaded[name]
+
+    def _is_there(self, one: ready.Made, folder: Path) -> bool:
+        """Whether a ready model is in its folder; one that ships with this seed is unpacked first."""
+        return ready.is_there(one, folder) or (self.seed == 0 and shipped.unpack(one, folder, self.folder / "texts"))
 
     def ready_task(self, name: str) -> TaskModel:
         """A ready task model, unpacked; trained where its weights do not ship or another seed is asked for."""
         if name not in self._tasks:
             one, folder = _READY_TASKS[name], self.folder / f"ready-{self.seed}"
             place = folder / ready_tasks.TASKS
-            texts = self.folder / "texts"
-            if not ready.is_there(one, place) and not (self.seed == 0 and shipped.unpack(one, place, texts)):
+            if not self._is_there(one, place):
                 self.before_training(name)
                 ready_tasks.make(one, folder)
             self._tasks[name] = load_task(place / name)
@@ -87,11 +89,8 @@ class Models:
     def forecaster(self, name: str, source: str | Path, **options: object) -> TaskModel:
         """The forecaster of that name; trained with these options where it is not there yet."""
         if name not in self._tasks:
-            run = self.folder / f"{name}-{_hash(source, 'forecast', options)}"
-            if not (is_run(run) and is_finished(run)):
-                self.before_training(name)
-            with one_thread():
-                fresh = {"seed": self.seed, "device": "cpu"} | options
+            fresh = {"seed": self.seed, "device": "cpu"} | options
+            with self._run(name, source, "forecast", options) as run:
                 self._tasks[name] = resume_task(run) if is_run(run) else train_task("forecast", source, fresh, out=run)
         return self._tasks[name]
 
@@ -101,18 +100,20 @@ class Models:
         Its folder is named after its options too: with other options it is trained again.
         """
         if name not in self._loaded:
-            run = self.folder / f"{name}-{_hash(source, kind, options)}"
-            if not (is_run(run) and is_finished(run)):
-                self.before_training(name)
-            with one_thread():
+            with self._run(name, source, kind, options) as run:
                 self._loaded[name] = (
                     resume_language_model(run) if is_run(run) else train(source, model=kind, out=run, **options)
                 )
         return self._loaded[name]
 
-
-def _hash(source: str | Path, kind: str, options: Table) -> str:
-    """A short hash of the training: of its source, kind and options, not of where the gallery lies."""
-    settings = {name: value.name if isinstance(value, Path) else value for name, value in options.items()}
-    named = source.parent.name if isinstance(source, Path) else source
-    return sha256(json.dumps([named, kind, settings], sort_keys=True, default=str).encode()).hexdigest()[:8]
+    @contextmanager
+    def _run(self, name: str, source: str | Path, kind: str, options: Table) -> Iterator[Path]:
+        """The run folder of a training, named after its source, kind and options, not after where the gallery lies."""
+        settings = {key: value.name if isinstance(value, Path) else value for key, value in options.items()}
+        named = source.parent.name if isinstance(source, Path) else source
+        text = json.dumps([named, kind, settings], sort_keys=True, default=str)
+        run = self.folder / f"{name}-{sha256(text.encode()).hexdigest()[:8]}"
+        if not (is_run(run) and is_finished(run)):
+            self.before_training(name)
+        with one_thread():
+            yield run

@@ -1,15 +1,19 @@
 """Pictures of states, gates, attention and distributions, from the gallery's models.
 
-`senses` measures one word in different contexts: its vector is one, the state after reading it is many.
+`senses` measures one word in different contexts: its vector is one, the state after reading it is many. The contexts
+come from a generated text in which "bank" has two senses, which only the words before it tell apart. Between the word
+that settles the sense and "bank" stand words that both senses share, so that a model has to carry it.
 
 Shapes: S sentences, U units, T tokens, M orders.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import random
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -20,17 +24,17 @@ from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
 from thereafter.cells.minimal import MinGRU
 from thereafter.errors import OptionError
-from thereafter.figures import attention, dynamics, text, traces
+from thereafter.figures import dynamics, text, traces
 from thereafter.figures.figure import Figure
 from thereafter.figures.units import number_along
-from thereafter.gallery import bank, claims
+from thereafter.gallery import claims
 from thereafter.gallery.models import BETWEEN, Models
-from thereafter.gallery.picture import IN_PLURAL, SENTENCE, SUBJECT, VERB, GalleryPicture
-from thereafter.gallery.sources import ARTICLE, LECTURE, after_book
+from thereafter.gallery.picture import ARTICLE, IN_PLURAL, LECTURE, SENTENCE, SUBJECT, VERB, GalleryPicture, after_book
 from thereafter.inspection import dynamics as measure
 from thereafter.inspection.dynamics import principal
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.number_unit import number_unit
+from thereafter.inspection.properties import word_groups
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.inspection.surface import gate_surface, prediction_surface
 from thereafter.inspection.trace import Trace
@@ -74,14 +78,14 @@ def _with_notes(measurement: Measurement, **about: str) -> Measurement:
 
 def _senses(models: Models) -> Figure:
     path = models.folder / "bank.txt"
-    source = path if path.exists() else bank.write(path)
+    source = path if path.exists() else write_bank_text(path)
     options = {"tokens": "word", "hidden": 32, "layers": 1, "tied": False, "dropout": 0.0, "batch": 32}
     lm = models.trained("bank-lstm", source, "lstm", epochs=20, rate=0.01, seed=models.seed, **options)
     made = senses(
         _as(RecurrentModel, lm.model),
         lm.tokenizer,
-        bank.WORD,
-        bank.contexts(12),
+        BANK,
+        bank_contexts(12),
         text="4,000 sentences made from templates",
     )
     return dynamics.senses(made, model="an LSTM of 32 units")
@@ -123,7 +127,7 @@ def _number(models: Models) -> Figure:
 def _classes(models: Models) -> Figure:
     lm = models.agreement("lstm")
     several = [lm.trace(sentence) for sentence in _test_sentences(models, 200)]
-    classes = [[_class(token) for token in trace.tokens] for trace in several]
+    classes = [[_word_classes().get(token.strip(), "other") for token in trace.tokens] for trace in several]
     by_class = measure.by_class(several, classes)
     figure = traces.gates_by_class(by_class, model=MODEL, text="agreement (test)")
     note = (
@@ -169,14 +173,14 @@ def _counts(models: Models) -> Figure:
 
 def _attention(models: Models) -> Figure:
     lm = models.agreement("transformer")
-    return attention.head_maps(lm.trace(SENTENCE), model="a Transformer (agreement, 2 layers)", text=SENTENCE)
+    return traces.head_maps(lm.trace(SENTENCE), model="a Transformer (agreement, 2 layers)", text=SENTENCE)
 
 
 def _positions(models: Models) -> Figure:
     lm = models.agreement("transformer")
     vectors = _as(TransformerModel, lm.model).positions
     table = vectors.table_CH.detach().cpu().numpy()
-    return attention.positions(table, kind=vectors.kind, model="a Transformer (agreement, 2 layers)")
+    return traces.positions(table, kind=vectors.kind, model="a Transformer (agreement, 2 layers)")
 
 
 def _temperature(models: Models) -> Figure:
@@ -197,23 +201,15 @@ def _sparsity(models: Models) -> Figure:
 @cache
 def _word_classes() -> dict[str, str]:
     """The class of every word the agreement corpus is written with."""
-    known = lexicon()
-    named: dict[str, Sequence[str]] = {
+    known, groups = lexicon(), word_groups()
+    named: dict[str, Iterable[str]] = {
         "adverb": [*known.often, *words.INTENSIFIERS, *(w for group in known.manner.values() for w in group)],
         "preposition": [p[0] for group in (words.BESIDE, words.WITH, words.IN_PLACES) for p in group],
-        "adjective": [w for part in (known.adjectives, known.states) for group in part.values() for w in group],
-        "verb": [form for verb in known.all_verbs for form in verb],
-        "auxiliary": [*(form for pair in words.AUXILIARIES for form in pair), *words.MODALS, "had"],
-        "noun": [form for noun in known.all_nouns for form in (noun.singular, noun.plural)],
-        "determiner": list(words.SUBJECT_DETERMINERS),
+        **{kind: groups[kind] for kind in ("adjective", "verb", "auxiliary", "noun", "determiner")},
         "relative": ["that", "who", "which"],
         "sentence end": ["."],
     }
     return {word: kind for kind, listed in named.items() for word in listed}
-
-
-def _class(word: str) -> str:
-    return _word_classes().get(word.strip(), "other")
 
 
 PICTURES = [
@@ -247,17 +243,10 @@ def sparsity(model: NgramModel, new_ids: Ids, *, text: str = "") -> Measurement:
     order_T = model.record(new_ids, model.start(1))["order"][1].astype(np.int64)
     orders = np.arange(1, model.order + 1)
     counted = np.bincount(model.tables.order_of(np.arange(len(model.tables.word))), minlength=model.order + 1)[1:]
-    return Measurement(
-        "sparsity",
-        {
-            "order": orders,
-            "counted": counted,
-            "possible": float(model.vocabulary_size) ** orders,
-            "seen": np.array([(order_T >= order).mean() for order in orders]),
-        },
-        dict.fromkeys(("order", "counted", "possible", "seen"), ("order",)),
-        {"model": f"{model.order}-gram", "text": text, "new": len(order_T), "vocabulary": model.vocabulary_size},
-    )
+    arrays = {"order": orders, "counted": counted, "possible": float(model.vocabulary_size) ** orders}
+    arrays |= {"seen": np.array([(order_T >= order).mean() for order in orders])}
+    about = {"model": f"{model.order}-gram", "text": text, "new": len(order_T), "vocabulary": model.vocabulary_size}
+    return Measurement.of("sparsity", arrays, about)
 
 
 def senses(
@@ -288,33 +277,72 @@ def senses(
     cosine = _cosines(points_SU - points_SU.mean(axis=0))
     same = np.array([[one == other for other in labels] for one in labels])
     others = ~np.eye(len(labels), dtype=bool)
-    return Measurement(
-        "senses",
-        {
-            "sense": np.array(labels),
-            "context": np.array(listed),
-            "point": plane.project(points_SU),
-            "share": plane.share_K,
-            "cosine": cosine,
-            "static": _cosines(np.stack(vectors_SE).astype(np.float64)),
-            "within": np.array(cosine[same & others].mean()),
-            "between": np.array(cosine[~same].mean()),
-        },
-        {
-            "sense": ("sentence",),
-            "context": ("sentence",),
-            "point": ("sentence", "component"),
-            "share": ("component",),
-            "cosine": ("sentence", "sentence"),
-            "static": ("sentence", "sentence"),
-            "within": (),
-            "between": (),
-        },
-        {"model": type(model).__name__, "word": word, "text": text},
-    )
+    arrays = {
+        "sense": np.array(labels),
+        "context": np.array(listed),
+        "point": plane.project(points_SU),
+        "share": plane.share_K,
+        "cosine": cosine,
+        "static": _cosines(np.stack(vectors_SE).astype(np.float64)),
+        "within": np.array(cosine[same & others].mean()),
+        "between": np.array(cosine[~same].mean()),
+    }
+    return Measurement.of("senses", arrays, {"model": type(model).__name__, "word": word, "text": text})
 
 
 def _cosines(points_SU: NDArray[np.float64]) -> NDArray[np.float64]:
     lengths = np.maximum(np.linalg.norm(points_SU, axis=1), np.finfo(np.float64).tiny)
     cosine_SS: NDArray[np.float64] = points_SU @ points_SU.T / np.outer(lengths, lengths)
     return cosine_SS
+
+
+BANK = "bank"
+SENSES = {
+    "river": (
+        ("river", "stream", "lake", "water", "flood", "ferry"),
+        ("rose", "froze", "ran", "moved", "came"),
+        ("muddy", "steep", "green", "wet", "slippery", "grassy"),
+    ),
+    "savings": (
+        ("savings", "loan", "money", "cash", "account", "interest"),
+        ("grew", "sank", "ran", "moved", "came"),
+        ("rich", "closed", "solvent", "busy", "insured", "bankrupt"),
+    ),
+}
+_FIRST = ("the", "our", "all the", "some of the")
+_LINKS = ("and", "so", "while", "until", "because", "and then", "and after that", "but all the while")
+
+
+def bank_sentences(count: int, seed: int = 0) -> list[str]:
+    """`count` sentences, such as "the river rose and the bank was muddy"."""
+    draw = random.Random(f"bank {seed}")
+    made = []
+    for _ in range(count):
+        sense = draw.choice(list(SENSES))
+        beginning = _beginning(draw, sense)
+        made.append(f"{beginning} was {draw.choice(SENSES[sense][2])}")
+    return made
+
+
+def bank_contexts(each: int, seed: int = 1) -> dict[str, list[str]]:
+    """Beginnings of either sense that end with the word."""
+    draw = random.Random(f"contexts {seed}")
+    by_sense = {}
+    for sense in SENSES:
+        different: dict[str, None] = {}
+        while len(different) < each:
+            different[_beginning(draw, sense)] = None
+        by_sense[sense] = list(different)
+    return by_sense
+
+
+def write_bank_text(path: Path, count: int = 4000, seed: int = 0) -> Path:
+    """The text as a file, a sentence a line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(bank_sentences(count, seed)) + "\n", encoding="utf-8")
+    return path
+
+
+def _beginning(draw: random.Random, sense: str) -> str:
+    nouns, verbs, _ = SENSES[sense]
+    return f"{draw.choice(_FIRST)} {draw.choice(nouns)} {draw.choice(verbs)} {draw.choice(_LINKS)} the {BANK}"

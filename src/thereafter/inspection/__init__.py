@@ -1,19 +1,18 @@
 """Looking into a model. Every instrument is a function that returns a `Measurement`; all read the same look.
 
-    trace, measurement      what a model did over a text; the figures of an instrument; arrays: how both are stored, and
-                            as rows of a table; drawing: as pictures, which stand a floor above
-    meanings                what the arrays of each kind mean (kind_of_measurement)
-    applies                 which models an instrument applies to, and the copy it measures on
-    sentence_reader         a trained model as instruments read sentences with it
-    excerpt, text_rows      the beginning of a text; rows of it, each read from `<s>`
-    streaming               states over a long text, chunk by chunk
+    trace, measurement      what a model did over a text; the figures of an instrument, and their way to pictures, which
+                            stand a floor above; arrays: how both are stored, and as rows of a table
+    meanings                what the arrays of each kind are: their axes, and what the numbers mean
+    reading                 which models an instrument applies to, and what it measures on: rows of a text, states over
+                            a long one
+    sentence_reader         a trained model as instruments read sentences with it; the beginning of a text
 
-    gradients               how much of a loss reaches earlier states; gradient_nodes: where a gradient can be asked for
-    verb_flow, direct_path  from a verb back to its subject; what comes along the gates of the memory alone
-    jacobians, truncation   one-step Jacobians and their products; what truncation leaves of a gradient
+    gradients               how much of a loss reaches earlier states: on running text, at the last token, from a verb
+                            back to its subject; what comes along the gates of the memory alone
+    jacobians               one-step Jacobians and their products; what truncation leaves of a gradient
     decay                   what is left of a signal by distance, in one word
     stability               what repeated multiplication does, on random matrices
-    growth, bptt_memory     time and memory by length, the bytes that autograd keeps too
+    growth                  time and memory by length, the bytes that autograd keeps too
 
     probing                 linear probes with a control task, and what they read from states
     units, number_unit      units that follow a property of the text (properties); the one that carries the number
@@ -21,8 +20,8 @@
     surface                 predictions over the plane of states, a gate over its two sums
     neighbours              words with similar vectors
 
-    agreement, pairs        right and wrong forms by distance; the good and the bad sentence of a pair (pair_files)
-    memory                  accuracy in a memory task
+    pairs                   the good and the bad sentence of a pair (pair_files)
+    memory                  accuracy in a memory task; right and wrong forms by distance
 
 A look into a network is `NeuralModel.look` (`models/look.py`): states, gates, residual streams and attention by the
 name of the layer. No instrument imports a kind of model or its cells: what applies to some kinds only, the model says.

@@ -150,7 +150,11 @@ def array_rows(
     """
     if main not in arrays:
         raise UnknownNameError("array", main, arrays)
-    named = {name: _distinct(axes[name]) for name in arrays}
+    # no axis has the name of one before: a matrix of sentences has `sentence` and `sentence_2`
+    named = {
+        name: tuple(axis if axis not in axes[name][:at] else f"{axis}_{at + 1}" for at, axis in enumerate(axes[name]))
+        for name in arrays
+    }
     sizes = dict(zip(named[main], arrays[main].shape, strict=True))
     down = [axis for axis in named[main] if axis not in across]
     places = np.indices([sizes[axis] for axis in down]).reshape(len(down), -1)
@@ -192,11 +196,6 @@ def _columns(
         ]
         columns["_".join([name, *words])] = arrays[name][index].tolist()
     return columns
-
-
-def _distinct(axes: Axes) -> Axes:
-    """Axes of which none has the name of one before: a matrix of sentences has `sentence` and `sentence_2`."""
-    return tuple(axis if axis not in axes[:at] else f"{axis}_{at + 1}" for at, axis in enumerate(axes))
 
 
 def _is_label(name: str, axes: Mapping[str, Axes]) -> bool:

@@ -68,17 +68,9 @@ def trajectory(trace: Trace, field: str = "l0.h", components: int = 3) -> Measur
     plane = principal(states_TU, components)
     moved = np.linalg.norm(np.diff(states_TU.astype(np.float64), axis=0, prepend=states_TU[:1]), axis=1)
     mean = max(float(np.linalg.norm(states_TU, axis=1).mean()), np.finfo(float).tiny)
-    return Measurement(
-        "trajectory",
-        {
-            "point": plane.project(states_TU),
-            "share": plane.share_K,
-            "token": np.array(trace.tokens),
-            "stride": moved / mean,
-        },
-        {"point": ("step", "component"), "share": ("component",), "token": ("step",), "stride": ("step",)},
-        {"field": field, "text": _text(trace), **trace.about},
-    )
+    arrays = {"point": plane.project(states_TU), "share": plane.share_K}
+    arrays |= {"token": np.array(trace.tokens), "stride": moved / mean}
+    return Measurement.of("trajectory", arrays, {"field": field, "text": _text(trace), **trace.about})
 
 
 def saturation(trace: Trace) -> Measurement:
@@ -91,33 +83,22 @@ def saturation(trace: Trace) -> Measurement:
     edges = np.linspace(0.0, 1.0, BINS + 1)
     values = [trace[name] for name in names]
     histogram = np.stack([np.histogram(array, edges)[0] / array.size for array in values])
-    units = max(array.shape[1] for array in values)
+    arrays = {
+        "gate": np.array(names),
+        "low": np.array([np.mean(array < LOW) for array in values]),
+        "high": np.array([np.mean(array > HIGH) for array in values]),
+        "histogram": histogram,
+        "edge": edges,
+        "unit_low": _padded([(array < LOW).mean(axis=0) for array in values]),
+        "unit_high": _padded([(array > HIGH).mean(axis=0) for array in values]),
+    }
+    return Measurement.of("saturation", arrays, {"text": _text(trace), "tokens": len(trace.tokens), **trace.about})
 
-    def by_unit(share: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-        return np.stack([np.pad(one, (0, units - len(one)), constant_values=np.nan) for one in share])
 
-    return Measurement(
-        "saturation",
-        {
-            "gate": np.array(names),
-            "low": np.array([np.mean(array < LOW) for array in values]),
-            "high": np.array([np.mean(array > HIGH) for array in values]),
-            "histogram": histogram,
-            "edge": edges,
-            "unit_low": by_unit([(array < LOW).mean(axis=0) for array in values]),
-            "unit_high": by_unit([(array > HIGH).mean(axis=0) for array in values]),
-        },
-        {
-            "gate": ("gate",),
-            "low": ("gate",),
-            "high": ("gate",),
-            "histogram": ("gate", "bin"),
-            "edge": ("edge",),
-            "unit_low": ("gate", "unit"),
-            "unit_high": ("gate", "unit"),
-        },
-        {"text": _text(trace), "tokens": len(trace.tokens), **trace.about},
-    )
+def _padded(rows: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Numbers of units, a row a gate or a layer; NaN where it has fewer units than others."""
+    units = max(map(len, rows))
+    return np.stack([np.pad(row, (0, units - len(row)), constant_values=np.nan) for row in rows])
 
 
 def timescales(trace: Trace) -> Measurement:
@@ -129,24 +110,18 @@ def timescales(trace: Trace) -> Measurement:
     (which keeps the old state where it is 1), and 1 - update of a minGRU. The timescale
     of a unit that keeps everything is infinite.
     """
-    by_layer = []
+    by_layer = {}
     layers = sorted({name.split(".")[0] for name in trace.arrays if "." in name})
     for layer in layers:
         kept_TU = _kept(trace, layer)
         if kept_TU is not None:
             kept_U = np.clip(kept_TU.mean(axis=0, dtype=np.float64), np.finfo(np.float64).tiny, 1.0)
             with np.errstate(divide="ignore"):
-                by_layer.append((layer, 1.0 / np.abs(np.log(kept_U))))
+                by_layer[layer] = 1.0 / np.abs(np.log(kept_U))
     if not by_layer:
         raise OptionError("the trace has no gate that keeps a memory; expected that of an lstm, gru or a minimal one")
-    units = max(len(tau) for _, tau in by_layer)
-    steps = np.stack([np.pad(tau, (0, units - len(tau)), constant_values=np.nan) for _, tau in by_layer])
-    return Measurement(
-        "timescales",
-        {"layer": np.array([layer for layer, _ in by_layer]), "steps": steps},
-        {"layer": ("layer",), "steps": ("layer", "unit")},
-        {"text": _text(trace), "tokens": len(trace.tokens), **trace.about},
-    )
+    arrays = {"layer": np.array(list(by_layer)), "steps": _padded(list(by_layer.values()))}
+    return Measurement.of("timescales", arrays, {"text": _text(trace), "tokens": len(trace.tokens), **trace.about})
 
 
 def by_class(traces: Sequence[Trace], classes: Sequence[Sequence[str]], layer: str = "l0") -> Measurement:
@@ -164,24 +139,10 @@ def by_class(traces: Sequence[Trace], classes: Sequence[Sequence[str]], layer: s
         for column, kind in enumerate(kinds):
             mean[row, column] = level_T[labels == kind].mean()
             spread[row, column] = level_T[labels == kind].std()
-    return Measurement(
-        "gates-by-class",
-        {
-            "gate": np.array(names),
-            "class": np.array(kinds),
-            "mean": mean,
-            "spread": spread,
-            "count": np.array([int((labels == kind).sum()) for kind in kinds]),
-        },
-        {
-            "gate": ("gate",),
-            "class": ("class",),
-            "mean": ("gate", "class"),
-            "spread": ("gate", "class"),
-            "count": ("class",),
-        },
-        {"sentences": len(traces), "tokens": len(labels), **traces[0].about},
-    )
+    arrays = {"gate": np.array(names), "class": np.array(kinds), "mean": mean, "spread": spread}
+    arrays |= {"count": np.array([int((labels == kind).sum()) for kind in kinds])}
+    about = {"sentences": len(traces), "tokens": len(labels), **traces[0].about}
+    return Measurement.of("gates-by-class", arrays, about)
 
 
 def gates_of(trace: Trace) -> list[str]:
@@ -212,10 +173,7 @@ def _kept(trace: Trace, layer: str) -> NDArray[np.number] | None:
 
 def _text(trace: Trace) -> str:
     """The beginning of the text, for a caption."""
-    glue = "" if any(token[:1].isspace() for token in trace.tokens[1:]) or _is_of_characters(trace) else " "
+    characters = all(len(token) <= 1 for token in trace.tokens)
+    glue = "" if characters or any(token[:1].isspace() for token in trace.tokens[1:]) else " "
     text = " ".join(glue.join(trace.tokens[:60]).split())
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _is_of_characters(trace: Trace) -> bool:
-    return all(len(token) <= 1 for token in trace.tokens)

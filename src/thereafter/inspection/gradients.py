@@ -9,31 +9,45 @@ Of an LSTM, d loss / d h_t holds c_t fixed, and d loss / d c_t lets h_t = o_t ta
 
 its first term being the derivative with h_t held fixed (without peepholes; with them the gates read c_t as well).
 Dropout is off. Only ends with `distance` steps before them count, so every distance is a mean over the same losses.
-`verb_flow` measures the same at the verbs of sentences.
 
-Shapes: B rows, T steps, N rows that have a given end, D = distance + 1.
+`verb_flow` measures the same from a verb back to its subject. On running text most losses do not depend on a word far
+back. There every loss is that of a verb whose form the subject decides, `distance` words before it: a model that has
+learned the task has a reason to pass something on. All sentences of one measurement have the same distance.
+
+`direct_paths` measures how much of a gradient comes along the gates of the memory alone. The memory s is c in an LSTM,
+h in a GRU, minGRU or minLSTM. A step multiplies it by a gate (f in an LSTM, the share of the old state in the others)
+and adds something, so that in the backward pass one path does nothing but multiply:
+
+    s_t = gate_t * s_{t-1} + ...      direct(k) = d loss / d s_T * gate_T * gate_{T-1} * ... * gate_{T-k+1}
+
+What is left of d loss / d s_{T-k} went through recurrent matrices (Hochreiter and Schmidhuber 1997).
+
+Shapes: B rows, T steps, N rows that have a given end, D = distance + 1, S size of a node, M size of a memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from thereafter.base import progress
 from thereafter.errors import OptionError
-from thereafter.inspection.applies import model_name, neural, recurrent, still_copy
+from thereafter.evaluation.agreement import verdicts
 from thereafter.inspection.decay import Decay, fit_decay
-from thereafter.inspection.direct_path import direct_paths
-from thereafter.inspection.gradient_nodes import GradientNode, gradients_of, run
 from thereafter.inspection.measurement import Measurement
-from thereafter.inspection.text_rows import TextRows, cut_rows, longest
+from thereafter.inspection.reading import TextRows, cut_rows, longest, model_name, neural, recurrent, still_copy
+from thereafter.inspection.sentence_reader import SentenceReader, padded
 from thereafter.models.base import Ids
-from thereafter.models.look import Look
+from thereafter.models.look import LayerLook, Look
 from thereafter.models.neural import NeuralModel
 from thereafter.models.state import NeuralState
+from thereafter.text.agreement import LONGEST, Sentence
+from thereafter.text.agreement import sentences as new_sentences
 
 FLOW = "gradient-flow"
 LAST = "last-loss"
@@ -104,16 +118,13 @@ def last_loss(model: object, ids: Ids, *, steps: int = DISTANCE + 1, name: str =
     norms = [g_BTS[0].norm(dim=1).cpu().numpy() for g_BTS in gradients]
     sizes = [node.join(node.parts).norm(dim=2)[0].detach().cpu().numpy() for node in nodes]
     arrays = {"norm": lay_out(nodes, norms), "size": lay_out(nodes, sizes)}
-    axes: dict[str, tuple[str, ...]] = dict.fromkeys(arrays, ("layer", "step", "field"))
     back_BT = torch.arange(rows.steps - 1, -1, -1, device=loss.device).unsqueeze(0)
     paths = direct_paths(nodes, [g_BTS.flip(1) for g_BTS in gradients], (torch.zeros_like(back_BT[:, :1]), back_BT))
     arrays |= {key: value[:, ::-1] for key, value in paths.items()}
-    axes |= dict.fromkeys(paths, ("layer", "step"))
     arrays |= {"share": _shares(still, rows, look), "token": rows.targets_BT[0].cpu().numpy()}
-    axes |= {"share": ("length",), "token": ("step",)}
     labels = axis_names(nodes) | {"step": np.arange(rows.steps), "length": np.arange(1, rows.steps + 1)}
     about = {"model": name or model_name(model), "text": text, "loss": loss.item(), "steps": rows.steps}
-    return Measurement(LAST, arrays | labels, axes | {label: (label,) for label in labels}, about)
+    return Measurement.of(LAST, arrays | labels, about)
 
 
 def decays(flow: Measurement) -> dict[tuple[str, str], Decay]:
@@ -146,9 +157,8 @@ def flow_of(nodes: list[GradientNode], samples: list[NDArray[np.float64]], about
         "low": lay_out(nodes, [low_D for low_D, _ in spread]),
         "high": lay_out(nodes, [high_D for _, high_D in spread]),
     }
-    axes: dict[str, tuple[str, ...]] = dict.fromkeys(arrays, ("layer", "distance", "field"))
     labels = axis_names(nodes) | {"distance": np.arange(samples[0].shape[1])}
-    return Measurement(FLOW, arrays | labels, axes | {label: (label,) for label in labels}, dict(about))
+    return Measurement.of(FLOW, arrays | labels, dict(about))
 
 
 def axis_names(nodes: list[GradientNode]) -> dict[str, NDArray[np.str_]]:
@@ -190,3 +200,154 @@ def _shares(model: NeuralModel, rows: TextRows, look: Look) -> NDArray[np.float6
         after = dict(zip(before, gradients[len(weights) :], strict=True))
         norms.append(float(torch.stack([part.norm() for part in total]).norm()))
     return np.array(norms) / norms[-1] if norms[-1] > 0 else np.zeros(len(norms))
+
+
+def direct_paths(
+    nodes: Sequence[GradientNode], gradients: Sequence[Tensor], at: tuple[Tensor, Tensor]
+) -> dict[str, NDArray[np.float64]]:
+    """`gates`, `direct` and `additive`, each [layer, distance]; NaN where a layer has no direct path.
+
+    `gates`: the product of gates, mean over units and rows. `direct`: the norm of what comes along the direct path
+    alone, mean over rows. `additive`: its share of the gradient in the memory, direct . whole / |whole|^2 over all
+    rows; above 1 where the other paths point the other way. `gradients`: those of the nodes by distance, [B, D, S]
+    each; `at`: the rows [B, 1] and steps [B, D] they were taken from.
+    """
+    layers = list(dict.fromkeys(node.layer for node in nodes))
+    paths = {key: np.full((len(layers), at[1].shape[1]), np.nan) for key in ("gates", "direct", "additive")}
+    for node, whole_BDS in zip(nodes, gradients, strict=True):
+        if node.kept_BTM is None:
+            continue
+        for key, values_D in _along(node.kept_BTM.detach()[at], whole_BDS).items():
+            paths[key][layers.index(node.layer)] = values_D.cpu().numpy()
+    return paths
+
+
+def _along(gate_BDS: Tensor, whole_BDS: Tensor) -> dict[str, Tensor]:
+    # nothing is multiplied at distance 0, the gate of the last step at 1, and so on
+    shifted_BDS = torch.cat([torch.ones_like(gate_BDS[:, :1]), gate_BDS[:, :-1]], dim=1)
+    product_BDS = shifted_BDS.cumprod(dim=1)
+    direct_BDS = whole_BDS[:, :1] * product_BDS
+    share_D = (direct_BDS * whole_BDS).sum(dim=(0, 2)) / whole_BDS.square().sum(dim=(0, 2))
+    return {"gates": product_BDS.mean(dim=(0, 2)), "direct": direct_BDS.norm(dim=2).mean(dim=0), "additive": share_D}
+
+
+@dataclass(frozen=True)
+class GradientNode:
+    """One field of one layer over time."""
+
+    look: LayerLook
+    field: str
+
+    @property
+    def layer(self) -> str:
+        return self.look.name
+
+    @property
+    def parts(self) -> list[Tensor]:
+        """The tensors it is made of: one for each step, or for each piece that was read at once."""
+        return self.look.nodes[self.field]
+
+    @property
+    def kept_BTM(self) -> Tensor | None:
+        """The factor of every step on the direct path, where this is a memory that has one."""
+        return self.look.kept_BTM if self.field == self.look.fields[-1] else None
+
+    def join(self, gradients: Sequence[Tensor | None]) -> Tensor:
+        """Gradients of the parts as one [B, T, S]; where the loss does not depend on a part it is 0."""
+        return self.look.join(
+            [torch.zeros_like(p) if g is None else g for p, g in zip(self.parts, gradients, strict=True)]
+        )
+
+
+def run(model: NeuralModel, tokens_BT: Tensor) -> tuple[list[GradientNode], Look]:
+    """All nodes of a `still_copy` that reads rows from the very beginning, and the look they come from.
+
+    Every model has its word vectors as the first node, (words, x). A recurrent model adds the fields of every layer,
+    such as (l0, h) and (l0, c), a Transformer the residual stream after every block, (block 0, x).
+    """
+    with torch.enable_grad():
+        look = model.look(tokens_BT, model.fresh(len(tokens_BT)), nodes=True)
+    return [GradientNode(layer, field) for layer in look.layers.values() for field in layer.fields], look
+
+
+def gradients_of(loss: Tensor, nodes: Sequence[GradientNode]) -> list[Tensor]:
+    """d loss / d node of every row and step, [B, T, S] for each node."""
+    parts = [part for node in nodes for part in node.parts]
+    each = iter(torch.autograd.grad(loss, parts, retain_graph=True, allow_unused=True))
+    return [node.join([next(each) for _ in node.parts]) for node in nodes]
+
+
+BETWEEN = 10
+"""Words between subject and verb by default: as many as the sentences of the ready models have at most."""
+COUNT = 200
+VERB = "verb"
+
+
+def verb_flow(
+    reader: SentenceReader, sentences: Iterable[Sentence] | None = None, *, distance: int = BETWEEN, count: int = COUNT
+) -> Measurement:
+    """The norm of d loss / d state from the verb back to its subject, as a measurement "gradient-flow".
+
+    `sentences`: those with `distance` words between subject and verb are taken, at most `count`; else new ones are
+    made, none of which was trained on. Arrays: those of `gradients.gradient_flow` and of `direct_path.direct_paths`.
+    `about["right"]` is the share of these verbs whose right form is the likelier one: whether the task was learned.
+    """
+    original = neural(reader.model, "gradient flow")
+    reader.whole_words()
+    if not 2 <= distance <= LONGEST:
+        raise OptionError(f"{distance} words between subject and verb were asked for; expected 2 to {LONGEST}; try 10")
+    if count < 1:
+        raise OptionError(f"{count} sentences were asked for; expected at least 1; try 200")
+    chosen = _with_known_verb(reader, _choose(sentences, distance, count))
+    inputs_BT, verb_B, place_B = _rows(reader, original, chosen)
+    still = still_copy(original)
+    nodes, look = run(still, inputs_BT)
+    row_B = torch.arange(len(chosen), device=inputs_BT.device)
+    with torch.enable_grad():
+        loss = still.head.nll(look.features_BTH[row_B, place_B], verb_B).sum()
+    back_BD = place_B.unsqueeze(1) - torch.arange(distance + 1, device=inputs_BT.device)
+    at = (row_B.unsqueeze(1), back_BD)
+    g_BDS = [whole_BTS[at] for whole_BTS in gradients_of(loss, nodes)]
+    marks = verdicts(original, reader.tokenizer, chosen, context=reader.context, prepare=reader.prepare)
+    about = reader.about(
+        text=f"{len(chosen):,} {'new ' if sentences is None else ''}sentences of agreement",
+        distance=distance,
+        at=VERB,
+        losses=len(chosen),
+        loss=loss.item() / len(chosen),
+        right=float(marks.mean()),
+        context="line",  # whatever it was trained on, here every sentence is read alone
+    )
+    flow = flow_of(nodes, [norm.norm(dim=2).detach().cpu().numpy() for norm in g_BDS], about)
+    return Measurement.of(flow.kind, flow.arrays | direct_paths(nodes, g_BDS, at), about)
+
+
+def _choose(sentences: Iterable[Sentence] | None, distance: int, count: int) -> list[Sentence]:
+    if sentences is None:
+        return list(new_sentences(count, part="test", min_distance=distance, max_distance=distance))
+    known = list(sentences)
+    chosen = [one for one in known if one.kind == "agreement" and one.distance == distance][:count]
+    if not chosen:
+        others = sorted({one.distance for one in known})
+        there = f"there are {others[0]} to {others[-1]}" if others else "there is no sentence at all"
+        raise OptionError(f"no sentence has {distance} words between subject and verb; {there}; try another distance")
+    return chosen
+
+
+def _with_known_verb(reader: SentenceReader, chosen: list[Sentence]) -> list[Sentence]:
+    """The sentences whose verb the model knows: the loss of an unknown word is not that of a verb."""
+    ids = {one.correct_form: reader.tokenizer.encode(reader.prepare(one.correct_form)) for one in chosen}
+    unknown = {form for form, word in ids.items() if len(word) != 1 or word[0] == reader.tokenizer.unknown_id}
+    known = [one for one in chosen if one.correct_form not in unknown]
+    if not known:
+        reader.word(chosen[0].correct_form)  # says what is missing
+    return known
+
+
+def _rows(reader: SentenceReader, model: NeuralModel, chosen: list[Sentence]) -> tuple[Tensor, Tensor, Tensor]:
+    """The tokens read before each verb, `<s>` first, padded at the end; the verbs; the last step of each row."""
+    before = [reader.ids(" ".join(one.prefix)) for one in chosen]
+    verb_B = torch.tensor([reader.word(one.correct_form) for one in chosen], device=model.device)
+    place_B = torch.tensor([len(ids) for ids in before], device=model.device)
+    inputs = padded([np.concatenate([[model.vocabulary_size], ids]) for ids in before])
+    return torch.from_numpy(inputs).to(model.device), verb_B, place_B

@@ -1,20 +1,25 @@
-"""A measurement: the figures of an instrument as named arrays. Pictures and tables are made of these."""
+"""A measurement: the figures of an instrument as named arrays, and the way from these to pictures.
+
+Pictures stand a floor above: their drawers are named here, and imported when one is asked for.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
 from thereafter.base.config import Table
+from thereafter.base.registry import Registry
 from thereafter.base.tabular import PlainTable, Row, Tabular
 from thereafter.errors import FormatError
 from thereafter.inspection import arrays as stored
 from thereafter.inspection.arrays import array_rows, description_rows
-from thereafter.inspection.drawing import DrawnFigure, draw
-from thereafter.inspection.meanings import AXES, kind_of
+from thereafter.inspection.meanings import AXES, KINDS, kind_of
 
 KEY = "measurement"
 Arrays = dict[str, NDArray[Any]]
@@ -44,6 +49,12 @@ class Measurement(Tabular):
         for name, array in self.arrays.items():
             if len(self.axes.get(name, ())) != array.ndim:
                 raise ValueError(f"{name} has the shape {array.shape} and the axes {self.axes.get(name)}")
+
+    @classmethod
+    def of(cls, kind: str, arrays: Arrays, about: Table) -> Measurement:
+        """A measurement whose arrays have the axes that `meanings` states for its kind."""
+        axes = KINDS[kind].axes
+        return cls(kind, arrays, {name: axes.get(name, (name,)) for name in arrays}, about)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.arrays[name]
@@ -85,3 +96,37 @@ class Measurement(Tabular):
                 f"{path} is not a measurement ({stored.reason(error)}); "
                 "expected a .npz file written by thereafter inspect"
             ) from error
+
+
+DRAWERS = Registry(
+    "way to draw",
+    {
+        "measurement": "thereafter.figures.catalogue:draw_measurement",
+        "trace": "thereafter.figures.catalogue:draw_trace",
+        "comparison": "thereafter.figures.catalogue:draw_comparison",
+        "forecasts": "thereafter.series.forecasting.figures:draw_forecasts",
+        "points": "thereafter.figures.surprisal:draw_points",
+        "backtest": "thereafter.series.forecasting.figures:draw_backtest",
+    },
+)
+"""Who draws what; each takes the object, the name of a figure or None, and the options of that figure."""
+
+
+class DrawnFigure(Protocol):
+    """What `figure()` returns, a `figures.figure.Figure`: shown by a notebook, saved as a file, read as a table."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def caption(self) -> str: ...
+    def save(self, path: str | PathLike[str]) -> Path: ...
+    def to_rows(self) -> list[Row]: ...
+    def _repr_html_(self) -> str: ...
+
+
+def draw(kind: str, shown: object, name: str | None, *others: object, **options: object) -> DrawnFigure:
+    """The picture of a measurement, a trace or a comparison, by the drawer of that kind."""
+    drawer: Callable[..., DrawnFigure] = DRAWERS.load(kind)
+    return drawer(shown, name, *others, **options)

@@ -1,4 +1,4 @@
-"""How far back a model remembers: its accuracy in a synthetic memory task, by the number of steps n.
+"""How far back a model remembers: accuracy in a synthetic memory task by n, and of a long dependency by its distance.
 
 A model reads a line from a fresh start. At every place of a question it is right where the answer is likelier than all
 other forms, and right by an equal share where several are likeliest; a question with several places needs them all:
@@ -7,23 +7,27 @@ other forms, and right by an equal share where several are likeliest; a question
 
 so that a model for which all forms are equally likely is right at chance.
 
+A dependency may be that of a subject and its verb, of a noun and its reflexive pronoun, or any other that sentences
+mark: `agreement` says how often a model is right by words and by nouns between, and by congruence.
+
 Shapes: B lines of one length, V words that can be predicted.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thereafter.base import progress
 from thereafter.errors import OptionError
-from thereafter.inspection.measurement import Measurement
+from thereafter.evaluation.agreement import measure_agreement
+from thereafter.evaluation.verdicts import Verdicts
+from thereafter.inspection.measurement import Arrays, Measurement
 from thereafter.inspection.sentence_reader import SentenceReader
-from thereafter.models.base import Logs
+from thereafter.text.agreement import Sentence
 from thereafter.text.memory import AnswerPlace, Dice, Line, MemoryTask, Question
 
 COUNT = 100
@@ -66,7 +70,7 @@ def memory(
         longest = task.longest
     about = reader.about(task=task.name, question=task.question, text=f"{len(lines):,} lines of {task.name}")
     about |= {} if longest is None else {"longest": longest}
-    return Measurement("memory", arrays, dict.fromkeys(arrays, ("n",)), about)
+    return Measurement.of("memory", arrays, about)
 
 
 def remembered(measured: Measurement) -> str:
@@ -117,14 +121,45 @@ def _shares(reader: SentenceReader, batch: Sequence[Line]) -> dict[tuple[int, An
     for step in range(max(asked) + 1):
         for row, place in asked.get(step, ()):
             forms = [reader.word(form) for form in (place.answer, *place.others)]
-            shares[row, place] = _share(logp_BV[row, forms])
+            largest = logp_BV[row, forms] == logp_BV[row, forms].max()
+            shares[row, place] = float(largest[0] / largest.sum())  # 1/2 where another equals the first
         if step < max(asked):
             logp, state = reader.model.step(tokens_BT[:, step], state)
             logp_BV = np.asarray(logp)
     return shares
 
 
-def _share(logp: Logs | NDArray[np.float64]) -> float:
-    """1 where the first is the largest alone, 1/2 where another equals it, 0 where another is larger."""
-    largest = logp == logp.max()
-    return float(largest[0] / largest.sum())
+DEPENDENCY = "dependency"
+GROUPS = ("distance", "attractors", "congruence")
+
+
+def agreement(reader: SentenceReader, sentences: Iterable[Sentence], corpus: str = "agreement") -> Measurement:
+    """The verdicts of a model over sentences that know their dependency: see `evaluation.agreement`.
+
+    The pictures of agreement speak of verbs, so that sentences of another corpus become a measurement of another kind.
+    """
+    known = list(sentences)
+    forms = [(one.correct_form, one.wrong_form) for one in known]
+    facts = (
+        reader.check_words((one.prefix for one in known), forms, "both forms to choose from", corpus) if known else {}
+    )
+    tallies = measure_agreement(reader.model, reader.tokenizer, known, context=reader.context, prepare=reader.prepare)
+    about = reader.about(text=f"{len(known):,} new sentences of {corpus}", corpus=corpus) | facts
+    return from_tallies(tallies, about, "agreement" if corpus == "agreement" else DEPENDENCY)
+
+
+def from_tallies(verdicts: Verdicts, about: Mapping[str, object], kind: str = "agreement") -> Measurement:
+    """Verdicts that were counted already, such as those of a comparison, as a measurement.
+
+    For each of `distance`, `attractors`, `congruence`: the groups under that name, and `right_` and `total_` of it.
+    """
+    arrays: Arrays = {}
+    groups = verdicts.all_groups()
+    for name in GROUPS:
+        tallies = groups[name]
+        arrays |= {
+            name: np.array(list(tallies)),
+            f"right_{name}": np.array([tally.right for tally in tallies.values()], dtype=np.float64),
+            f"total_{name}": np.array([tally.total for tally in tallies.values()], dtype=np.int64),
+        }
+    return Measurement.of(kind, arrays, dict(about))

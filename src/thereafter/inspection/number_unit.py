@@ -15,7 +15,7 @@ Shapes: N places of all sentences, U units of all layers' h and c, K ranks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from thereafter.base import progress
 from thereafter.errors import OptionError
-from thereafter.inspection.applies import with_units
 from thereafter.inspection.measurement import Measurement
-from thereafter.inspection.sentence_reader import SentenceReader
+from thereafter.inspection.reading import with_units
+from thereafter.inspection.sentence_reader import SentenceReader, padded
 from thereafter.inspection.units import selectivity
 from thereafter.models.neural import NeuralModel
 from thereafter.text.agreement import Sentence
@@ -90,11 +90,9 @@ def number_unit(
         "plural": states_NK[second.plural_N].mean(axis=0),
         "control": _control(first, second, seed),
     }
-    axes: dict[str, tuple[str, ...]] = dict.fromkeys(arrays, ("rank",))
-    axes["control"] = ("shuffle",)
     text = f"{half:,} sentences of agreement to choose on, {len(usable) - half:,} to measure on"
     about = reader.about(text=text, units=len(first.names), places=len(second.plural_N), seed=seed)
-    return Measurement("number-unit", arrays, axes, about)
+    return Measurement.of("number-unit", arrays, about)
 
 
 def _auc(states_NU: NDArray[np.float32], plural_N: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -141,14 +139,12 @@ def _read(
     """The states after each word strictly between subject and verb, sentence after sentence."""
     states: list[NDArray[np.float32]] = [np.empty(0, dtype=np.float32)] * len(known)
     names: list[str] = []
+    order = sorted(range(len(known)), key=lambda at: known[at].closer)  # sentences of about one length together
     with model.quietly():
-        for batch in _batches(known):
+        for begin in range(0, len(order), _ROWS):
+            batch = order[begin : begin + _ROWS]
             rows = [reader.ids(" ".join(known[at].prefix)) for at in batch]
-            # what fills short rows up is read after all that is kept
-            tokens_BT = np.zeros((len(rows), max(map(len, rows))), dtype=np.int64)
-            for row, ids in enumerate(rows):
-                tokens_BT[row, : len(ids)] = ids
-            look = model.look(model.checked(tokens_BT), model.begin(len(rows)))
+            look = model.look(model.checked(padded(rows)), model.begin(len(rows)))
             units = [f"{layer}.{field}" for layer in model.cells for field in wanted]
             fields = {unit: look.arrays[unit].float().cpu().numpy() for unit in units}
             names = [f"{field}[{unit}]" for field, array in fields.items() for unit in range(array.shape[-1])]
@@ -173,13 +169,6 @@ def _other(one: Sentence) -> NDArray[np.bool_]:
         if one.opener < position < one.closer:
             differs[position - one.opener - 1 :] = number != one.number
     return differs
-
-
-def _batches(known: Sequence[Sentence]) -> Iterator[list[int]]:
-    """Sentences of about one length together."""
-    order = sorted(range(len(known)), key=lambda at: known[at].closer)
-    for begin in range(0, len(order), _ROWS):
-        yield order[begin : begin + _ROWS]
 
 
 def _check(first: Sequence[Sentence], second: Sequence[Sentence]) -> None:

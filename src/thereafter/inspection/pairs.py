@@ -209,7 +209,7 @@ class PairScores(Tabular):
             "judged": np.array([len(places) for places in judged]),
         }
         about = self.about | ({"caution": self.caution} if self.caution else {})
-        return Measurement("pairs", arrays, dict.fromkeys(arrays, ("group",)), about)
+        return Measurement.of("pairs", arrays, about)
 
 
 def score_pair_files(

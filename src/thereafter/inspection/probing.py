@@ -31,7 +31,7 @@ from thereafter.base.config import Table
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.inspection.measurement import Arrays, Measurement
 from thereafter.inspection.properties import CLASSES, word_classes
-from thereafter.inspection.sentence_reader import SentenceReader
+from thereafter.inspection.sentence_reader import SentenceReader, padded
 from thereafter.models.neural import NeuralModel
 from thereafter.text.agreement import LONGEST, Sentence, sentences
 
@@ -78,9 +78,7 @@ def probe_number(
                 _probe_into(figures, (row, column), x_NS, labels, control, cut, len(NUMBERS), l2)
                 advance(1)
     arrays: Arrays = {"layer": np.array(layers), "distance": np.array(places), **figures}
-    axes: dict[str, tuple[str, ...]] = {"layer": ("layer",), "distance": ("distance",)}
-    axes |= dict.fromkeys(figures, ("layer", "distance"))
-    return Measurement("probe-number", arrays, axes, _about(reader, known, cut, l2) | {"field": field} | facts)
+    return Measurement.of("probe-number", arrays, _about(reader, known, cut, l2) | {"field": field} | facts)
 
 
 def probe_class(reader: SentenceReader, *, count: int = COUNT, seed: int = 0, l2: float | None = None) -> Measurement:
@@ -102,7 +100,7 @@ def probe_class(reader: SentenceReader, *, count: int = COUNT, seed: int = 0, l2
     figures = {cell: np.empty(len(layers)) for cell in _CELLS}
     with progress.task("probing", total=len(layers), unit="layers") as advance:
         for row, layer in enumerate(layers):
-            x_NS = _gather(states, layer, picked)
+            x_NS = np.stack([states[at][layer][step] for at, step in picked])
             _probe_into(figures, (row,), x_NS, labels, control, cut, len(CLASSES), l2)
             advance(1)
     arrays: Arrays = {
@@ -111,19 +109,13 @@ def probe_class(reader: SentenceReader, *, count: int = COUNT, seed: int = 0, l2
         "share": np.bincount(labels, minlength=len(CLASSES)) / len(labels),
         **figures,
     }
-    axes: dict[str, tuple[str, ...]] = {"layer": ("layer",), "class": ("class",), "share": ("class",)}
-    axes |= dict.fromkeys(figures, ("layer",))
-    return Measurement("probe-class", arrays, axes, _about(reader, known, round(_FIT * len(known)), l2) | facts)
+    return Measurement.of("probe-class", arrays, _about(reader, known, round(_FIT * len(known)), l2) | facts)
 
 
 def _draw_sentences(count: int, seed: int, nearest: int = 0, farthest: int = LONGEST) -> list[Sentence]:
     if count < 3:
         raise OptionError(f"count is {count}; expected at least 3 sentences to fit and test on; try {COUNT}")
     return list(sentences(count, seed=1000 + seed, part="test", min_distance=nearest, max_distance=farthest))
-
-
-def _gather(states: Sequence[Layers], layer: str, picked: Sequence[tuple[int, int]]) -> NDArray[np.float32]:
-    return np.stack([states[at][layer][step] for at, step in picked])
 
 
 def _probe_into(
@@ -137,14 +129,12 @@ def _probe_into(
     l2: float | None,
 ) -> None:
     """Fit a probe and its control on the first `cut` states, test both on the others."""
-    task, other = (_read(x_NS, wanted, cut, classes, l2) for wanted in (labels, control))
+    task, other = (
+        read(fit(x_NS[:cut], wanted[:cut], classes, l2=l2), x_NS[cut:], wanted[cut:]) for wanted in (labels, control)
+    )
     values = (task.accuracy, other.accuracy, task.chance, task.bits, other.bits)
     for cell, value in zip(_CELLS, values, strict=True):
         figures[cell][place] = value
-
-
-def _read(x_NS: NDArray[np.float32], labels: NDArray[np.int64], cut: int, classes: int, l2: float | None) -> Reading:
-    return read(fit(x_NS[:cut], labels[:cut], classes, l2=l2), x_NS[cut:], labels[cut:])
 
 
 def _about(reader: SentenceReader, known: Sequence[Sentence], cut: int, l2: float | None) -> Table:
@@ -182,11 +172,7 @@ def read_states(reader: SentenceReader, sentences: Sequence[Sequence[str]], *, f
     states: list[Layers] = [{} for _ in rows]
     with progress.task("reading states", total=len(rows), unit="sentences") as advance, model.quietly():
         for batch in _batches(order, [len(row) for row in rows]):
-            # models are causal: the padding of short sentences comes after all that is kept
-            tokens_BT = np.zeros((len(batch), len(rows[batch[-1]])), dtype=np.int64)
-            for place, row in enumerate(batch):
-                tokens_BT[place, : len(rows[row])] = rows[row]
-            layers = _layers(model, model.checked(tokens_BT), field)
+            layers = _layers(model, model.checked(padded([rows[row] for row in batch])), field)
             for place, row in enumerate(batch):
                 begin, end = len(rows[row]) - len(sentences[row]), len(rows[row])
                 states[row] = {name: states_BTS[place, begin:end].copy() for name, states_BTS in layers.items()}

@@ -207,7 +207,8 @@ def token_ends(text: str, tokenizer: Tokenizer) -> tuple[NDArray[np.int32], NDAr
     measured = list(tokenizer.measure_stream([text], whole=False))
     ids = np.concatenate([part.ids for part in measured]) if measured else np.empty(0, np.int32)
     if tokenizer.name in ("byte", "bpe", "wordpiece", "unigram"):  # forms are written with a character for each byte
-        sizes = np.ones(len(ids)) if tokenizer.name == "byte" else _lengths(tokenizer)[ids]
+        lengths = np.array([len(form) for form in tokenizer.vocabulary.forms], dtype=np.int64)
+        sizes = np.ones(len(ids)) if tokenizer.name == "byte" else lengths[ids]
         char_of_byte = np.repeat(np.arange(len(text)), [len(c.encode("utf-8")) for c in text])
         return ids, char_of_byte[np.cumsum(sizes).astype(np.int64) - 1]
     unknown = iter([form for part in measured for form in part.unknown_forms])
@@ -228,10 +229,6 @@ def _find_ends(text: str, ids: NDArray[np.int32], tokenizer: Tokenizer, unknown:
         cursor = cursor if at < 0 else at + len(form)
         ends[step] = max(cursor - 1, 0)
     return ends
-
-
-def _lengths(tokenizer: Tokenizer) -> NDArray[np.int64]:
-    return np.array([len(form) for form in tokenizer.vocabulary.forms], dtype=np.int64)
 
 
 def _scan(text: str) -> list[tuple[str, int, int]]:
@@ -274,8 +271,15 @@ CLASSES = (
 @cache
 def word_classes() -> dict[str, str]:
     """Word to class. Words that can be of two classes there, such as `inside`, are left out."""
+    groups = word_groups()
+    every = [word for group in groups.values() for word in group]
+    return {word: name for name, group in groups.items() for word in group if every.count(word) == 1}
+
+
+def word_groups() -> dict[str, set[str]]:
+    """The words of the lexicon by their class."""
     known = lexicon()
-    groups: dict[str, set[str]] = {
+    return {
         "noun": {form for noun in known.all_nouns for form in (noun.singular, noun.plural)},
         "verb": {form for verb in known.all_verbs for form in verb},
         "auxiliary": {form for pair in words.AUXILIARIES for form in pair} | {"had", *words.MODALS},
@@ -296,5 +300,3 @@ def word_classes() -> dict[str, str]:
         "connective": {"and", "but", "who", "that", "which"},
         "punctuation": {".", ","},
     }
-    every = [word for group in groups.values() for word in group]
-    return {word: name for name, group in groups.items() for word in group if every.count(word) == 1}

@@ -1,4 +1,4 @@
-"""A trained model as instruments read with it: the model, its tokenizer, and how its text was prepared."""
+"""A trained model as instruments read with it: the model, its tokenizer, how its text was prepared; an excerpt."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from thereafter.base.config import Table
-from thereafter.errors import OptionError
+from thereafter.errors import EmptyCorpusError, OptionError, SourceError
 from thereafter.evaluation.scores import MANY
 from thereafter.models.any_model import AnyModel
 from thereafter.models.base import Ids
-from thereafter.text.sources import Source
+from thereafter.text.form import Forming
+from thereafter.text.sources import Source, Texts, resolve
 from thereafter.text.tokenizers.base import Tokenizer
-from thereafter.text.writing import WritingForm, writing_of_run
+from thereafter.text.writing import WritingForm, in_style, writing_of_run
 
 
 @dataclass(frozen=True)
@@ -123,3 +127,62 @@ class SentenceReader:
     def about(self, **more: object) -> Table:
         """What a measurement says of its model."""
         return {"model": self.name, "trained_on": self.source} | more
+
+
+CHARACTERS = 60_000
+PARTS = ("test", "valid", "text")
+
+
+def padded(rows: Sequence[Ids]) -> NDArray[np.int64]:
+    """Tokens of sentences, [B, T]; what fills short rows up is read after all that counts, since models are causal."""
+    tokens_BT = np.zeros((len(rows), max(map(len, rows))), dtype=np.int64)
+    for row, ids in enumerate(rows):
+        tokens_BT[row, : len(ids)] = ids
+    return tokens_BT
+
+
+def excerpt(
+    tokenizer: Tokenizer,
+    *,
+    text: str | None = None,
+    source: str | None = None,
+    lower: bool = False,
+    letters_only: bool = False,
+    writing: WritingForm | None = None,
+    forming: Forming | None = None,
+    characters: int = CHARACTERS,
+) -> tuple[Ids, str]:
+    """Ids of a text, or of the first `characters` of a source (of a corpus its test part), and its name for a caption.
+
+    `lower`, `letters_only` and `forming` as the model's own text was read, `writing` as it was written.
+    """
+    if text is not None and source is None:
+        given = Source.of_text(text, lower=lower, letters_only=letters_only)
+        chosen, caption = in_style(Texts(given.name, {"text": given}), given, writing), _short(text)
+    elif source is None or text is not None:
+        got = "neither" if source is None else "both"
+        raise SourceError(f"got {got} of a text and a source; expected one; try --text 'the cat sat on the mat'")
+    else:
+        texts = resolve(source, lower=lower, letters_only=letters_only, forming=forming)
+        part = next((name for name in PARTS if name in texts.parts), next(iter(texts.parts)))
+        chosen = in_style(texts, texts.parts[part], writing)
+        caption = f"{texts.name}, {part} part" if part != "text" else texts.name
+    read = ""
+    for chunk in chosen.chunks():
+        read += chunk
+        if len(read) >= characters:
+            break
+    ids = tokenizer.encode(read[:characters])
+    if not len(ids):
+        raise EmptyCorpusError(f"{caption} has no tokens; expected at least a few words")
+    return ids, caption
+
+
+def _short(text: str) -> str:
+    """A text as it is named in a caption.
+
+    >>> _short("the cat sat on the mat and slept until the evening came")
+    'the text "the cat sat on the mat and slept until ..."'
+    """
+    line = " ".join(text.split())
+    return f'the text "{line}"' if len(line) <= 40 else f'the text "{line[:40].rsplit(" ", 1)[0]} ..."'

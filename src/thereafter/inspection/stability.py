@@ -47,7 +47,9 @@ def activation_stability(
     for name in activations:
         if name not in ACTIVATIONS:
             raise UnknownNameError("activation", name, ACTIVATIONS)
-    U_HH, drawn = _matrix(hidden, seed)
+    drawn = torch.Generator().manual_seed(seed)
+    U_HH = torch.randn(hidden, hidden, generator=drawn, dtype=torch.float64)
+    U_HH = U_HH / torch.linalg.eigvals(U_HH).abs().max()  # spectral radius 1
     x_TH = noise * torch.randn(steps, hidden, generator=drawn, dtype=torch.float64)
     shape = (len(activations), len(radii))
     state, gradient = np.zeros((*shape, steps)), np.zeros((*shape, steps))
@@ -62,10 +64,8 @@ def activation_stability(
     arrays = {"state": state, "gradient": gradient, "shut": shut}
     labels = {"activation": np.array(activations), "radius": np.array(radii)}
     labels |= {"step": np.arange(1, steps + 1), "distance": np.arange(steps)}
-    axes = {"state": ("activation", "radius", "step"), "gradient": ("activation", "radius", "distance")}
-    named: dict[str, tuple[str, ...]] = {label: (label,) for label in labels} | {"shut": ("activation", "radius")}
     about = {"model": f"rnn, {hidden} units, one random matrix", "text": f"noise of size {noise:g}", "seed": seed}
-    return Measurement(STABILITY, arrays | labels, axes | named, about)
+    return Measurement.of(STABILITY, arrays | labels, about)
 
 
 def repeated_multiplication(
@@ -104,17 +104,9 @@ def repeated_multiplication(
         curves["gates"].append(forget ** np.arange(float(steps)))
     arrays = {name: np.stack(rows) for name, rows in curves.items()}
     labels = {"radius": np.array(radii), "step": np.arange(steps)}
-    axes: dict[str, tuple[str, ...]] = dict.fromkeys(arrays, ("radius", "step"))
     about: Table = {"model": f"rnn, {hidden} units, orthogonal matrix times the radius", "forget": forget}
     about |= {"text": "noise of size 0.3"}
-    return Measurement(POWERS, arrays | labels, axes | {"radius": ("radius",), "step": ("step",)}, about)
-
-
-def _matrix(hidden: int, seed: int) -> tuple[Tensor, torch.Generator]:
-    """A Gaussian matrix scaled to spectral radius 1."""
-    drawn = torch.Generator().manual_seed(seed)
-    U_HH = torch.randn(hidden, hidden, generator=drawn, dtype=torch.float64)
-    return U_HH / torch.linalg.eigvals(U_HH).abs().max(), drawn
+    return Measurement.of(POWERS, arrays | labels, about)
 
 
 def _run(U_HH: Tensor, x_TH: Tensor, activation: str) -> Tensor:
@@ -134,17 +126,18 @@ def _lstm_gains(W_HH: Tensor, x_TH: Tensor, forget: float) -> NDArray[np.float64
         through_h = (1 - g_H.square()).unsqueeze(1) * W_HH * (1 - h_H.square())
         steps.append(forget * torch.eye(len(W_HH), dtype=W_HH.dtype) + (1 - forget) * through_h)
         c_H = forget * c_H + (1 - forget) * g_H
-    product_HH, gains = torch.eye(len(W_HH), dtype=W_HH.dtype), []
-    for step_HH in reversed(steps):
-        gains.append(float(torch.linalg.matrix_norm(product_HH, 2)))
-        product_HH = product_HH @ step_HH
-    return np.array(gains)
+    return _products(steps)
 
 
 def _gains(U_HH: Tensor, slope_TH: Tensor) -> NDArray[np.float64]:
     """The largest singular value of d h_T / d h_{T-d} for d = 0, 1, ...; T is the last step."""
-    product_HH, gains = torch.eye(len(U_HH), dtype=U_HH.dtype), []
-    for slope_H in slope_TH.flip(0):
+    return _products([slope_H.unsqueeze(1) * U_HH for slope_H in slope_TH])
+
+
+def _products(steps: Sequence[Tensor]) -> NDArray[np.float64]:
+    """The largest singular value of the product of the last d steps, for d = 0, 1, ..."""
+    product_HH, gains = torch.eye(len(steps[0]), dtype=steps[0].dtype), []
+    for step_HH in reversed(steps):
         gains.append(float(torch.linalg.matrix_norm(product_HH, 2)))
-        product_HH = product_HH @ (slope_H.unsqueeze(1) * U_HH)
+        product_HH = product_HH @ step_HH
     return np.array(gains)

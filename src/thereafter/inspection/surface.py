@@ -11,11 +11,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from thereafter.base.config import Table
 from thereafter.errors import OptionError
-from thereafter.inspection.applies import neural, with_units
 from thereafter.inspection.dynamics import principal
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.neighbours import find_token
+from thereafter.inspection.reading import neural, with_units
 from thereafter.models.base import Ids
 from thereafter.models.look import LayerLook
 from thereafter.models.neural import NeuralModel
@@ -53,32 +54,19 @@ def prediction_surface(
     if not shown:
         shown = np.argsort(-p_NV.max(axis=0), kind="stable")[:4].tolist()
     likeliest = p_NV.argmax(axis=1)
-    return Measurement(
-        "prediction-surface",
-        {
-            "first": lines[0],
-            "second": lines[1],
-            "word": np.array([tokenizer.piece(token) for token in shown]),
-            "probability": p_NV[:, shown].T.reshape(len(shown), grid, grid),
-            "likeliest": np.array([tokenizer.piece(int(token)) for token in likeliest]).reshape(grid, grid),
-            "likeliest_probability": p_NV.max(axis=1).reshape(grid, grid),
-            "point": points_T2,
-            "token": np.array([tokenizer.piece(int(token)) for token in ids]),
-            "share": plane.share_K,
-        },
-        {
-            "first": ("first",),
-            "second": ("second",),
-            "word": ("word",),
-            "probability": ("word", "second", "first"),
-            "likeliest": ("second", "first"),
-            "likeliest_probability": ("second", "first"),
-            "point": ("step", "component"),
-            "token": ("step",),
-            "share": ("component",),
-        },
-        {"model": type(model).__name__, "text": " ".join(text.split())[:60]},
-    )
+    arrays = {
+        "first": lines[0],
+        "second": lines[1],
+        "word": np.array([tokenizer.piece(token) for token in shown]),
+        "probability": p_NV[:, shown].T.reshape(len(shown), grid, grid),
+        "likeliest": np.array([tokenizer.piece(int(token)) for token in likeliest]).reshape(grid, grid),
+        "likeliest_probability": p_NV.max(axis=1).reshape(grid, grid),
+        "point": points_T2,
+        "token": np.array([tokenizer.piece(int(token)) for token in ids]),
+        "share": plane.share_K,
+    }
+    about = {"model": type(model).__name__, "text": " ".join(text.split())[:60]}
+    return Measurement.of("prediction-surface", arrays, about)
 
 
 def gate_surface(
@@ -113,31 +101,12 @@ def gate_surface(
     reach = np.maximum(np.abs(met_T2).max(axis=0) * 1.1, 1.0)
     lines = [np.linspace(-reach[k], reach[k], grid) for k in range(2)]
     value = 1 / (1 + np.exp(-(lines[0][None, :] + lines[1][:, None] + bias)))
-    return Measurement(
-        "gate-surface",
-        {
-            "word_part": lines[0],
-            "state_part": lines[1],
-            "value": value,
-            "met": met_T2,
-            "gate": values_TU[:, chosen],
-            "token": np.array([tokenizer.piece(int(token)) for token in ids]),
-        },
-        {
-            "word_part": ("word_part",),
-            "state_part": ("state_part",),
-            "value": ("state_part", "word_part"),
-            "met": ("step", "part"),
-            "gate": ("step",),
-            "token": ("step",),
-        },
-        {
-            "model": type(model).__name__,
-            "text": " ".join(text.split())[:60],
-            "name": f"{gate} gate of unit {chosen}, layer {layer + 1}",
-            "bias": bias,
-        },
-    )
+    arrays = {"word_part": lines[0], "state_part": lines[1], "value": value}
+    arrays |= {"met": met_T2, "gate": values_TU[:, chosen]}
+    arrays |= {"token": np.array([tokenizer.piece(int(token)) for token in ids])}
+    about: Table = {"model": type(model).__name__, "text": " ".join(text.split())[:60]}
+    about |= {"name": f"{gate} gate of unit {chosen}, layer {layer + 1}", "bias": bias}
+    return Measurement.of("gate-surface", arrays, about)
 
 
 def _gate_sums(

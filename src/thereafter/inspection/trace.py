@@ -15,7 +15,7 @@ from thereafter.decoding.warping import largest
 from thereafter.errors import FormatError, OptionError
 from thereafter.inspection import arrays as stored
 from thereafter.inspection.arrays import array_rows, description_rows
-from thereafter.inspection.drawing import DrawnFigure, draw
+from thereafter.inspection.measurement import DrawnFigure, draw
 from thereafter.models.base import Ids, S, SequenceModel
 
 LIMIT = 2000  # tokens recorded by default

@@ -27,7 +27,7 @@ from thereafter.base.progress import task
 from thereafter.errors import OptionError
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.properties import Property, token_ends
-from thereafter.inspection.streaming import stream_states
+from thereafter.inspection.reading import stream_states
 from thereafter.text.tokenizers.base import Tokenizer
 
 LIMIT = 200_000
@@ -118,8 +118,6 @@ def search(
         "direction": sign_LK,
         "control": np.array([figure(control_S[owner == i], yes_no_L[i]).max() for i in range(len(properties))]),
     }
-    axes: dict[str, tuple[str, ...]] = {"property": ("property",), "yes_no": ("property",), "control": ("property",)}
-    axes |= dict.fromkeys(("unit", "chosen", "held_out", "direction"), ("property", "rank"))
     stretches = [
         _stretch(second, labels_LN[i, half:], place_of[int(best_LK[i, 0])], tokenizer, ids[half:])
         for i in range(len(properties))
@@ -127,10 +125,9 @@ def search(
     shortest = min(len(tokens) for tokens, _, _ in stretches)
     for at, name in enumerate(("token", "value", "truth")):
         arrays[name] = np.array([part[at][:shortest] for part in stretches])
-        axes[name] = ("property", "step")
     facts = {"model": type(model).__name__, "tokens": len(ids), "units": len(first.names), "seed": seed}
     meanings = {"meaning": {one.name: one.meaning for one in properties}}
-    return Measurement("units", arrays, axes, facts | meanings | (about or {}))
+    return Measurement.of("units", arrays, facts | meanings | (about or {}))
 
 
 def selectivity(

@@ -1,8 +1,8 @@
 """A model as one C99 file and its header: no allocation, no dependency but libm.
 
 parts.c    the functions a generated file may need; only those that it uses are put into it
-arrays     numbers as C text; reads parts.c
+tokens     numbers as C text; the vocabulary and, for characters and bytes, the tokenizer; lower case and letters, as
+           ranges; reads parts.c
 source     the file and the header of a neural model: a program's operations as calls
-tokens     the vocabulary and, for characters and bytes, the tokenizer; lower case and letters, as ranges
 target     the target `c`: writes, compiles and runs; the file and the header of an n-gram
 """

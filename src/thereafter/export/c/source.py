@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from thereafter.export.c.arrays import array_text, floats, functions, ints
-from thereafter.export.c.tokens import ENCODED, tokens_text
+from thereafter.export.c.tokens import ENCODED, array_text, floats, functions, ints, tokens_text
 from thereafter.export.parts import WordingPlan
 from thereafter.export.steps.interpreter import rounded
 from thereafter.export.steps.program import Op, OpBlock, Program
@@ -116,7 +115,10 @@ def stack_bytes(program: Program) -> int:
 def source_text(name: str, header: str, program: Program, int8: bool) -> Iterator[str]:
     """The C file, in pieces."""
     calls = Calls(program, int8)
-    body, head, start = _body(name, program, calls), _head(name, program, calls), _start(name, program, calls)
+    body = _body(name, program, calls)
+    lines = "\n".join(_block(program.head, calls, "    "))
+    head = f"\nvoid {name}_predict(const {name}_state *state, float *logits)\n{{\n{lines}\n}}\n"
+    start = _start(name, program, calls)
     calls.used.add("log_softmax")
     wording = program.wording
     yield f"/* written by thereafter: {header} says what it is */\n"
@@ -164,11 +166,6 @@ def _body(name: str, program: Program, calls: Calls) -> str:
     return f"static void body({name}_state *state, int token)\n{{\n" + "\n".join(lines) + "\n}\n"
 
 
-def _head(name: str, program: Program, calls: Calls) -> str:
-    lines = "\n".join(_block(program.head, calls, "    "))
-    return f"\nvoid {name}_predict(const {name}_state *state, float *logits)\n{{\n{lines}\n}}\n"
-
-
 def _start(name: str, program: Program, calls: Calls) -> str:
     lines = []
     for part, values in program.state.items():
@@ -181,6 +178,34 @@ def _start(name: str, program: Program, calls: Calls) -> str:
     lines += ["state->in_sight = 0;"] if program.context else []
     lines.append(f"body(state, {program.wording.start}); /* <s> */")
     return f"\nvoid {name}_start({name}_state *state)\n{{\n" + "".join(f"    {line}\n" for line in lines) + "}\n"
+
+
+_CALLS = {
+    "norm": "norm({out}, {gain}, {shift}, {size})",
+    "act": "act_{f}({out}, {n})",
+    "log_softmax": "log_softmax({out}, {n})",
+    "add": "add({out}, {x}, {n})",
+    "copy": "copy({out}, {x}, {n})",
+    "scale": "scale({out}, {by!r}f, {n})",
+    "lift": "lift({out}, {x}[{at}], {n})",
+    "take": "take({out}, {x}, {index}, {n})",
+    "shift": "shift({out}, {x}, {n}, {size})",
+    "mean": "mean({out}, {x}, {count}, {n}, {size})",
+    "highway": "highway({out}, {x}, {t}, {n})",
+    "position": "add({out}, {table} + state->in_sight * {n}, {n})",
+    "attend": "attend({out}, {q}, {keys}, {values}, scores, {heads}, {n}, state->in_sight)",
+    "lstm_memory": "lstm_memory({out}, {z}, {input}, {forget}, {output}, {coupled}, {n})",
+    "lstm_output": "lstm_output({out}, {z} + {place} * {n}, {c}, {n})",
+    "gru": "gru({out}, {z}, {r}, {keeps}, {n})",
+    "gru_reset": "gru_reset({out}, {z}, {r}, {h}, {n})",
+    "gru_new": "gru_new({out}, {z}, {q}, {keeps}, {n})",
+    "mingru": "mingru({out}, {z}, {n})",
+    "minlstm": "minlstm({out}, {z}, {n})",
+    "diagonal": "diagonal({out}, {z}, {decay}, {factor}, {n})",
+}
+"""Operations as calls; `linear` and `row` depend on how their matrix is stored."""
+_NO_ARRAYS = {"shift": "0", "input": "0", "forget": "0", "output": "0"}
+"""What stands for the shift of a norm and for peepholes where there are none."""
 
 
 class Calls:
@@ -196,49 +221,33 @@ class Calls:
 
     def lines(self, op: Op) -> list[str]:
         """The calls of one operation."""
-        out, n = self._buffer(op.out), op.numbers.get("n")
-        x = self._buffer(op.inputs["x"]) if "x" in op.inputs else ""
+        out = self._buffer(op.out)
         if op.name == "linear":
-            return self._linear(op, out, x)
+            return self._linear(op, out, self._buffer(op.inputs["x"]))
         if op.name == "row":
             return self._row(op, out)
+        if op.numbers.get("f") == "identity":
+            return []
+        given: dict[str, object] = {role: self._buffer(name) for role, name in op.inputs.items()}
+        given |= {"at": 0, **_NO_ARRAYS, **op.arrays, **op.numbers, "out": out}
+        state = self.program.state
         if op.name == "norm":
-            gain, shift = op.arrays["gain"], op.arrays.get("shift", "0")
-            return [self._call("norm", out, gain, shift, len(self.program.vectors[gain]))]
-        if op.name == "act":
-            return [] if op.numbers["f"] == "identity" else [self._call(f"act_{op.numbers['f']}", out, n)]
-        if op.name == "copy":
-            at = op.numbers.get("at", 0)
-            return [self._call("copy", f"{out} + {at}" if at else out, x, n)]
-        if op.name == "shift":
-            return [self._call("shift", out, x, n, len(self.program.state[op.out]))]
-        if op.name == "mean":
-            window = len(self.program.state["window"]) // int(n or 1)
-            return [self._call("mean", out, x, self._buffer("count"), n, window)]
-        if op.name == "position":
-            return [self._call("add", out, f"{op.arrays['table']} + state->in_sight * {n}", n)]
-        if op.name == "attend":
-            caches = [self._buffer(op.inputs[name]) for name in ("keys", "values")]
-            numbers = (op.numbers["heads"], n, "state->in_sight")
-            return [self._call("attend", out, self._buffer(op.inputs["q"]), *caches, "scores", *numbers)]
-        return [self._cell(op, out, x)]
-
-    def _cell(self, op: Op, out: str, x: str) -> str:
-        n, given = op.numbers.get("n"), {role: self._buffer(name) for role, name in op.inputs.items()}
-        if op.name == "scale":
-            return self._call("scale", out, f"{float(op.numbers['by'])!r}f", n)
-        if op.name == "lift":
-            return self._call("lift", out, f"{x}[{op.numbers['at']}]", n)
-        if op.name == "take":
-            return self._call("take", out, x, op.arrays["index"], n)
-        if op.name == "lstm_memory":
-            peepholes = [op.arrays.get(name, "0") for name in ("input", "forget", "output")]
-            return self._call("lstm_memory", out, given["z"], *peepholes, op.numbers["coupled"], n)
-        if op.name == "lstm_output":
-            place = 2 if op.numbers["coupled"] else 3
-            return self._call("lstm_output", out, f"{given['z']} + {place} * {n}", given["c"], n)
-        keeps = [int(op.numbers["keeps"] == "old")] if "keeps" in op.numbers else []
-        return self._call(op.name, out, *given.values(), *op.arrays.values(), *keeps, n)
+            given["size"] = len(self.program.vectors[op.arrays["gain"]])
+        elif op.name == "shift":
+            given["size"] = len(state[op.out])
+        elif op.name == "mean":
+            given["size"] = len(state["window"]) // int(op.numbers["n"])
+        elif op.name == "copy" and given["at"]:
+            given["out"] = f"{out} + {given['at']}"
+        elif op.name == "scale":
+            given["by"] = float(op.numbers["by"])
+        elif op.name == "lstm_output":
+            given["place"] = 2 if op.numbers["coupled"] else 3
+        if "keeps" in given:
+            given["keeps"] = int(given["keeps"] == "old")
+        name, _, arguments = _CALLS[op.name].format(**given).partition("(")
+        self.used.add(name)
+        return [f"{name}({arguments};"]
 
     def _linear(self, op: Op, out: str, x: str) -> list[str]:
         weight, bias = op.arrays["weight"], op.arrays.get("bias")

@@ -1,15 +1,19 @@
-"""The vocabulary of a model in C: what each token appends and, for characters and bytes, text to tokens."""
+"""Tables in C: constant arrays, so in read-only memory, and with them the vocabulary of a model and its tokenizer.
+
+The vocabulary says what each token appends; characters and bytes are also cut from a text. Functions come from
+`parts.c`, with those they call.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.export.c.arrays import bytes_text, functions, ints
 from thereafter.export.parts import WordingPlan
 
 ENCODED = ("char", "byte")
@@ -185,3 +189,68 @@ def _ranges(points: Ints) -> Ints:
     points = np.sort(points)
     starts = np.flatnonzero(np.diff(points, prepend=-2) > 1)
     return np.stack([points[starts], points[np.append(starts[1:], len(points)) - 1]], 1)
+
+
+_A_LINE = 12
+_AT_ONCE = 12 * 4096
+
+
+def array_text(name: str, values: NDArray[np.number], kind: str) -> Iterator[str]:
+    """The definition of an array, in pieces: `kind` is its type in C.
+
+    Nine digits are enough to bring every float32 back to the bit.
+    """
+    flat = np.asarray(values).reshape(-1)
+    form = "%.9g" if flat.dtype.kind == "f" else "%d"
+    shape = " * ".join(str(size) for size in np.shape(values)) or "1"
+    yield f"static const {kind} {name}[{shape}] = {{\n"
+    line = ",".join([form] * _A_LINE) + ",\n"
+    for begin in range(0, len(flat), _AT_ONCE):
+        piece = flat[begin : begin + _AT_ONCE].tolist()
+        lines = line * (len(piece) // _A_LINE) + ",".join([form] * (len(piece) % _A_LINE))
+        yield lines % tuple(piece)
+    yield "};\n"
+
+
+def floats(name: str, values: NDArray[np.floating]) -> Iterator[str]:
+    """Floats; an infinity is written as C writes it."""
+    if np.isfinite(values).all():
+        yield from array_text(name, values, "float")
+        return
+    for piece in array_text(name, values, "float"):
+        yield piece.replace("-inf", "-INFINITY")
+
+
+def ints(name: str, values: NDArray[np.integer]) -> Iterator[str]:
+    return array_text(name, values, "int")
+
+
+def bytes_text(name: str, values: bytes) -> Iterator[str]:
+    return array_text(name, np.frombuffer(values or b"\0", np.uint8), "unsigned char")
+
+
+_HEAD = re.compile(r"^/\* --- (\w+)(?:: ([\w ]+))? \*/\n", re.MULTILINE)
+
+
+@cache
+def parts() -> dict[str, tuple[tuple[str, ...], str]]:
+    """Each function by name: the functions it calls, and its text.
+
+    >>> parts()["minlstm"][0]
+    ('sigmoid', 'softplus')
+    """
+    text = (Path(__file__).parent / "parts.c").read_text(encoding="utf-8")
+    heads = list(_HEAD.finditer(text))
+    ends = [*(head.start() for head in heads[1:]), len(text)]
+    return {
+        head[1]: (tuple((head[2] or "").split()), text[head.end() : end].strip() + "\n")
+        for head, end in zip(heads, ends, strict=True)
+    }
+
+
+def functions(names: set[str]) -> str:
+    """The text of these functions and of all they call, in the order of the file."""
+    known, wanted = parts(), set(names)
+    for name in names:
+        wanted |= set(known[name][0])
+    return "\n".join(text for name, (_, text) in known.items() if name in wanted)

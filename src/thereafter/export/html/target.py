@@ -13,7 +13,7 @@ import html
 import json
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -76,14 +76,16 @@ class HtmlTarget:
         bits = 8 if int8 else 16
         packed = pack_trie(plan) if isinstance(plan, NgramPlan) else pack_program(lower(plan), bits)
         description: Table = {
-            **packed.description(),
+            **packed.about,
+            "arrays": packed.arrays,
             "words": describe_wording(plan.wording),
             "caption": caption(plan, bits),
             "prompt": self.opening.prompt,
             "from": self.opening.source,
         }
-        path.write_text(page_text(path.stem, description, packed.weights()), encoding="utf-8", newline="\n")
-        facts: dict[str, object] = {"state bytes": state_bytes(plan, packed), "bytes of weights": packed.size}
+        path.write_text(page_text(path.stem, description, b"".join(packed.pieces)), encoding="utf-8", newline="\n")
+        state = 4 if isinstance(plan, NgramPlan) else 4 * sum(packed.about["state"].values())
+        facts: dict[str, object] = {"state bytes": state, "bytes of weights": packed.size}
         if self.opening.prompt:
             facts["opens on"] = f"{self.opening.prompt!r}, from {self.opening.source}"
         if not isinstance(plan, NgramPlan) and browser_path() is None:
@@ -101,10 +103,6 @@ class HtmlTarget:
             return None
         bits = 8 if '"bits":8' in written.paths[0].read_text(encoding="utf-8") else 16
         return Interpreter(as_stored(lower(plan), bits))
-
-
-def state_bytes(plan: Plan, packed: Packed) -> int:
-    return 4 if isinstance(plan, NgramPlan) else 4 * sum(packed.about["state"].values())
 
 
 def caption(plan: Plan, bits: int) -> str:
@@ -282,12 +280,6 @@ class Packed:
         self.pieces += [raw, padding]
         self.size += len(raw) + len(padding)
 
-    def description(self) -> Table:
-        return {**self.about, "arrays": self.arrays}
-
-    def weights(self) -> bytes:
-        return b"".join(self.pieces)
-
 
 def pack_program(program: Program, bits: int) -> Packed:
     """A neural model, its matrices in 16 or 8 bits (`steps.interpreter`)."""
@@ -339,7 +331,8 @@ def describe_wording(wording: WordingPlan) -> Table:
     if wording.tokens in ("bpe", "wordpiece"):
         words["longest"] = TOKENIZERS.load(wording.tokens).longest_form
     if wording.tokens == "bpe":
-        words["merges"] = [_pair(merge) for merge in wording.tokenizer["tokenizers"]["model"]["merges"]]
+        merges: list[str | list[str]] = wording.tokenizer["tokenizers"]["model"]["merges"]
+        words["merges"] = [merge.split(" ") if isinstance(merge, str) else list(merge) for merge in merges]
     return words
 
 
@@ -354,13 +347,9 @@ def refused_wording(wording: WordingPlan) -> str | None:
     return None
 
 
-def _pair(merge: str | list[str]) -> list[str]:
-    return merge.split(" ") if isinstance(merge, str) else list(merge)
-
-
 def _block(block: OpBlock) -> Table:
     ops = [
-        {"op": op.name, "out": op.out, **_nonempty(op.inputs), "arrays": dict(op.arrays), **dict(op.numbers)}
+        {"op": op.name, "out": op.out, "inputs": dict(op.inputs), "arrays": dict(op.arrays), **dict(op.numbers)}
         for op in block.ops
     ]
     return {
@@ -370,7 +359,3 @@ def _block(block: OpBlock) -> Table:
         "shown": block.shown,
         "gates": list(block.gates),
     }
-
-
-def _nonempty(inputs: Mapping[str, str]) -> Table:
-    return {"inputs": dict(inputs)} if inputs else {"inputs": {}}

@@ -1,13 +1,11 @@
 """Models as ONNX graphs, by standard operators alone (opset 17), with free batch and length.
 
 graph       a graph as it is written, operator by operator
-cells       one step of each cell; products with weights, in float32 or in int8
-layers      whole sequences through a layer: the operators LSTM, GRU and RNN where they mean the same, else Scan
+cells       one step of each cell; products with weights, in float32 or in int8; features to log p; whole sequences
+            through a layer: the operators LSTM, GRU and RNN where they mean the same, else Scan
 attention   Transformer blocks with their keys and values
-heads       features to log p
 model       the step graph and the sequence graph of a plan, and its network between tokens and features, with
             tokenizer and vocabulary in the metadata
-tasks, translators, transformer_translators, captioners, series, forecasters    networks of tasks
-task_checks    drawn inputs for them
+tasks, translators, forecasters    networks of tasks
 target      FILE.onnx (a step) and FILE-sequence.onnx (whole sequences), and ONNX Runtime as their runner
 """

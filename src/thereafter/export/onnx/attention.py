@@ -13,9 +13,8 @@ import math
 
 import numpy as np
 
-from thereafter.export.onnx.cells import GraphWeights, State, normalised
+from thereafter.export.onnx.cells import GraphWeights, State, normalised, rows_of, type_of
 from thereafter.export.onnx.graph import Graph
-from thereafter.export.onnx.layers import rows_of, type_of
 from thereafter.export.parts import BlockPlan, StatePart
 from thereafter.export.plan import TransformerPlan
 
@@ -88,10 +87,8 @@ class AttentionGraph:
         self, w: GraphWeights, block: BlockPlan, x_BTH: str, cache: tuple[str, str], where_BKTD: str, allowed_B1TC: str
     ) -> tuple[str, State]:
         g, heads = w.graph, self.plan.heads
-        q, k, v = (
-            g.op("Transpose", g.op("Reshape", part, g.constant([0, 0, heads, self.each])), perm=[0, 2, 1, 3])
-            for part in g.split(w.linear(x_BTH, *block.into), [self.size] * 3)
-        )
+        parts = g.split(w.linear(x_BTH, *block.into), [self.size] * 3)
+        q, k, v = (by_head(g, part, heads, self.each) for part in parts)
         keys, values = (
             g.op("ScatterElements", old, where_BKTD, new, axis=2) for old, new in zip(cache, (k, v), strict=True)
         )
@@ -99,16 +96,14 @@ class AttentionGraph:
         scores = g.op("MatMul", q, g.op("Transpose", keys, perm=[0, 1, 3, 2]))
         scores = g.op("Where", allowed_B1TC, scores, g.constant(-np.inf, np.float32))
         y_BKTD = g.op("MatMul", g.op("Softmax", scores, axis=-1), values)
-        y = g.op("Reshape", g.op("Transpose", y_BKTD, perm=[0, 2, 1, 3]), g.constant([0, 0, self.size]))
-        return w.linear(y, *block.out), [keys, values]
+        return w.linear(side_by_side(g, y_BKTD, self.size), *block.out), [keys, values]
 
     def _added(self, w: GraphWeights, block: BlockPlan, x: str, y: str) -> str:
         """What attention gives and what the feed-forward layer gives, each added to what it read."""
         g, pre = w.graph, self.plan.pre
         x = g.op("Add", x, y)
         x = x if pre else normalised(w, x, *block.norm_attention)
-        wide = w.linear(normalised(w, x, *block.norm_forward) if pre else x, *block.widen)
-        x = g.op("Add", x, w.linear(gelu(g, wide, block.approximate), *block.narrow))
+        x = g.op("Add", x, _fed(w, block, normalised(w, x, *block.norm_forward) if pre else x))
         return x if pre else normalised(w, x, *block.norm_forward)
 
     def _with_room(self, w: GraphWeights, state: State) -> State:
@@ -133,6 +128,21 @@ class AttentionGraph:
             g.output(kept, g.fresh("kept"), kind, ["B", *part.shape])
 
 
+def by_head(g: Graph, x_BTH: str, heads: int, each: int, steps: int = 0) -> str:
+    """[B, T, H] as [B, K, T, D]; `steps`: T where it is fixed."""
+    return g.op("Transpose", g.op("Reshape", x_BTH, g.constant([0, steps, heads, each])), perm=[0, 2, 1, 3])
+
+
+def side_by_side(g: Graph, y_BKTD: str, size: int, steps: int = 0) -> str:
+    """The heads again as [B, T, H]."""
+    return g.op("Reshape", g.op("Transpose", y_BKTD, perm=[0, 2, 1, 3]), g.constant([0, steps, size]))
+
+
+def _fed(w: GraphWeights, block: BlockPlan, x: str) -> str:
+    """The feed-forward layer of a block."""
+    return w.linear(gelu(w.graph, w.linear(x, *block.widen), block.approximate), *block.narrow)
+
+
 def gelu(g: Graph, x: str, approximate: bool) -> str:
     """x Phi(x) by erf, or as GPT-2 has it: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))."""
     if approximate:
@@ -146,15 +156,11 @@ def gelu(g: Graph, x: str, approximate: bool) -> str:
 def causal_block(w: GraphWeights, block: BlockPlan, heads: int, x_BTH: str, steps: int) -> str:
     """A block that normalises before, over `steps` places that are read at once."""
     g, size = w.graph, len(block.out[0])
-    q, k, v = (
-        g.op("Transpose", g.op("Reshape", part, g.constant([0, steps, heads, size // heads])), perm=[0, 2, 1, 3])
-        for part in g.split(w.linear(normalised(w, x_BTH, *block.norm_attention), *block.into), [size] * 3)
-    )
+    parts = g.split(w.linear(normalised(w, x_BTH, *block.norm_attention), *block.into), [size] * 3)
+    q, k, v = (by_head(g, part, heads, size // heads, steps) for part in parts)
     q = g.op("Mul", q, g.constant(1 / math.sqrt(size // heads), np.float32))
     scores = g.op("MatMul", q, g.op("Transpose", k, perm=[0, 1, 3, 2]))
     hidden_TT = np.triu(np.full((steps, steps), -np.inf, np.float32), 1)
     y = g.op("MatMul", g.op("Softmax", g.op("Add", scores, g.weight(hidden_TT, "hidden")), axis=-1), v)
-    y = g.op("Reshape", g.op("Transpose", y, perm=[0, 2, 1, 3]), g.constant([0, steps, size]))
-    x = g.op("Add", x_BTH, w.linear(y, *block.out))
-    wide = w.linear(normalised(w, x, *block.norm_forward), *block.widen)
-    return g.op("Add", x, w.linear(gelu(g, wide, block.approximate), *block.narrow))
+    x = g.op("Add", x_BTH, w.linear(side_by_side(g, y, size, steps), *block.out))
+    return g.op("Add", x, _fed(w, block, normalised(w, x, *block.norm_forward)))

@@ -251,7 +251,17 @@ def level(g: Graph, given: WindowInputs, norm: str) -> tuple[str, str]:
     if norm == "mean":
         mean_BD = g.op("Div", g.op("Abs", _sum(g, given.past)), count_BD)
         return zero_BD, g.op("Add", mean_BD, g.constant(1.0, np.float32))
-    return _last(g, given), _spread(g, given, count_BD) if norm == "standard" else one_BD
+    # the last value that is not missing; 0 where all are
+    places_L1 = g.constant(np.arange(1, given.rows + 1)[:, None], np.float32)
+    at_B1D = g.op("ArgMax", g.op("Mul", given.shown, places_L1), axis=1, keepdims=1)
+    last_BD = g.squeezed(g.op("GatherElements", given.past, at_B1D, axis=1), 1)
+    if norm != "standard":
+        return last_BD, one_BD
+    # the standard deviation of each window, and a tenth of the series' own
+    mean_BD = g.op("Div", _sum(g, given.past), count_BD)
+    off_BLD = g.op("Mul", g.op("Sub", given.past, g.axes(mean_BD, 1)), given.shown)
+    variance_BD = g.op("Div", _sum(g, g.op("Mul", off_BLD, off_BLD)), count_BD)
+    return last_BD, g.op("Add", g.op("Sqrt", variance_BD), g.constant(LEAST_MOVEMENT, np.float32))
 
 
 def carried(g: Graph, given: WindowInputs) -> str:
@@ -262,21 +272,6 @@ def carried(g: Graph, given: WindowInputs) -> str:
     at_BDL = g.op("MaxPool", seen_BDL, kernel_shape=[given.rows], pads=[given.rows - 1, 0])
     at_BLD = g.op("Cast", g.op("Transpose", at_BDL, perm=[0, 2, 1]), to=7)
     return g.op("GatherElements", given.past, at_BLD, axis=1)
-
-
-def _last(g: Graph, given: WindowInputs) -> str:
-    """The last value that is not missing, [B, D]; 0 where all are."""
-    places_L1 = g.constant(np.arange(1, given.rows + 1)[:, None], np.float32)
-    at_B1D = g.op("ArgMax", g.op("Mul", given.shown, places_L1), axis=1, keepdims=1)
-    return g.squeezed(g.op("GatherElements", given.past, at_B1D, axis=1), 1)
-
-
-def _spread(g: Graph, given: WindowInputs, count_BD: str) -> str:
-    """The standard deviation of each window, [B, D], and a tenth of the series' own."""
-    mean_BD = g.op("Div", _sum(g, given.past), count_BD)
-    off_BLD = g.op("Mul", g.op("Sub", given.past, g.axes(mean_BD, 1)), given.shown)
-    variance_BD = g.op("Div", _sum(g, g.op("Mul", off_BLD, off_BLD)), count_BD)
-    return g.op("Add", g.op("Sqrt", variance_BD), g.constant(LEAST_MOVEMENT, np.float32))
 
 
 def _sum(g: Graph, x_BLD: str) -> str:

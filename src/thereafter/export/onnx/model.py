@@ -20,15 +20,23 @@ from typing import Protocol
 import numpy as np
 
 from thereafter.base.version import __version__
-from thereafter.export.facts import facts_of
 from thereafter.export.onnx import cells
 from thereafter.export.onnx.attention import AttentionGraph
-from thereafter.export.onnx.cells import GraphWeights, State
+from thereafter.export.onnx.cells import (
+    GraphWeights,
+    State,
+    by_operator,
+    has_operator,
+    joined,
+    layer_sequence,
+    log_p,
+    rows_of,
+    scan,
+    type_of,
+)
 from thereafter.export.onnx.graph import IR, OPSET, Graph, onnx_package
-from thereafter.export.onnx.heads import log_p
-from thereafter.export.onnx.layers import by_operator, has_operator, joined, layer_sequence, rows_of, scan, type_of
 from thereafter.export.parts import LayerPlan, StatePart, WordingPlan
-from thereafter.export.plan import AveragePlan, NeuralPlan, RecurrentPlan, TransformerPlan, WindowPlan
+from thereafter.export.plan import AveragePlan, NeuralPlan, RecurrentPlan, TransformerPlan, WindowPlan, facts_of
 
 NEXT = "next_"
 

@@ -98,9 +98,8 @@ class OnnxRunner:
 
     def step(self, token_B: Ids) -> Floats:
         given = {"token": np.asarray(token_B, dtype=np.int64), **self.state}
-        outputs: Arrays = dict(zip(self._names, self._session.run(None, given), strict=True))
-        self.state = {name.removeprefix(NEXT): value for name, value in outputs.items() if name != "log_p"}
-        return outputs["log_p"].astype(np.float32)
+        logp_BV, self.state = _carried(self._session, self._names, given)
+        return logp_BV
 
     def close(self) -> None:
         self.state = {}
@@ -113,18 +112,24 @@ class OnnxPairRunner(OnnxRunner):
         super().__init__(path, threads)
         self._sequence = session(whole, threads)
         self._outputs = [given.name for given in self._sequence.get_outputs()]
-        self._carried: Arrays = {}
+        self._state_of_sequence: Arrays = {}
 
     def start(self, rows: int) -> Floats:
-        self._carried = self.fresh(rows)
+        self._state_of_sequence = self.fresh(rows)
         return super().start(rows)
 
     def whole(self, tokens_BT: Ids) -> Floats:
         tokens = np.asarray(tokens_BT, dtype=np.int64)
-        given = {"tokens": tokens, "lengths": np.full(len(tokens), tokens.shape[1]), **self._carried}
-        outputs: Arrays = dict(zip(self._outputs, self._sequence.run(None, given), strict=True))
-        self._carried = {name.removeprefix(NEXT): value for name, value in outputs.items() if name != "log_p"}
-        return outputs["log_p"].astype(np.float32)
+        given = {"tokens": tokens, "lengths": np.full(len(tokens), tokens.shape[1]), **self._state_of_sequence}
+        logp_BTV, self._state_of_sequence = _carried(self._sequence, self._outputs, given)
+        return logp_BTV
+
+
+def _carried(session: Session, names: Sequence[str], given: Arrays) -> tuple[Floats, Arrays]:
+    """log p of one run, and the state after it under the names by which it goes in again."""
+    outputs: Arrays = dict(zip(names, session.run(None, given), strict=True))
+    logp = outputs.pop("log_p").astype(np.float32)
+    return logp, {name.removeprefix(NEXT): value for name, value in outputs.items()}
 
 
 def session(path: Path, threads: int = 1) -> Session:

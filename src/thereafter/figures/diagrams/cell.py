@@ -1,13 +1,25 @@
-"""A recurrent cell: what it reads on the left, its gates in the middle, the new state on the right."""
+"""A recurrent cell: what it reads on the left, its gates in the middle, the new state on the right.
+
+`path_figure` draws the path of a memory through time: what each step does to it, and nothing else.
+"""
 
 from __future__ import annotations
 
+import math
 import re
+from collections import deque
 
 from thereafter.cells.base import Cell
 from thereafter.figures.diagrams.drawing import Drawing
-from thereafter.figures.diagrams.formulas import formula, indexed, indices, operation_name
-from thereafter.figures.diagrams.reading import CellReading, TracedValue, read_cell
+from thereafter.figures.diagrams.reading import (
+    CellReading,
+    TracedValue,
+    formula,
+    indexed,
+    indices,
+    operation_name,
+    read_cell,
+)
 from thereafter.figures.figure import Figure
 from thereafter.figures.style import BLUE, GREEN, PURPLE, RED
 
@@ -33,7 +45,7 @@ def cells_figure(cells: dict[str, Cell], name: str, title: str, note: str = "") 
     whole: Drawing | None = None
     counts = []
     for label, cell in cells.items():
-        weights = sum(_product(shape) for shape in cell.shapes().values())
+        weights = sum(math.prod(shape) for shape in cell.shapes().values())
         counts.append(f"{label} {weights:,}")
         one = draw_cell(cell)
         left, _, _, top = one.extent()
@@ -59,13 +71,6 @@ def _signs(drawing: Drawing) -> str:
     meanings += [f"{' and '.join(matrices)} {'are matrices' if len(matrices) > 1 else 'is a matrix'}"] * bool(matrices)
     meanings += ["in which every gate has rows of its own"] * own
     return ", ".join(meanings) + "."
-
-
-def _product(shape: tuple[int, ...]) -> int:
-    whole = 1
-    for size in shape:
-        whole *= size
-    return whole
 
 
 def draw_cell(cell: Cell, head: str = "") -> Drawing:
@@ -221,3 +226,70 @@ class _CellDrawing:
             edge = out.x + out.width / 2
             via = [(x, out.y - 12), (x, into.y + 12)]
             self.drawing.arrow(source, target, via=via, start=(edge, out.y - 12), end=(edge, into.y + 12))
+
+
+_CHAIN_STEP, _CHAIN_ROW = 58, 110
+
+
+def path_figure(cells: dict[str, Cell], *, steps: int = 3) -> Figure:
+    """The shortest way from an old memory to the new one in each cell, several steps in a row."""
+    drawing = Drawing()
+    descriptions = []
+    for row, (label, cell) in enumerate(cells.items()):
+        reading = read_cell(cell)
+        field = list(reading.states)[-1]  # the cell memory where there is one
+        way = shortest_way(reading, field)
+        words = [_describe(reading, one) for one in way]
+        descriptions.append(f"{label}: {', '.join(words)}")
+        _chain(drawing, label, field, way, words, steps, -row * _CHAIN_ROW)
+    return drawing.figure(
+        "memory-highway",
+        "The way of a memory through time",
+        f"What one step does to the memory on the shortest way from t−1 to t, read off the cells' code, {steps} steps "
+        f"in a row. {'; '.join(descriptions)}. U is a matrix, × and + act unit by unit.",
+    )
+
+
+def shortest_way(reading: CellReading, field: str) -> list[TracedValue]:
+    """The operations from the old value of a state field to the new one, in order."""
+    source, target = reading.sources[field], reading.states[field]
+    ways: deque[tuple[TracedValue, ...]] = deque([(target,)])
+    while ways:
+        way = ways.popleft()
+        if way[-1] == source:
+            return [one for one in reversed(way[:-1]) if one.operation != "part"]
+        ways.extend((*way, part) for part in way[-1].made_of)
+    return []
+
+
+def _describe(reading: CellReading, node: TracedValue) -> str:
+    if node.operation != "mul":
+        return "U" if node.operation == "linear" else operation_name(node)
+    gates = {gate: name for name, gate in reading.gates.items()}
+    named = [gates[part] for part in node.made_of if part in gates]
+    named += [f"({operation_name(part)}{gates[one]})" for part in node.made_of for one in part.made_of if one in gates]
+    return f"× {named[0] if named else 'a factor'}"
+
+
+def _chain(
+    drawing: Drawing, label: str, field: str, way: list[TracedValue], words: list[str], steps: int, y: float
+) -> None:  # fmt: skip
+    x = 0.0
+    before = f"{label} {field}0"
+    drawing.note(-30, y + 46, f"<b>{label}</b>")
+    drawing.box(before, x, y, f"{field}<sub>0</sub>", "state", 44, 34)
+    for step in range(1, steps + 1):
+        for place, (node, word) in enumerate(zip(way, words, strict=True)):
+            sign = "U" if node.operation == "linear" else operation_name(node)
+            x += _CHAIN_STEP if len(sign) <= 2 else _CHAIN_STEP + 8
+            name = f"{label} {word} {place} at {step}"
+            size = (30.0, 30.0) if len(sign) <= 2 else (14.0 + 8 * len(sign), 28.0)
+            drawing.box(name, x, y, sign, "operation", *size)
+            drawing.arrow(before, name)
+            if word != sign:
+                drawing.note(x, y - 27, word.removeprefix("× "), "center")
+            before = name
+        x += _CHAIN_STEP + 4
+        drawing.box(f"{label} {field}{step}", x, y, f"{field}<sub>{step}</sub>", "state", 44, 34)
+        drawing.arrow(before, f"{label} {field}{step}")
+        before = f"{label} {field}{step}"

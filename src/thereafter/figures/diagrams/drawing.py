@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from thereafter.figures import style
 from thereafter.figures.figure import Figure
@@ -104,25 +104,17 @@ class Drawing:
         """Words beside the drawing."""
         self.notes.append((x, y, text, anchor))
 
-    def beside(self, other: Drawing, gap: float = 60) -> Drawing:
-        """Both, the other to the right."""
-        return self._with(other, self.extent()[1] - other.extent()[0] + gap, self.extent()[3] - other.extent()[3])
-
     def above(self, other: Drawing, gap: float = 60) -> Drawing:
         """Both, the other below."""
-        return self._with(other, self.extent()[0] - other.extent()[0], self.extent()[2] - other.extent()[3] - gap)
-
-    def _with(self, other: Drawing, dx: float, dy: float) -> Drawing:
+        dx, dy = self.extent()[0] - other.extent()[0], self.extent()[2] - other.extent()[3] - gap
         both = Drawing()
         both.boxes, both.arrows, both.notes = dict(self.boxes), list(self.arrows), list(self.notes)
         names = {name: f"{name} (2)" if name in both.boxes else name for name in other.boxes}
         for box in other.boxes.values():
-            both.box(names[box.name], box.x + dx, box.y + dy, box.text, box.kind, box.width, box.height)
+            both.boxes[names[box.name]] = replace(box, name=names[box.name], x=box.x + dx, y=box.y + dy)
         for one in other.arrows:
             moved = tuple((x + dx, y + dy) for x, y in one.points)
-            both.arrows.append(
-                Arrow(names[one.source], names[one.target], moved, one.label, one.colour, one.dash)
-            )  # fmt: skip
+            both.arrows.append(replace(one, source=names[one.source], target=names[one.target], points=moved))
         both.notes += [(x + dx, y + dy, text, anchor) for x, y, text, anchor in other.notes]
         return both
 
@@ -163,13 +155,12 @@ class Drawing:
                 {"x": x, "y": y, "text": text, "showarrow": False, "font_size": 12, "xanchor": anchor, "align": anchor}
             )
         plot.update_layout(shapes=shapes, annotations=annotations)
-        return Figure(name, title, caption, plot, self._table())
-
-    def _table(self) -> dict[str, list[str]]:
         rows = [(box.name, box.kind, box.text, "", "") for box in self.boxes.values()]
         rows += [("", "arrow", one.label, one.source, one.target) for one in self.arrows]
-        columns = zip(*rows, strict=True)
-        return dict(zip(("part", "kind", "text", "from", "to"), map(list, columns), strict=True))
+        columns = map(list, zip(*rows, strict=True))
+        return Figure(
+            name, title, caption, plot, dict(zip(("part", "kind", "text", "from", "to"), columns, strict=True))
+        )
 
 
 def _draw_box(box: Box, shapes: list[Shape], annotations: list[Shape]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from thereafter.base.kinds import KINDS
 from thereafter.figures.diagrams.drawing import Drawing
+from thereafter.figures.figure import Figure
 from thereafter.figures.style import BLUE, RED
 from thereafter.layers.stream import Lane, build_lanes
 from thereafter.models.settings import RecurrentSettings
@@ -155,3 +157,67 @@ def _row_names(
     for level, text in (beside or {}).items():
         y = top - 30 if level == len(layers) else lift[id(layers[level][0])] - _ROW / 2
         drawing.note(x, y, text)
+
+
+def unrolled_figure(layers: Layers, *, steps: int = 5, backward: bool = False) -> Figure:
+    """One network over time, the same weights at every step; with the backward pass of the gradient."""
+    cell = layers[0][0].cell
+    weights = sum(math.prod(shape) for lanes in layers for lane in lanes for shape in lane.cell.shapes().values())
+    drawing = draw_network(layers, steps=steps, backward=backward, output="loss" if backward else "y")
+    caption = (
+        f"A network of {type(cell).__name__} cells, {cell.input_size} inputs, {cell.output_size} units, {steps} steps. "
+        f"Every column uses the same {weights:,} weights."
+    )
+    if not backward:
+        return drawing.figure("unrolled", "A recurrent network, unrolled over time", caption)
+    caption += " Dashed: the gradient, from every loss down and then back in time; what the columns find is added up."
+    return drawing.figure("backpropagation", "Backpropagation through time", caption)
+
+
+USES = {
+    "many-to-many": ("every", "every", False, "an output at every step, as the output of a layer in thereafter.nn"),
+    "many-to-one": ("every", "last", False, "one output after the last step, read off the state a layer returns"),
+    "one-to-many": ("first", "every", True, "each output is the next input, as in lm.generate"),
+}
+
+
+def use_figure(layers: Layers, use: str, *, steps: int = 4) -> Figure:
+    """What goes in and what comes out: a row of `USES`."""
+    reads, writes, feedback, words = USES[use]
+    drawing = draw_network(layers, steps=steps, reads=reads, writes=writes, feedback=feedback)
+    cell = layers[0][0].cell
+    caption = f"A network of {type(cell).__name__} cells, {cell.output_size} units, {steps} steps: {words}."
+    return drawing.figure(use, f"{use.replace('-', ' ').capitalize()}", caption)
+
+
+def stacked_figure(
+    kind: str, settings: RecurrentSettings, vocabulary: int, *, steps: int = 4, name: str = "", title: str = ""
+) -> Figure:
+    """A language model of these settings: layers, sizes, dropout, connections around layers, tied or not."""
+    settings = settings.complete(vocabulary)
+    layers = layers_of(kind, settings)
+    dropouts = [settings.dropout_input, *[settings.dropout_hidden] * (len(layers) - 1), settings.dropout]
+    lines = {level: [f"dropout {share:g}"] if share else [] for level, share in enumerate(dropouts)}
+    lines[0].insert(0, f"word vectors: {settings.embed}")
+    lines[len(layers)].append(f"{settings.head} softmax, {vocabulary:,} words")
+    gaps = {level: "<br>".join(texts) for level, texts in lines.items() if texts}
+    tied = "the matrix of the word vectors" if settings.tied else "a matrix of its own"
+    drawing = draw_network(layers, steps=steps, connect=settings.connect, beside=gaps, output="p")
+    plural = "s" * (len(layers) > 1)
+    sizes = ", ".join(map(str, settings.sizes))
+    caption = f"The {kind} language model of {len(layers)} layer{plural}, from its settings: sizes {sizes}"
+    caption += f", {settings.connect} connections round every layer but the first" if settings.connect else ""
+    caption += f"; the softmax uses {tied}."
+    title = title or f"A stack of {len(layers)} {type(layers[0][0].cell).__name__} layer{plural}"
+    return drawing.figure(name or f"stacked-{kind}", title, caption)
+
+
+def bidirectional_figure(layers: Layers, *, steps: int = 4) -> Figure:
+    """Two directions: every step's output knows what came and what comes."""
+    drawing = draw_network(layers, steps=steps)
+    cell = layers[0][0].cell
+    caption = (
+        f"A layer of {type(cell).__name__} cells in both directions over {steps} steps: {cell.input_size} inputs, "
+        f"{' and '.join(str(lane.cell.output_size) for lane in layers[0])} units, their outputs side by side."
+    )
+    return drawing.figure("bidirectional", "A network in both directions", caption)

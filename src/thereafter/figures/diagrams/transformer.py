@@ -22,8 +22,7 @@ def transformer_figure(settings: TransformerSettings, vocabulary: int) -> Figure
     settings = settings.complete(vocabulary)
     stages, shapes = read_block(settings)
     drawing = Drawing()
-    height = _block_height(stages)
-    frame_top = 2 * _ROW + 40 + height
+    frame_top = 2 * _ROW + 40 + sum((len(nodes) + (kind == "add")) * _ROW for kind, nodes in stages)
     drawing.box("block", 0, (2 * _ROW + 2 + frame_top) / 2, "", "frame", _WIDTH + 110, frame_top - 2 * _ROW - 2)
     drawing.box("words", 0, 0, f"words and {settings.positions} positions", "input", _WIDTH, 34)
     drawing.box("vectors", 0, _ROW + 6, f"vectors of {settings.hidden} numbers", "state", _WIDTH, 34)
@@ -88,10 +87,6 @@ def _branch(node: TracedValue, stream: TracedValue | None) -> list[TracedValue]:
             branch.append(node)
         node = node.made_of[0]
     return branch if stream is not None else [*branch, node]
-
-
-def _block_height(stages: list[Stage]) -> float:
-    return sum((len(nodes) + (kind == "add")) * _ROW for kind, nodes in stages)
 
 
 def _stages(

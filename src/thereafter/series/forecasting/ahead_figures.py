@@ -10,7 +10,7 @@ import numpy as np
 from thereafter.errors import OptionError
 from thereafter.figures import style
 from thereafter.figures.figure import Cell, Figure
-from thereafter.figures.stability import add_line, by_model, join_words, legend_beside
+from thereafter.figures.lines import add_line, by_model, join_words, legend_beside
 from thereafter.inspection.measurement import Measurement
 from thereafter.series.lines import SEEN, axis_of_names
 

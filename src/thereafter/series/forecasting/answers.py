@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from thereafter.base.tabular import Row, Tabular
 from thereafter.errors import OptionError, UnknownNameError
-from thereafter.inspection.drawing import DrawnFigure, draw
+from thereafter.inspection.measurement import DrawnFigure, draw
 from thereafter.series.forecasters.calibration import BANDS
 from thereafter.series.table import Times
 

@@ -19,7 +19,7 @@ from thereafter.base.tabular import PlainTable, Row, Tabular, text_table
 from thereafter.data.files import AnySource
 from thereafter.errors import EmptyCorpusError, UnknownNameError
 from thereafter.evaluation.bootstrap import LEAST, interval, resample_sums
-from thereafter.inspection.drawing import DrawnFigure, draw
+from thereafter.inspection.measurement import DrawnFigure, draw
 from thereafter.series.forecasting.answers import Forecast, shown_number, spelled_times
 from thereafter.series.forecasting.asking import ask_table
 from thereafter.series.forecasting.predicting import MOST_STEPS, times_ahead, whole, whole_pieces

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from thereafter.base.tabular import Row, Tabular
 from thereafter.errors import OptionError
-from thereafter.inspection.drawing import DrawnFigure, draw
+from thereafter.inspection.measurement import DrawnFigure, draw
 from thereafter.series.forecasters.batch import WindowBatch
 from thereafter.series.forecasters.calibration import ENDS
 from thereafter.series.forecasters.forecaster import Forecaster

@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.inspection.decay import fit_decay
-from thereafter.inspection.gradients import last_loss
+from thereafter.inspection.gradients import last_loss, verb_flow
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.sentence_reader import SentenceReader
-from thereafter.inspection.verb_flow import verb_flow
 from thereafter.language_model import LanguageModel
 from thereafter.studio.answers.backprop import (
     BackpropAnswer,

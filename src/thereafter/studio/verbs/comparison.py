@@ -23,7 +23,7 @@ from thereafter.comparing.trials import ValidationCurve, ask_all, make_trial, me
 from thereafter.errors import FormatError
 from thereafter.evaluation.offered import offered_questions
 from thereafter.figures.agreement import accuracy_by_distance
-from thereafter.inspection.agreement import from_tallies
+from thereafter.inspection.memory import from_tallies
 from thereafter.language_model import LanguageModel
 from thereafter.serving.errors import NotThereError
 from thereafter.studio.answers.comparison import (

@@ -13,8 +13,8 @@ from thereafter.base.packages import require
 from thereafter.errors import OptionError
 from thereafter.figures import style
 from thereafter.figures.figure import Cell, Figure
+from thereafter.figures.lines import add_level, add_line, by_model, join_words, legend_beside
 from thereafter.figures.pictures import add_frames
-from thereafter.figures.stability import add_level, add_line, by_model, join_words, legend_beside
 from thereafter.figures.style import Plot
 from thereafter.inspection.measurement import Measurement
 from thereafter.vision.clips.answers import ClipExplained, FramesExplained

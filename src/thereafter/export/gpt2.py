@@ -51,7 +51,27 @@ class TransformersTarget:
     def refuses(self, plan: Plan, int8: bool) -> str | None:
         if int8:
             return "transformers quantises what it loads by itself; try it without --int8"
-        return refuses(plan)
+        if not isinstance(plan, TransformerPlan):
+            return (
+                f"a model of kind {plan.kind!r} does not exist in transformers: only a Transformer does, as GPT-2; "
+                "try --to onnx"
+            )
+        if not plan.pre or plan.norm is None:
+            return (
+                "this Transformer has norm='post', and GPT-2 normalises before; try training with norm='pre', or "
+                "--to onnx"
+            )
+        if not isinstance(plan.head, SoftmaxPlan):
+            return (
+                "this Transformer has an adaptive softmax, and GPT-2 has none; try training with head='full', or "
+                "--to onnx"
+            )
+        if not np.all(plan.norm[0]):
+            return (
+                "the last norm of this Transformer has a gain of 0, so its bias cannot be moved into GPT-2; try "
+                "--to onnx"
+            )
+        return None
 
     def write(self, plan: Plan, path: Path, *, int8: bool) -> WrittenFiles:
         if not isinstance(plan, TransformerPlan):
@@ -61,7 +81,7 @@ class TransformersTarget:
         write_arrays(path / WEIGHTS, arrays_of_gpt2(plan), {"format": "pt"})
         tokenizer = tokenizer_of(plan.wording)
         if tokenizer is not None:
-            about = tokenizer_config(plan.wording, plan.context)
+            about = {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": START, "model_max_length": plan.context}
             write_text(path / TOKENIZER, json.dumps(tokenizer, ensure_ascii=False))
             write_text(path / "tokenizer_config.json", json.dumps(about, indent=2) + "\n")
         facts: dict[str, object] = {
@@ -187,34 +207,7 @@ def _made(words: WordingPlan) -> Table:
     return made
 
 
-def tokenizer_config(words: WordingPlan, context: int) -> Table:
-    """tokenizer_config.json: which class reads tokenizer.json, and the token that a text begins with."""
-    return {"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": START, "model_max_length": context}
-
-
 _NEVER = -10_000.0
-
-
-def refuses(plan: Plan) -> str | None:
-    """Why a plan is no GPT-2; None where it is one."""
-    if not isinstance(plan, TransformerPlan):
-        return (
-            f"a model of kind {plan.kind!r} does not exist in transformers: only a Transformer does, as GPT-2; "
-            "try --to onnx"
-        )
-    if not plan.pre or plan.norm is None:
-        return (
-            "this Transformer has norm='post', and GPT-2 normalises before; try training with norm='pre', or --to onnx"
-        )
-    if not isinstance(plan.head, SoftmaxPlan):
-        return (
-            "this Transformer has an adaptive softmax, and GPT-2 has none; try training with head='full', or --to onnx"
-        )
-    if not np.all(plan.norm[0]):
-        return (
-            "the last norm of this Transformer has a gain of 0, so its bias cannot be moved into GPT-2; try --to onnx"
-        )
-    return None
 
 
 def config_of(plan: TransformerPlan) -> Table:

@@ -1,1 +1,0 @@
-"""Models as programs of `torch.export`, which torch runs without this package: `target`, `bodies`."""
