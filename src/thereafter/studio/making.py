@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 from thereafter.errors import OptionError, StorageError
-from thereafter.studio.answers.training import MakingAnswer
+from thereafter.serving.schema import Answer
 from thereafter.studio.child import Report
 from thereafter.studio.commands import ReadyCommand
 from thereafter.studio.queue import QueuedTraining, Rank, SharedLock, TrainingQueue
@@ -17,6 +17,17 @@ from thereafter.studio.queue import QueuedTraining, Rank, SharedLock, TrainingQu
 ANEW = "anew"
 LOCK = "lock"
 """In the folder of the ready models: the lock of whoever changes them."""
+
+
+class MakingAnswer(Answer):
+    """`task` is the one whose ready models are being trained, "anew" where `model` is trained anew, "" when nothing is;
+    `share` of that is done, and `status` says how far it is."""
+
+    task: str
+    model: str
+    share: float
+    status: str
+    error: str
 
 
 class Making:

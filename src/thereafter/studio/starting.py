@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from thereafter.base import progress
 from thereafter.errors import FormatError
-from thereafter.studio.answers.training import StatusAnswer
+from thereafter.serving.schema import Answer
 from thereafter.studio.child import Report
 from thereafter.studio.queue import QueuedTraining, Rank, Releasable, SharedLock, TrainingQueue
 
@@ -19,6 +19,15 @@ if TYPE_CHECKING:
 
 _MAKING = "ready models that do not ship with the package are made once"
 _PAUSE = 0.2  # seconds between two looks at what another studio does
+
+
+class StatusAnswer(Answer):
+    """`making` is the ready model being trained, "" when all are there; `share` of them is done, 0 to 1."""
+
+    loaded: bool
+    making: str
+    share: float
+    note: str
 
 
 class Stage:
