@@ -127,7 +127,7 @@ def _growth() -> Measurement:
     """Measured once for three pictures, on fresh models of one width: learning changes neither time nor memory."""
     from thereafter.inspection.growth import growth
     from thereafter.models.build import build, settings_of
-    from thereafter.ready.threads import one_thread
+    from thereafter.ready.models import one_thread
 
     size: Table = {"hidden": 64, "layers": 2}
     kinds = {"rnn": size, "lstm": size, "transformer": size | {"heads": 4, "context": 2048}}

@@ -11,8 +11,7 @@ from thereafter.gallery.claims import units_follow_text
 from thereafter.gallery.models import Models
 from thereafter.gallery.picture import GalleryPicture
 from thereafter.inspection.measurement import Measurement
-from thereafter.ready.models import LETTER_UNITS
-from thereafter.ready.units import FOLLOWED, search_letters
+from thereafter.ready.models import FOLLOWED, LETTER_UNITS, search_letters
 
 KARPATHY = "Karpathy, Johnson and Li (2015)"
 

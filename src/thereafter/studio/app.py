@@ -17,7 +17,7 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.types import Receive, Scope, Send
+from starlette.types import Lifespan, Receive, Scope, Send
 
 from thereafter import __version__
 from thereafter.base.kinds import KINDS
@@ -47,16 +47,7 @@ def make_app(studio: Studio, *, token: str | None = None) -> FastAPI:
         finally:
             await run_in_threadpool(studio.close)  # open sockets hear of it meanwhile
 
-    app = _Application(
-        studio,
-        title="thereafter studio",
-        version=__version__,
-        description=_ABOUT,
-        lifespan=life,
-        docs_url=None,  # these two pages would be fetched from elsewhere
-        redoc_url=None,
-        openapi_url=None,  # see `description`
-    )
+    app = _Application(studio, life)
     app.state.turns = asyncio.Semaphore(MOST_AT_ONCE)
     app.add_middleware(AccessGuard, token=token, larger=LARGER_BODIES, server="studio")
     app.include_router(ROUTER)
@@ -87,8 +78,16 @@ def make_app(studio: Studio, *, token: str | None = None) -> FastAPI:
 class _Application(FastAPI):
     """Adds the addresses of a panel when one of them is first asked for: till then nothing of it is imported."""
 
-    def __init__(self, studio: Studio, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, studio: Studio, lifespan: Lifespan[FastAPI]) -> None:
+        super().__init__(
+            title="thereafter studio",
+            version=__version__,
+            description=_ABOUT,
+            lifespan=lifespan,
+            docs_url=None,  # these two pages would be fetched from elsewhere
+            redoc_url=None,
+            openapi_url=None,  # see `description` in `make_app`
+        )
         self.state.studio = self._studio = studio
         self._later = {address.split()[1].partition("{")[0]: place for address, place in ADDRESSES.items()}
         self._lock = threading.Lock()

@@ -86,24 +86,21 @@ ENDPOINTS: dict[Callable[..., object], Endpoint] = {}
 
 def of_language_model(asked: type[Asked], name: str = "") -> Callable[[VerbT], VerbT]:
     """A verb of the language model that the field `model` names; `name` is its own name in the API, if another."""
-
-    def declare(verb: VerbT) -> VerbT:
-        async def respond(asked: Asked, visitor: Visitor) -> bytes:
-            fields = dict(asked)
-            return await visitor.ask(fields.pop("model"), lambda lm: as_json(verb(lm, **fields)))
-
-        return _declared(verb, respond, asked, name)
-
-    return declare
+    return _of_model(asked, name, Visitor.ask)
 
 
 def of_task_model(asked: type[Asked], name: str = "") -> Callable[[VerbT], VerbT]:
     """As `of_language_model`, of a task model."""
+    return _of_model(asked, name, Visitor.ask_task)
 
+
+def _of_model(
+    asked: type[Asked], name: str, ask: Callable[[Visitor, str, Callable[[ModelT], bytes]], Awaitable[bytes]]
+) -> Callable[[VerbT], VerbT]:
     def declare(verb: VerbT) -> VerbT:
         async def respond(asked: Asked, visitor: Visitor) -> bytes:
             fields = dict(asked)
-            return await visitor.ask_task(fields.pop("model"), lambda model: as_json(verb(model, **fields)))
+            return await ask(visitor, fields.pop("model"), lambda model: as_json(verb(model, **fields)))
 
         return _declared(verb, respond, asked, name)
 

@@ -27,9 +27,8 @@ from thereafter.studio.asking import ENDPOINTS, Endpoint, Visitor, about
 from thereafter.studio.commands import Corpus, Kind, Tokens, TrainingNumbers, numbers_of
 from thereafter.studio.curves import CurveAnswer
 from thereafter.studio.jobs import JobAnswer
-from thereafter.studio.making import MakingAnswer
+from thereafter.studio.making import MakingAnswer, StatusAnswer
 from thereafter.studio.panels import ADDRESSES
-from thereafter.studio.starting import StatusAnswer
 from thereafter.studio.studio import ExportAnswer, Studio
 
 MOST_AT_ONCE = 16

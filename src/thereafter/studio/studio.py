@@ -17,9 +17,8 @@ from thereafter.serving.lanes import ModelLanes
 from thereafter.serving.schema import Answer
 from thereafter.serving.shelf import Shelf, TaskShelf
 from thereafter.studio.jobs import JobAnswer, Jobs
-from thereafter.studio.making import LOCK, Making
+from thereafter.studio.making import LOCK, Making, MissingModels, Stage, StatusAnswer
 from thereafter.studio.queue import SharedLock, TrainingQueue
-from thereafter.studio.starting import MissingModels, Stage, StatusAnswer
 
 if TYPE_CHECKING:
     from thereafter.language_model import LanguageModel

@@ -20,7 +20,7 @@ from thereafter.models.word_decoder import END
 from thereafter.serving.schema import Answer, Asked, ModelName
 from thereafter.studio.asking import of_task_model
 from thereafter.studio.panels.numbers import number, numbers
-from thereafter.studio.panels.pictures import LONGEST, OWN, HeldOut, Number, PixelsAnswer, decode_own, packed
+from thereafter.studio.panels.pictures import LONGEST, OWN, Number, PixelsAnswer, RunExamples, decode_own, packed
 from thereafter.task_model import TaskModel
 from thereafter.tasks.wording import Wording
 from thereafter.vision.captioning.measures import caption_words
@@ -36,14 +36,12 @@ MADE = 10_000
 """Made pictures that can be picked, by number."""
 _FIRST_SCENE = 200_000  # the test part of `shapes` begins there: nothing was trained on these
 _WORDINGS = 100
-_HELD_OUT = HeldOut(
+_HELD_OUT = RunExamples(
     "pictures; pick made pictures or one of your own", lambda one: one if isinstance(one, CaptionedPicture) else None
 )
-MOST_BEAM = 10
 _LIKELIEST = 6
 SHELF = 8
 """Made pictures that are shown at once."""
-LAST_MADE = 9_999
 
 
 class MadePicturesAnswer(Answer):
@@ -222,7 +220,7 @@ def _parts(model: TaskModel) -> tuple[Captioner, Wording, PictureCodec]:
     return net, words, pictures
 
 
-def pictures(first: Annotated[int, Field(ge=0, le=LAST_MADE)] = 0) -> MadePicturesAnswer:
+def pictures(first: Annotated[int, Field(ge=0, le=MADE - 1)] = 0) -> MadePicturesAnswer:
     """Eight made pictures from a number on, and what each shows."""
     return made_pictures(first, SHELF)
 

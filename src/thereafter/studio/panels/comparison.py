@@ -28,6 +28,7 @@ from thereafter.evaluation.offered import offered_questions
 from thereafter.figures.agreement import accuracy_by_distance
 from thereafter.inspection.agreement import from_tallies
 from thereafter.language_model import LanguageModel
+from thereafter.ready import models as ready
 from thereafter.serving.errors import NotThereError
 from thereafter.serving.schema import Answer, Asked, ModelName
 from thereafter.serving.shelf import READY, RUNS
@@ -430,15 +431,10 @@ async def _known_of(visitor: Visitor, name: str) -> ComparedModel | None:
 
 def _shipped(studio: Studio, name: str) -> ComparedModel | None:
     """What ships with a ready model. What a run of the user says of itself is not believed."""
-    from thereafter.studio.panels.comparison import read_shipped
-
     return read_shipped(studio.shelf.place(name)) if name.startswith(READY) else None
 
 
 def _measure(studio: Studio, name: str, lm: LanguageModel) -> ComparedModel:
-    from thereafter.ready import models as ready
-    from thereafter.studio.panels.comparison import measure
-
     run = studio.shelf.place(name)
     known = _known.get(run)  # another page may have asked meanwhile
     if known is not None:

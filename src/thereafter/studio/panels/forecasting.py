@@ -193,34 +193,16 @@ def most_back(opened: OpenedSeries) -> int:
     return max(0, rows - split_ends(rows, SPLIT, 1)[1])
 
 
-@dataclass(frozen=True)
-class _ByKey:
-    """A series that is known by its key alone, so that what was fitted to it can be kept."""
-
-    key: str
-    series: OpenedSeries
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ByKey) and other.key == self.key
-
-
-@lru_cache(maxsize=64)
-def _solved(settings: ForecastSettings, opened: _ByKey) -> TaskModel:
-    return _fit(opened.series, settings)
-
-
 def solve(opened: OpenedSeries, model: str) -> TaskModel:
     """A forecaster without a network, fitted to the first rows of a series; fitted once."""
     rows = opened.table.rows
     learned, validated, _ = split_ends(rows, SPLIT, 1)
     horizon = max(1, min(MOST_HORIZON, (validated - learned) // 3, learned // 3))
     settings = ForecastSettings(model=model, horizon=horizon, split=SPLIT)
-    return _solved(settings, _ByKey(opened.key, opened))
+    return _fit(opened, settings)
 
 
+@lru_cache(maxsize=64)
 def _fit(opened: OpenedSeries, settings: ForecastSettings) -> TaskModel:
     task: AnyTask = TASKS.load(FORECASTING.name).configured(settings)
     chosen, training = fitting.settle(task, {**vars(settings), "device": "cpu"})

@@ -14,7 +14,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import numpy as np
@@ -355,10 +354,6 @@ class _Pen:
         return await self._studio.lanes.run(name, borrow, self._wanted)
 
 
-def _steps(text: GrowingText, count: int) -> list[str]:
-    return [text.step() for _ in range(count)]
-
-
 def _sentence(error: ValidationError) -> str:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"]) or "the message"
@@ -373,7 +368,7 @@ async def generate(asked: GenerateAsked, visitor: Visitor) -> bytes:
     parts = [asked.prompt]
     while text.tokens < asked.max_new_tokens and not text.ended:
         count = min(4 * _SLICE, asked.max_new_tokens - text.tokens)
-        parts += await pen.write(text, partial(_steps, count=count))
+        parts += await pen.write(text, lambda text, count=count: [text.step() for _ in range(count)])
     return as_json(GenerateAnswer(text="".join([*parts, text.end()]), tokens=text.tokens))
 
 

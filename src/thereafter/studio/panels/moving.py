@@ -18,7 +18,7 @@ from thereafter.errors import OptionError
 from thereafter.serving.schema import Answer, Asked, ModelName
 from thereafter.studio.asking import of_task_model
 from thereafter.studio.panels.numbers import numbers, rows
-from thereafter.studio.panels.pictures import HeldOut, Ink, PixelsAnswer, as_digit, packed
+from thereafter.studio.panels.pictures import Ink, PixelsAnswer, RunExamples, as_digit, packed
 from thereafter.task_model import TaskModel
 from thereafter.vision.clips.answers import ClipExplained, FramesExplained
 from thereafter.vision.clips.clip import Clip, ClipCodec
@@ -31,7 +31,7 @@ MOST_SPEED = 6.0
 _DRAWN_FROM = 8_000  # written digits that are in no training
 _RULES = {1: "moving-glyph", 2: "moving-glyphs"}
 _TWO = ("moving-digits", "moving-glyphs")
-_HELD_OUT = HeldOut("clips; pick a written digit or draw one", lambda one: one if isinstance(one, Clip) else None)
+_HELD_OUT = RunExamples("clips; pick a written digit or draw one", lambda one: one if isinstance(one, Clip) else None)
 FRAMES = 10
 """Of a clip whose labels are asked for, where it is made here."""
 

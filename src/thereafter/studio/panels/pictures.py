@@ -62,7 +62,7 @@ _TEST = clutter_rules("cluttered-glyphs")["test"]
 _BOX = 19  # pixels of the longer side of a drawn digit, about as those of training
 
 
-class HeldOut(Generic[T]):
+class RunExamples(Generic[T]):
     """The examples of a kind that runs were validated on, read once for each model. `things` says what they are, and
     what to do where there are none."""
 
@@ -87,7 +87,7 @@ def _labelled(example: object) -> LabelledPicture | None:
     return labelled if isinstance(labelled, LabelledPicture) else None
 
 
-_DIGITS = HeldOut("pictures; pick a written digit or draw one", _labelled)
+_DIGITS = RunExamples("pictures; pick a written digit or draw one", _labelled)
 
 
 def decode_own(content: str) -> Picture:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -57,11 +57,11 @@ _KEPT = 16  # series that are kept in memory
 
 @dataclass(frozen=True)
 class OpenedSeries:
-    """One series of a table, its last rows; `key` is another for another content."""
+    """One series of a table, its last rows; `key` is another for another content, and what it is known by."""
 
     key: str
-    table: SeriesTable
-    notes: tuple[str, ...]
+    table: SeriesTable = field(compare=False)
+    notes: tuple[str, ...] = field(compare=False)
 
 
 def offered_series() -> OfferedAnswer:

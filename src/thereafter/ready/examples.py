@@ -1,7 +1,9 @@
-"""What the ready models of pictures and clips learn from, and how: the built-in corpora that are drawn here.
+"""What ready task models learn from, and how those of pictures and clips are trained: built-in series, and the corpora
+that are drawn here.
 
-A part of `shapes` is a folder with its pixels (.npz) and its captions (.tsv); one of moving or still digits is a rule
-(.json). Still digits stand among pieces of others (`cluttered-glyphs`, 40 x 40) or alone (`glyphs`).
+A part of a series is cut by time. A part of `shapes` is a folder with its pixels (.npz) and its captions (.tsv); one of
+moving or still digits is a rule (.json). Still digits stand among pieces of others (`cluttered-glyphs`, 40 x 40) or
+alone (`glyphs`).
 """
 
 from __future__ import annotations
@@ -113,4 +115,27 @@ def _ruled(place: Path, corpus: str, part: str, count: int) -> Path:
         else:
             rule = moving_rules(corpus)[part]
             write_text(path, (replace(rule, count=count) if count else rule).to_json())
+    return path
+
+
+SHARES = {"train": (0.0, 0.7), "valid": (0.7, 0.8), "test": (0.8, 1.0)}
+"""Which rows belong to which part."""
+_LEAST_ROWS = 600  # rows to train on, however short the training is
+
+
+def series_part(folder: Path, series: str, part: str, scale: float = 1.0) -> Path:
+    """A file of the rows of a part of a built-in series, which is cut by time; written where it is not there yet.
+
+    `scale` takes fewer rows to train on, for tests.
+    """
+    from thereafter.data import corpora
+
+    short = f"-{scale:g}" if scale < 1 else ""
+    path = folder / "texts" / f"series{short}" / f"{series}.{part}.csv"
+    if not path.exists():
+        header, *rows = corpora.locate(series).parts["text"].read_text(encoding="utf-8").splitlines()
+        begin, end = (round(share * len(rows)) for share in SHARES[part])
+        if part == "train" and scale < 1:
+            begin = max(0, end - max(_LEAST_ROWS, round(scale * end)))
+        write_text(path, "\n".join([header, *rows[begin:end]]) + "\n")
     return path
