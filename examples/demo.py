@@ -28,7 +28,7 @@ from thereafter.comparing.compare import compare
 from thereafter.comparing.comparison import Comparison, Row
 from thereafter.comparing.tables import amount, percent
 from thereafter.evaluation.agreement import BINS
-from thereafter.ready.threads import one_thread
+from thereafter.ready.models import one_thread
 from thereafter.text.agreement import write_corpus
 from thereafter.text.sources import Source, Texts
 

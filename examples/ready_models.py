@@ -27,7 +27,7 @@ from thereafter import load
 from thereafter.base.folders import cache_folder
 from thereafter.base.storage import write_text
 from thereafter.ready import models, scores, shipped, tasks
-from thereafter.studio.verbs import comparison
+from thereafter.studio.panels import comparison
 
 MODELS = [one for one in models.READY if one.kind != "ngram"]
 BY_NAME: dict[str, models.Ready | tasks.ReadyTask] = {one.name: one for one in (*MODELS, *tasks.READY_TASKS)}

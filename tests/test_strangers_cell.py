@@ -119,7 +119,7 @@ from thereafter.errors import OptionError
 from thereafter.base.kinds import KINDS, Kind
 from thereafter.layers.convert import to_torch
 from thereafter.layers.recurrent import Recurrent
-from thereafter.studio.verbs.stepping import equations
+from thereafter.studio.panels.stepping import equations
 print(equations(Mogrifier(3, 4)))
 try:
     to_torch(Recurrent("my-mogrifier", 3, 4))

@@ -19,7 +19,7 @@ from thereafter.comparing.trial import Trial
 from thereafter.data.corpora import BUILDERS
 from thereafter.evaluation.offered import ALWAYS_STORED, PROBES, offered_questions
 from thereafter.inspection.sentence_reader import SentenceReader
-from thereafter.studio.verbs.comparison import describe
+from thereafter.studio.panels.comparison import describe
 from thereafter.text.agreement import CORPORA, sentence_corpus, write_corpus
 from thereafter.text.memory import TASKS, task, text_of
 from thereafter.text.sources import Source, Texts

@@ -103,7 +103,7 @@ def test_alone_it_is_advised_by_nobody(comparison: Comparison) -> None:
 
 
 def test_the_studio_shows_it_apart(comparison: Comparison) -> None:
-    from thereafter.studio.verbs.comparison import describe
+    from thereafter.studio.panels.comparison import describe
 
     shown = describe(comparison)
     assert [(row.name, row.normalised) for row in shown.rows][1:] == [("ngram-2", True), ("ngram-3", False)]

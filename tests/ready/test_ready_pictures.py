@@ -9,7 +9,7 @@ import numpy as np
 
 from thereafter.data import corpora
 from thereafter.ready import scores
-from thereafter.ready.pictures import CLUTTERED, GLYPH, GLYPHS, SHAPES, picture_part
+from thereafter.ready.examples import CLUTTERED, GLYPH, GLYPHS, SHAPES, picture_part
 from thereafter.vision.captioning.reading import read_captioned
 from thereafter.vision.captioning.task import with_pictures
 from thereafter.vision.clips.reading import read_clips

@@ -19,7 +19,7 @@ from thereafter.base.storage import map_arrays
 from thereafter.errors import FormatError
 from thereafter.ready import models, scores, shipped, tasks
 from thereafter.runs.narrow import SCALE, widened
-from thereafter.studio.verbs import comparison
+from thereafter.studio.panels import comparison
 from thereafter.text.sources import Source
 
 SHIPPED = [one for one in models.READY if one.kind != "ngram"]

@@ -25,8 +25,8 @@ from thereafter.decoding.warping import Warping
 from thereafter.serving.engine import Engine
 from thereafter.serving.engine_prompts import Events, RowEvent, TextRequest
 from thereafter.serving.server import jobs
-from thereafter.serving.server.choices import TokenLabels
 from thereafter.serving.server.models import served_language_model
+from thereafter.serving.server.texts import TokenLabels
 from thereafter.text.tokenizers.byte import CharTokenizer
 from waiting import run_async, wait_for
 

@@ -29,10 +29,9 @@ from thereafter.serving import listening
 from thereafter.serving.engine import Engine
 from thereafter.serving.engine_prompts import RowEvent
 from thereafter.serving.server import start
-from thereafter.serving.server.choices import ChoicePart, ChoiceWriter
 from thereafter.serving.server.models import ServedModel, ServedModels, served_language_model
-from thereafter.serving.server.prompts import read_prompts, wish_of
-from thereafter.serving.server.wire import LARGER_BODIES, CompletionRequest
+from thereafter.serving.server.protocol import LARGER_BODIES, CompletionRequest
+from thereafter.serving.server.texts import ChoicePart, ChoiceWriter, read_prompts, wish_of
 from waiting import wait_for
 
 TOKEN = "a word that nobody guesses"

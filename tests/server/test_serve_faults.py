@@ -17,10 +17,10 @@ from refusals import refused
 from served_runs import served_runs
 from thereafter.api import LanguageModel
 from thereafter.ngram.model import NgramModel
-from thereafter.serving.server import verb_work
+from thereafter.serving.server import verbs
 from thereafter.serving.server.app import make_app
 from thereafter.serving.server.models import ServedModel, ServedModels, served_language_model
-from thereafter.serving.server.verb_work import ScoresAnswer
+from thereafter.serving.server.verbs import ScoresAnswer
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def stuck(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return ScoresAnswer(model="late", results=[])
 
     with monkeypatch.context() as patched:
-        patched.setattr(verb_work, "score", wait)
+        patched.setattr(verbs, "score", wait)
         try:
             yield
         finally:

@@ -15,7 +15,7 @@ from ready_runs import unpack_runs
 
 import thereafter
 from thereafter.language_model import LanguageModel
-from thereafter.serving.server import verb_work
+from thereafter.serving.server import verbs
 from thereafter.serving.server.app import make_app
 from thereafter.serving.server.models import ServedModel, ServedModels
 from thereafter.task_model import TaskModel
@@ -139,7 +139,7 @@ def test_forecast_gives_means_bands_and_samples_of_a_table(
 def test_a_forecast_of_too_many_numbers_is_refused_before_it_is_made(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(verb_work, "MOST_NUMBERS", 100)
+    monkeypatch.setattr(verbs, "MOST_NUMBERS", 100)
     asked = {"model": "sine-lstm", "table": "t,x\n" + "".join(f"{t},{t % 7}\n" for t in range(1, 200)), "samples": 2}
     assert len(ask(client, "/forecast", horizon=12, **asked)["results"][0]["steps"]) == 12  # 96 numbers
     monkeypatch.delattr(TaskModel, "forecast")
@@ -167,7 +167,7 @@ def test_a_run_of_another_kind_says_what_it_can_do(client: TestClient, path: str
 
 
 def test_more_than_one_should_wait_for_is_refused_and_wrong_fields_are_named(client: TestClient):
-    text = "the " * (verb_work.MOST_CHARACTERS // 8)
+    text = "the " * (verbs.MOST_CHARACTERS // 8)
     assert "100,000" in ask(client, "/score", 400, model="letters", text=[text, text, "more"])["error"]["message"]
     for path, asked in (
         ("/score", {"model": "lstm"}),
@@ -175,10 +175,10 @@ def test_more_than_one_should_wait_for_is_refused_and_wrong_fields_are_named(cli
         ("/score", {"model": "lstm", "text": []}),
         ("/score", {"model": "lstm", "text": "the", "tokns": True}),
         ("/next", {"model": "lstm", "prompt": "the", "k": 0}),
-        ("/next", {"model": "lstm", "prompt": ["the"] * (verb_work.MOST_TEXTS + 1)}),
+        ("/next", {"model": "lstm", "prompt": ["the"] * (verbs.MOST_TEXTS + 1)}),
         ("/translate", {"model": "attention", "text": "the", "beam": 17}),
         ("/translate", {"model": "attention", "text": "the", "length_penalty": math.inf}),
-        ("/forecast", {"model": "sine-lstm", "table": "x" * (verb_work.MOST_TABLE + 1)}),
+        ("/forecast", {"model": "sine-lstm", "table": "x" * (verbs.MOST_TABLE + 1)}),
     ):
         answer = client.post(path, content=json.dumps(asked), headers={"content-type": "application/json"})
         assert answer.status_code == 400, (path, answer.text)

@@ -19,7 +19,7 @@ from serving_studio import Served
 from test_start import Started, started
 from websockets.sync.client import connect
 
-from thereafter.studio.verbs.generation import GrowingText
+from thereafter.studio.panels.generation import GrowingText
 from waiting import wait_for
 
 ABANDONED = 200

@@ -17,7 +17,7 @@ from thereafter.inspection.decay import fit_decay
 from thereafter.inspection.gradients import verb_flow
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.models.state import NeuralState
-from thereafter.studio.verbs.backprop import backprop, decay_of, verb_gradients
+from thereafter.studio.panels.backprop import backprop, decay_of, verb_gradients
 
 SENTENCE = "the farmers near the author are old"
 

@@ -11,7 +11,7 @@ from visits import visiting
 
 from thereafter.ready import tasks as ready_tasks
 from thereafter.ready.tasks import TASKS
-from thereafter.studio.verbs import tasks as verbs
+from thereafter.studio.panels import tasks as verbs
 from thereafter.task_model import load_task
 
 OFF, ON = "ready:no-attention", "ready:attention"

@@ -17,9 +17,9 @@ from PIL import Image
 from serving_studio import Served
 
 from thereafter.ready import tasks as ready_tasks
-from thereafter.studio.answers.pixels import PixelsAnswer
-from thereafter.studio.verbs import captioning as verbs
-from thereafter.studio.verbs import pictures as opening
+from thereafter.studio.panels import captioning as opening
+from thereafter.studio.panels import captioning as verbs
+from thereafter.studio.panels.pictures import PixelsAnswer
 from thereafter.task_model import TaskModel, load_task, train_task
 from thereafter.vision.captioning.answers import CaptionExplained
 from thereafter.vision.captioning.shapes import captions_of, draw_scene, scene_of

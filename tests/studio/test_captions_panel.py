@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from thereafter.ready import tasks as ready_tasks
-from thereafter.studio.verbs import captioning as verbs
-from thereafter.studio.verbs import pictures as opening
+from thereafter.studio.panels import captioning as opening
+from thereafter.studio.panels import captioning as verbs
 from thereafter.task_model import TaskModel, load_task
 
 

@@ -18,7 +18,7 @@ from thereafter.errors import FormatError
 from thereafter.evaluation.agreement import measure_agreement
 from thereafter.ready import models as ready
 from thereafter.serving.errors import NotThereError
-from thereafter.studio.verbs import comparison
+from thereafter.studio.panels import comparison
 from thereafter.text.agreement import read_sentences
 
 TEXT = "the cat sat on the mat\nthe dog saw the cat\na bird heard the old dog\n" * 40

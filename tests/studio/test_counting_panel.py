@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, quote
 import pytest
 
 import thereafter
-from thereafter.studio.verbs.counting import FOUR, LONGEST
+from thereafter.studio.panels.counting import FOUR, LONGEST
 
 
 def cell(page: Any, row: str, column: str) -> float:

@@ -12,7 +12,7 @@ import pytest
 import thereafter
 from refusals import refused
 from thereafter.errors import EmptyCorpusError
-from thereafter.studio.verbs.counting import FOUR, LONGEST, MOST_WORDS, count_pairs
+from thereafter.studio.panels.counting import FOUR, LONGEST, MOST_WORDS, count_pairs
 
 SMOOTHINGS = ("mle", "add-alpha", "kneser-ney")
 TOKENS = [word for line in FOUR.splitlines() for word in [*line.split(), "</s>"]]

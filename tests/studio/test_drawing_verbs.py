@@ -14,10 +14,10 @@ from serving_studio import Served
 
 from refusals import refused
 from thereafter.errors import OptionError
-from thereafter.studio.answers.pixels import PixelsAnswer
-from thereafter.studio.verbs import digit_pictures as opening
-from thereafter.studio.verbs import drawing as verbs
-from thereafter.studio.verbs.clips import written_digit
+from thereafter.studio.panels import drawing as verbs
+from thereafter.studio.panels import pictures as opening
+from thereafter.studio.panels.moving import written_digit
+from thereafter.studio.panels.pictures import PixelsAnswer
 from thereafter.task_model import TaskModel, train_task
 from thereafter.vision.drawing.network import Drawer
 from thereafter.vision.drawing.task import RedrawnExplained

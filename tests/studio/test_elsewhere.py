@@ -20,9 +20,9 @@ from visits import visiting
 
 from refusals import refused
 from thereafter.errors import BusyError
+from thereafter.studio.curves import curve
 from thereafter.studio.jobs import TEXTS, Jobs
 from thereafter.studio.studio import Studio
-from thereafter.studio.verbs.curves import curve
 from waiting import wait_for
 
 _TRAIN = """

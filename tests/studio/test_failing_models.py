@@ -12,7 +12,7 @@ import httpx
 import pytest
 from serving_studio import Served
 
-from thereafter.studio.verbs import prediction
+from thereafter.studio.panels import prediction
 from waiting import wait_for
 
 BROKEN = "runs:broken"

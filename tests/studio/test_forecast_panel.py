@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from thereafter.studio.verbs import forecasting as verbs
-from thereafter.studio.verbs import series as opening
+from thereafter.studio.panels import forecasting as verbs
+from thereafter.studio.panels import series as opening
 
 
 def opened(page: Any, link: str) -> None:

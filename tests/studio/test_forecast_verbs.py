@@ -13,8 +13,8 @@ from serving_studio import Served
 import thereafter
 from thereafter.errors import ThereafterError
 from thereafter.ready import tasks as ready_tasks
-from thereafter.studio.verbs import forecasting as verbs
-from thereafter.studio.verbs import series as opening
+from thereafter.studio.panels import forecasting as verbs
+from thereafter.studio.panels import series as opening
 from thereafter.task_model import TaskModel, load_task
 
 MONTHS = "month,sales\n" + "".join(

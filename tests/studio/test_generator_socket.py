@@ -16,8 +16,7 @@ import pytest
 from websockets.sync.client import connect
 
 import thereafter
-from thereafter.studio.routes.generation import PACE, ROOM
-from thereafter.studio.verbs.generation import GrowingText
+from thereafter.studio.panels.generation import PACE, ROOM, GrowingText
 from waiting import wait_for
 
 

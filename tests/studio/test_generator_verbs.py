@@ -10,7 +10,7 @@ import pytest
 import thereafter
 from refusals import refused
 from thereafter.errors import OptionError
-from thereafter.studio.verbs.generation import MOST_UNITS, GrowingText
+from thereafter.studio.panels.generation import MOST_UNITS, GrowingText
 
 
 @pytest.mark.parametrize("name", ["letters", "lstm", "ngram", "transformer", "window"])

@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from thereafter.ready import tasks as ready_tasks
-from thereafter.studio.verbs import digit_pictures as opening
-from thereafter.studio.verbs import glimpsing as verbs
+from thereafter.studio.panels import glimpsing as verbs
+from thereafter.studio.panels import pictures as opening
 from thereafter.task_model import TaskModel, load_task
 
 

@@ -27,10 +27,9 @@ from thereafter.errors import OptionError, SourceError, TrainingError
 from thereafter.ready import models as ready
 from thereafter.serving.errors import NotThereError
 from thereafter.studio import worker
-from thereafter.studio.answers.training import JobAnswer
-from thereafter.studio.jobs import TEXTS, Jobs, UnfinishedRuns
+from thereafter.studio.curves import curve
+from thereafter.studio.jobs import TEXTS, JobAnswer, Jobs, UnfinishedRuns
 from thereafter.studio.queue import MOST_RUNNING
-from thereafter.studio.verbs.curves import curve
 from waiting import wait_for
 
 WORDS = ["the", "a", "cat", "dog", "bird", "saw", "heard", "and", "or", "which", "old", "small", ".", ",", "it", "was"]

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 import thereafter
-from thereafter.studio.routes.prediction import KEPT, KeptAnswers, questions_of
+from thereafter.studio.panels.prediction import KEPT, KeptAnswers, predict, questions_of
 from thereafter.studio.studio import Studio
-from thereafter.studio.verbs.prediction import predict
 from waiting import run_async
 
 

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 import thereafter
-from thereafter.studio.verbs.prediction import complete
+from thereafter.studio.panels.prediction import complete
 
 
 def bars(page: Any, model: str) -> list[str]:

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from serving_studio import unit_of
 
-from thereafter.ready.units import FOLLOWED, UNITS
+from thereafter.ready.models import FOLLOWED, UNITS
 from thereafter.serving.shelf import MOST_UNITS, Shelf, known_units
 
 SOUND = {"number": "l0.c[17]", "quotes-or-comment": "l1.h[0]"}

@@ -12,8 +12,8 @@ import pytest
 from serving_studio import Served
 
 from thereafter.ready import tasks as ready_tasks
-from thereafter.studio.verbs import clips as opening
-from thereafter.studio.verbs import moving as verbs
+from thereafter.studio.panels import moving as opening
+from thereafter.studio.panels import moving as verbs
 from thereafter.task_model import TaskModel, load_task, train_task
 from thereafter.vision.clips.clip import ClipCodec
 from thereafter.vision.clips.moving import MovingRule

@@ -17,9 +17,9 @@ from serving_studio import Served
 from refusals import refused
 from thereafter.errors import OptionError
 from thereafter.ready import tasks as ready_tasks
-from thereafter.studio.answers.pixels import PixelsAnswer
-from thereafter.studio.verbs import clips as opening
-from thereafter.studio.verbs import moving as verbs
+from thereafter.studio.panels import moving as opening
+from thereafter.studio.panels import moving as verbs
+from thereafter.studio.panels.pictures import PixelsAnswer
 from thereafter.task_model import TaskModel, load_task, train_task
 from thereafter.vision.clips.answers import ClipExplained, FramesExplained
 from thereafter.vision.clips.clip import ClipCodec

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 import thereafter
-from thereafter.studio.verbs.number import twin_of, verb_forms
-from thereafter.studio.verbs.prediction import predict
-from thereafter.studio.verbs.stepping import step
+from thereafter.studio.panels.prediction import predict, twin_of, verb_forms
+from thereafter.studio.panels.stepping import step
 from thereafter.text.agreement import read_sentences, sentences
 from thereafter.text.agreement.numbers import twin, verb_number
 

@@ -13,9 +13,8 @@ from thereafter.errors import OptionError, StorageError
 from thereafter.studio import queue as queues
 from thereafter.studio.child import Report
 from thereafter.studio.commands import Command
-from thereafter.studio.making import LOCK, Making
+from thereafter.studio.making import LOCK, Making, MissingModels, Stage
 from thereafter.studio.queue import INTERRUPTED, MOST_RUNNING, QueuedTraining, Rank, SharedLock, TrainingQueue
-from thereafter.studio.starting import MissingModels, Stage
 from waiting import wait_for
 
 

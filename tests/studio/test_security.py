@@ -352,7 +352,7 @@ def test_a_fault_of_ours_is_a_sentence_too(server: Served, monkeypatch: pytest.M
     def broken(*given: Any, **named: Any) -> None:
         raise ZeroDivisionError("a secret of the house")
 
-    monkeypatch.setattr("thereafter.studio.verbs.prediction.predict", broken)
+    monkeypatch.setattr("thereafter.studio.panels.prediction.predict", broken)
     answer = httpx.post(f"{server.address}/api/next", json={"models": ["ready:lstm"], "prompt": "the fault"})
     assert answer.status_code == 500
     assert answer.json()["error"] == "something went wrong in the studio; its terminal says what"

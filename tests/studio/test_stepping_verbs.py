@@ -16,8 +16,8 @@ from refusals import refused
 from thereafter.errors import OptionError
 from thereafter.inspection.dynamics import GATES as BETWEEN_0_AND_1
 from thereafter.ready.models import WORD_UNITS
-from thereafter.studio.verbs import stepping
-from thereafter.studio.verbs.stepping import equations, step
+from thereafter.studio.panels import stepping
+from thereafter.studio.panels.stepping import equations, step
 
 TEXT = "the nurse near the farmers is old ."
 

@@ -18,7 +18,7 @@ from thereafter.ready import tasks as ready_tasks
 from thereafter.ready.tasks import TASKS
 from thereafter.serving.shelf import TaskShelf
 from thereafter.studio.making import LOCK, Making
-from thereafter.studio.verbs import tasks as verbs
+from thereafter.studio.panels import tasks as verbs
 from thereafter.task_model import TaskModel, load_task
 from thereafter.tasks.translate.pairs import measure_pairs
 from thereafter.text.pairs import SentencePair

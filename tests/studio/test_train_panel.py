@@ -12,7 +12,7 @@ import pytest
 from serving_studio import SCALE, Served, served
 from visits import visiting
 
-from thereafter.studio.answers.training import JobAnswer
+from thereafter.studio.jobs import JobAnswer
 from thereafter.studio.studio import Studio
 from waiting import wait_for
 

@@ -11,7 +11,7 @@ from serving_studio import unit_of
 import thereafter
 from thereafter.inspection.properties import PROPERTIES
 from thereafter.inspection.units import search
-from thereafter.studio.verbs.units import LIMIT, own_text
+from thereafter.studio.panels.units import LIMIT, own_text
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ from thereafter.errors import CorpusError, OptionError, SourceError, UnknownName
 from thereafter.inspection.properties import PROPERTIES
 from thereafter.inspection.units import search
 from thereafter.ready.models import LETTER_UNITS, WORD_UNITS
-from thereafter.studio.routes.units import PropertyName
-from thereafter.studio.verbs import units
+from thereafter.studio.panels import units
+from thereafter.studio.panels.units import PropertyName
 
 CODE = 'def f(a):\n    # say "so"\n    return "é🙂" + a\n'
 

@@ -27,7 +27,7 @@ from thereafter.inspection.sentence_reader import SentenceReader, excerpt
 from thereafter.language_model import LanguageModel
 from thereafter.models.base import Ids
 from thereafter.models.build import build, settings_of
-from thereafter.ready.threads import one_thread
+from thereafter.ready.models import one_thread
 
 DISTANCE = 30
 """How far back is looked on running text; where lines stand alone, as far as they go."""

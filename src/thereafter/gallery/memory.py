@@ -26,8 +26,7 @@ from thereafter.inspection.memory import agreement, memory
 from thereafter.inspection.probing import probe_class, probe_number
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.language_model import LanguageModel
-from thereafter.ready.models import LETTER_UNITS, READY
-from thereafter.ready.units import FOLLOWED, search_letters
+from thereafter.ready.models import FOLLOWED, LETTER_UNITS, READY, search_letters
 from thereafter.text.agreement import sentences
 from thereafter.text.memory import task, text_of
 

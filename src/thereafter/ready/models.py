@@ -5,28 +5,38 @@ budgets are in tokens, so that models are trained alike on every machine, and eq
 are compared with each other. A training run that was stopped is resumed. The sentences are those of `agreement` with
 fewer words between subject and verb, and every line starts with a fresh state, as a sentence in the studio does. Beside
 each model stands the recipe it was made by; one that was made by another recipe is made again.
+
+What the units of a model carry is searched for once, and kept beside its weights. A model of the sentences has a unit
+that carries the subject's number (`inspection.number_unit`), the character model units that follow quotes, comments and
+the like (`inspection.units`). Both are chosen on one half of a text that no training has seen and measured on the
+other, against a control.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from thereafter.base.config import Table
 from thereafter.base.storage import write_text
 from thereafter.errors import BusyError, ThereafterError
-from thereafter.ready.texts import BETWEEN as BETWEEN
-from thereafter.ready.texts import COMPARED as COMPARED
-from thereafter.ready.texts import SENTENCES as SENTENCES
-from thereafter.ready.texts import SENTENCES_NAME as SENTENCES_NAME
-from thereafter.ready.texts import compared_sentences as compared_sentences
-from thereafter.ready.texts import sentences as sentences
-from thereafter.ready.threads import one_thread
-from thereafter.ready.units import HAVE_UNITS, UNITS, find_units, write_units
 
+if TYPE_CHECKING:
+    from thereafter.inspection.measurement import Measurement
+    from thereafter.language_model import LanguageModel
+
+
+BETWEEN = 10
+"""Words between a subject and its verb, at most: the whole corpus has up to 40, which takes longer to learn."""
+SENTENCES = {"train": 40_000, "valid": 1_000, "test": 4_000}
+COMPARED = 1_000
+"""Test sentences that models are compared on while somebody waits."""
+SENTENCES_NAME = "sentences"
 LETTERS_NAME = "python-code"
 BUDGET = 3_000_000
 """Tokens each neural model of the sentences reads."""
@@ -60,6 +70,29 @@ _LETTERS: Table = {
 }
 
 
+def sentences(folder: Path) -> dict[str, Path]:
+    """The files of the sentences, written where they are not there yet: train, valid, test."""
+    from thereafter.text.agreement import write_corpus
+
+    place = folder / "texts" / f"{SENTENCES_NAME}-{BETWEEN}-{SENTENCES['train']}"
+    parts = {part: place / f"agreement.{part}.txt" for part in SENTENCES}
+    if not all(path.exists() and path.with_suffix(".jsonl").exists() for path in parts.values()):
+        parts = write_corpus(place, sizes=SENTENCES, max_distance=BETWEEN)
+    return parts
+
+
+def compared_sentences(folder: Path) -> dict[str, Path]:
+    """The same with a shorter test part: what models are compared on while somebody waits."""
+    parts = sentences(folder)
+    test = parts["test"]
+    short = test.with_name(f"agreement.test-{COMPARED}.txt")
+    if not short.exists():
+        for suffix in (".jsonl", ".txt"):  # the text last: where it is, both are
+            lines = test.with_suffix(suffix).read_text(encoding="utf-8").splitlines(keepends=True)
+            write_text(short.with_suffix(suffix), "".join(lines[:COMPARED]))
+    return parts | {"test": short}
+
+
 class Made(Protocol):
     """A model that is made once by a recipe and kept as a run."""
 
@@ -80,7 +113,7 @@ class Ready:
     budget: int = 0
     options: Table = field(default_factory=dict)
     minutes: float = field(default=0.0, repr=False)
-    """How long its training takes, about: no part of the recipe."""
+    """How long its training takes, about, on one core of an x86 processor at 2.5 GHz: no part of the recipe."""
     stored: str = field(default="float16", repr=False)
     """The form in which its weights ship, as in `runs/narrow.py`: no part of the recipe either."""
 
@@ -188,3 +221,68 @@ def _is_made_by(one: Made, folder: Path) -> bool:
         return _recipe(one, folder).read_text(encoding="utf-8") == one.recipe
     except (OSError, UnicodeDecodeError):
         return False
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch works on one thread, whatever the machine has; afterwards on as many as before.
+
+    Small models do so little in a step that a second thread wins a tenth to a half on a machine with nothing else to
+    do, and beside another busy process loses ten times that: threads wait for each other at the end of every operation.
+    With one, the last bits do not depend on the number of cores either.
+    """
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+UNITS = "units.json"
+HAVE_UNITS = frozenset({"rnn", "gru", "lstm"})
+"""The kinds of model that have units with a state of their own."""
+NUMBER = "number"
+FOLLOWED = ("quotes-or-comment", "quotes", "comment", "line-position", "indentation", "brackets")
+_TOKENS = 200_000
+LETTERS_TEXT = "python-code:test"
+
+
+def find_units(one: Ready, folder: Path) -> dict[str, str]:
+    """The unit for each property: {"number": "l0.c[17]"}; `folder` is that of all ready models."""
+    from thereafter.language_model import load_language_model
+
+    lm = load_language_model(folder / one.name)
+    if one.source == "sentences":
+        return {NUMBER: str(search_number(lm, folder)["unit"][0])}
+    units = search_letters(lm)
+    return dict(zip(units["property"].tolist(), units["unit"][:, 0].tolist(), strict=True))
+
+
+def search_number(lm: LanguageModel, folder: Path) -> Measurement:
+    """The units that carry the subject's number, over the held-out sentences."""
+    from thereafter.inspection.number_unit import number_unit
+    from thereafter.inspection.sentence_reader import SentenceReader
+    from thereafter.text.agreement import read_sentences
+
+    known = read_sentences(sentences(folder)["test"].with_suffix(".jsonl"))
+    # of an LSTM the memory itself, which its gates write and keep, rather than what it shows of it
+    field = "c" if lm.config["model"] == "lstm" else "h"
+    return number_unit(SentenceReader.of(lm.model, lm.tokenizer, lm.config), known, field=field)
+
+
+def search_letters(lm: LanguageModel, followed: Sequence[str] = FOLLOWED, **about: str) -> Measurement:
+    """The units of a character model that follow quotes, comments and the like, over held-out Python code."""
+    from thereafter.inspection.properties import PROPERTIES
+    from thereafter.inspection.units import search
+    from thereafter.text.sources import resolve
+
+    text = resolve(LETTERS_TEXT).parts["text"].text()
+    return search(lm.model, lm.tokenizer, text, [PROPERTIES[name] for name in followed], limit=_TOKENS, about=about)
+
+
+def write_units(run: Path, units: Mapping[str, str]) -> None:
+    """Write the unit of each property beside the weights."""
+    write_text(run / UNITS, json.dumps(dict(units), indent=1) + "\n")

@@ -8,9 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from thereafter.base.config import Table
-from thereafter.ready.models import SENTENCES_NAME, Ready, sentences
+from thereafter.ready.models import (
+    HAVE_UNITS,
+    LETTERS_TEXT,
+    SENTENCES_NAME,
+    Ready,
+    search_letters,
+    search_number,
+    sentences,
+)
 from thereafter.ready.tasks import TASKS, ReadyTask, examples
-from thereafter.ready.units import HAVE_UNITS, LETTERS_TEXT, search_letters, search_number
 from thereafter.tasks.classify.measures import TOGETHER
 
 if TYPE_CHECKING:

@@ -55,7 +55,7 @@ def unpack(one: Made, folder: Path, texts: Path | None = None) -> bool:
     """Write a model as the run `folder/NAME`; False where the package has none by this recipe.
 
     `texts` is the folder of what it was trained on, `folder/texts` by default: its files are written when they are
-    first asked for (`texts.sentences`, `tasks.examples`).
+    first asked for (`models.sentences`, `tasks.examples`).
     """
     if not is_shipped(one):
         return False
@@ -129,11 +129,6 @@ APART = "anew"
 _MODELS = {one.name: one for one in models.READY}
 _TASKS = {one.name: one for one in tasks.READY_TASKS}
 NAMES = (*_MODELS, *_TASKS)
-
-
-def minutes(name: str) -> float:
-    """How long it takes, about, on one core of an x86 processor at 2.5 GHz (2026-11-16)."""
-    return _MODELS[name].minutes if name in _MODELS else _TASKS[name].minutes
 
 
 def make_anew(name: str, folder: Path, scale: float = 1.0) -> None:

@@ -16,7 +16,7 @@ Their weights ship with the package (`shipped.py`); trained anew they take:
 | act | a network that plays catch by glimpses | about 5 minutes |
 
 Beside each model lies the recipe it was made by, as with the other ready models (`models.py`). Examples are generated,
-the same on every machine: series in `texts.py`, pictures and clips in `pictures.py`, the others here by small grammars.
+the same on every machine: series, pictures and clips in `examples.py`, the others here by small grammars.
 
 - Pairs: English noun phrases, chained by a verb and prepositions, with their French. In French an adjective follows its
   noun and articles and adjectives agree with it, so a translator has to look ahead, and a little to the side.
@@ -34,7 +34,7 @@ from pathlib import Path
 from thereafter.base.config import Table
 from thereafter.base.storage import write_text
 from thereafter.ready import models
-from thereafter.ready.pictures import (
+from thereafter.ready.examples import (
     CATCH,
     CATCHER,
     CLUTTERED,
@@ -47,8 +47,8 @@ from thereafter.ready.pictures import (
     SHAPES,
     SHAPES_CAPTIONER,
     picture_part,
+    series_part,
 )
-from thereafter.ready.texts import series_part
 
 VERSION = 1
 """Goes up when a grammar changes, so that what was learned from the old one is learned again."""

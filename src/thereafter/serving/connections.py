@@ -19,9 +19,11 @@ import errno
 import logging
 import math
 import socket
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Literal
 
 import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 if TYPE_CHECKING:
@@ -174,7 +176,21 @@ def _takes_place(connection: Protocols) -> bool:
 
 
 class PatientServer(uvicorn.Server):
-    """A server of uvicorn's that goes on quietly where no file is left for a connection."""
+    """A server of uvicorn's that goes on quietly where no file is left for a connection.
+
+    At its end `before_end` is awaited, then the requests that are being answered, as uvicorn does.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, before_end: Callable[[PatientServer], Awaitable[None]] | None = None
+    ) -> None:
+        super().__init__(config)
+        self._before_end = before_end
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._before_end is not None:
+            await self._before_end(self)
+        await super().shutdown(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         last = -math.inf
@@ -192,3 +208,33 @@ class PatientServer(uvicorn.Server):
 
         asyncio.get_running_loop().set_exception_handler(report)
         await super().startup(sockets)
+
+
+def make_server(
+    app: ASGIApp,
+    before_end: Callable[[PatientServer], Awaitable[None]],
+    *,
+    log_level: str,
+    grace: int,
+    keep_alive: int = 5,
+    sockets: Literal["auto", "none"] = "auto",
+) -> PatientServer:
+    """A server for an application; `run(sockets=[...])` starts it.
+
+    `grace`: seconds that requests have at the end, since an open page would hold it up for ever. `keep_alive`: seconds
+    that a connection is kept for the next request. `sockets`: whether WebSockets are taken.
+    """
+    config = uvicorn.Config(
+        app,
+        log_level=log_level,
+        access_log=False,
+        use_colors=False,  # a terminal is shown escapes, not given them
+        server_header=False,
+        http=Connection,
+        ws=sockets,
+        ws_max_size=1 << 20,
+        proxy_headers=False,  # whoever asks could call themselves by another address at every guess of the token
+        timeout_keep_alive=keep_alive,
+        timeout_graceful_shutdown=grace,
+    )
+    return PatientServer(config, before_end)

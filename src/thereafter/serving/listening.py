@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
@@ -68,6 +69,14 @@ def address_of(host: str, port: int, token: str | None = None) -> str:
     name = socket.gethostname() if host in EVERYWHERE else host.strip("[]")
     name = f"[{name}]" if ":" in name else name
     return f"http://{name}:{port}/" + (f"?token={quote(token, safe='')}" if token else "")
+
+
+def exit_if(busy: bool) -> None:
+    """End this process where a thread is still at work: it cannot be stopped, and Python would wait for it."""
+    if busy:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 CONFIG, WEIGHTS, LOG = "config.toml", "weights.safetensors", "log.jsonl"

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from thereafter.base.storage import open_plain, read_plain
 from thereafter.errors import FormatError, ThereafterError
+from thereafter.ready.models import UNITS
 from thereafter.ready.tasks import TASKS
-from thereafter.ready.units import UNITS
 from thereafter.serving.errors import NotThereError
 from thereafter.serving.listening import CONFIG, WEIGHTS, own_runs
 from thereafter.serving.schema import Answer

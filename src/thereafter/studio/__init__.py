@@ -1,13 +1,13 @@
 """The studio: a local web page where one trains, steps through and questions a model.
 
 - `serve`, `app`: the start (port, address, browser), and the application put together
-- `studio`: what all requests share, and the verb `export`; `starting`: how far the start is, and the ready models that
-  are missing
+- `panels/`: what can be asked of a model: plain functions, their requests and answers, and the table of addresses
+- `asking`: how such a function is asked; `routes`: its route in FastAPI, and those that concern the studio itself
+- `studio`: what all requests share, and the verb `export`
 - `queue`: all trainings, what runs and what waits; `child` and `worker`: a training as a process, from both sides
-- `jobs`: the user's own trainings and runs that were broken off (`commands`: what a worker is asked to do)
-- `making`: ready models that somebody asked for
-- `answers/`: what goes back to the page, each field declared once
-- `verbs/`: plain functions of a model that return answers and know nothing of the web; `routes/`: their addresses
+- `jobs`: the user's own trainings and runs that were broken off (`commands`: what a worker is asked to do); `curves`:
+  how a training went, by its log
+- `making`: ready models that are made: those that are missing at the start, and those that somebody asks for
 - `page/`: what the browser shows, one panel a file
 
 Who may ask, models by name and whose turn it is stand below, in `serving/`.

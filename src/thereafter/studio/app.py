@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -15,7 +17,7 @@ from fastapi.responses import FileResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.types import Scope
+from starlette.types import Lifespan, Receive, Scope, Send
 
 from thereafter import __version__
 from thereafter.base.kinds import KINDS
@@ -23,9 +25,8 @@ from thereafter.base.packages import installed
 from thereafter.errors import BusyError, MissingPackageError, ThereafterError
 from thereafter.serving.errors import EndingError, NotThereError, StartingError
 from thereafter.serving.guard import AccessGuard
-from thereafter.studio.routes import ROUTERS
-from thereafter.studio.routes.common import MOST_AT_ONCE
-from thereafter.studio.routes.prediction import questions_of
+from thereafter.studio.panels import ADDRESSES
+from thereafter.studio.routes import MOST_AT_ONCE, ROUTER, panel_router
 from thereafter.studio.studio import Studio
 
 PAGE = Path(__file__).parent / "page"
@@ -46,20 +47,10 @@ def make_app(studio: Studio, *, token: str | None = None) -> FastAPI:
         finally:
             await run_in_threadpool(studio.close)  # open sockets hear of it meanwhile
 
-    app = FastAPI(
-        title="thereafter studio",
-        version=__version__,
-        description=_ABOUT,
-        lifespan=life,
-        docs_url=None,  # these two pages would be fetched from elsewhere
-        redoc_url=None,
-    )
-    app.state.studio = studio
+    app = _Application(studio, life)
     app.state.turns = asyncio.Semaphore(MOST_AT_ONCE)
-    app.state.questions = questions_of(studio)
     app.add_middleware(AccessGuard, token=token, larger=LARGER_BODIES, server="studio")
-    for router in ROUTERS:
-        app.include_router(router)
+    app.include_router(ROUTER)
     app.add_exception_handler(ThereafterError, _sentence)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _plain)
@@ -76,8 +67,58 @@ def make_app(studio: Studio, *, token: str | None = None) -> FastAPI:
     def kinds() -> Response:
         return Response(_kinds(), media_type="text/javascript", headers={"Cache-Control": "no-cache"})
 
+    @app.get("/openapi.json", include_in_schema=False)
+    def description() -> JSONResponse:  # on a thread: all panels are imported
+        return JSONResponse(app.openapi())
+
     app.mount("/page", _Fresh(directory=PAGE), name="page")
     return app
+
+
+class _Application(FastAPI):
+    """Adds the addresses of a panel when one of them is first asked for: till then nothing of it is imported."""
+
+    def __init__(self, studio: Studio, lifespan: Lifespan[FastAPI]) -> None:
+        super().__init__(
+            title="thereafter studio",
+            version=__version__,
+            description=_ABOUT,
+            lifespan=lifespan,
+            docs_url=None,  # these two pages would be fetched from elsewhere
+            redoc_url=None,
+            openapi_url=None,  # see `description` in `make_app`
+        )
+        self.state.studio = self._studio = studio
+        self._later = {address.split()[1].partition("{")[0]: place for address, place in ADDRESSES.items()}
+        self._lock = threading.Lock()
+        self._not_found, self.router.default = self.router.default, self._add_and_answer
+
+    def openapi(self) -> dict[str, Any]:
+        """The description of all addresses, for which all panels are imported."""
+        for place in list(self._later.values()):
+            self._add(place)
+        return super().openapi()
+
+    async def _add_and_answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """What is asked of an address that is not there: it may be one of a panel that has not been imported."""
+        fitting = [path for path in list(self._later) if scope["path"].startswith(f"/api{path}")]
+        if not fitting:
+            await self._not_found(scope, receive, send)
+            return
+        if scope["type"] == "http":
+            self._studio.check_loaded()
+        await run_in_threadpool(self._add, self._later[max(fitting, key=len)])
+        await self.router(scope, receive, send)
+
+    def _add(self, place: str) -> None:
+        """Add the panel of a function, if that was not done yet."""
+        panel = place.partition(":")[0]
+        with self._lock:
+            paths = [path for path, other in self._later.items() if other.partition(":")[0] == panel]
+            if paths:
+                self.include_router(panel_router(panel))
+            for path in paths:
+                del self._later[path]
 
 
 class _Fresh(StaticFiles):

@@ -19,25 +19,47 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from thereafter.base.locks import FileLock, Owner
 from thereafter.base.storage import read_plain
 from thereafter.errors import BusyError, OptionError, SourceError
 from thereafter.serving.errors import NotThereError
 from thereafter.serving.listening import CONFIG, LOG, is_own_run, own_runs
-from thereafter.studio.answers.training import CurveAnswer, JobAnswer, State
+from thereafter.serving.schema import Answer
 from thereafter.studio.child import Report
 from thereafter.studio.commands import TEXTS, Command, StoredCommands, TrainCommand, busy
+from thereafter.studio.curves import CurveAnswer, curve
 from thereafter.studio.queue import QueuedTraining, Rank, TrainingQueue
-from thereafter.studio.verbs.curves import curve
 
 if TYPE_CHECKING:
     from thereafter.training.settings import TrainingSettings
 
 _NAME = re.compile(r"[^\w-]+")
 _LONGEST_NAME = 40  # characters: a number and an ending are added, and file systems count bytes
+
+
+State = Literal["running", "elsewhere", "pausing", "paused", "stopping", "stopped", "finished", "failed"]
+"""Of a training, as the page shows it."""
 _AFTER: dict[State, State] = {"pausing": "paused", "stopping": "stopped"}
+
+
+class JobAnswer(Answer):
+    """A training; `run` is the name of the model it makes, `share` of its budget is used, 0 to 1.
+
+    One that runs elsewhere, in a terminal or in another studio, has an `owner` and cannot be changed from here.
+    """
+
+    name: str
+    model: str
+    state: State
+    share: float
+    status: str
+    note: str
+    error: str
+    owner: str
+    run: str
+    resumable: bool
 
 
 @dataclass

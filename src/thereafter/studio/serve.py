@@ -18,8 +18,7 @@ from thereafter.serving import listening
 from thereafter.serving.listening import EVERYWHERE, address_of, token_for
 
 if TYPE_CHECKING:
-    import uvicorn
-
+    from thereafter.serving.connections import PatientServer
     from thereafter.studio.studio import Studio
 
 FIRST_PORT = 8137
@@ -51,39 +50,19 @@ def serve(
         threading.Thread(target=webbrowser.open, args=(address_of(here, number, token),), daemon=True).start()
     with suppress(KeyboardInterrupt):  # uvicorn raises it once more after it has ended in peace
         server.run(sockets=[door])
-    if studio.lanes.busy:
-        # A thread cannot be stopped, and Python would wait for it. Everything that lasts has been saved and closed.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
+    listening.exit_if(studio.lanes.busy)  # everything that lasts has been saved and closed
 
 
-def make_server(studio: Studio, *, token: str | None = None) -> uvicorn.Server:
+def make_server(studio: Studio, *, token: str | None = None) -> PatientServer:
     """A server for the application over a studio; `run(sockets=[...])` starts it."""
-    import uvicorn
-
-    from thereafter.serving.connections import Connection, PatientServer
+    from thereafter.serving import connections
     from thereafter.studio.app import make_app
 
-    class Server(PatientServer):
-        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            """As uvicorn's, which waits for the requests that are being answered: those for models hear the end."""
-            studio.lanes.close()
-            await super().shutdown(sockets)
+    async def close_lanes(server: PatientServer) -> None:
+        """Those who wait for models hear of the end."""
+        studio.lanes.close()
 
-    return Server(
-        uvicorn.Config(
-            make_app(studio, token=token),
-            log_level="warning",
-            access_log=False,
-            use_colors=False,  # a terminal is shown escapes, not given them
-            server_header=False,
-            http=Connection,
-            proxy_headers=False,  # whoever asks could call themselves by another address at every guess of the token
-            ws_max_size=1 << 20,
-            timeout_graceful_shutdown=1,  # an open page would hold the end up for ever
-        )
-    )
+    return connections.make_server(make_app(studio, token=token), close_lanes, log_level="warning", grace=1)
 
 
 def listen(host: str, port: int | None) -> socket.socket:

@@ -14,12 +14,11 @@ from thereafter.base import progress
 from thereafter.errors import ThereafterError
 from thereafter.serving.errors import StartingError
 from thereafter.serving.lanes import ModelLanes
+from thereafter.serving.schema import Answer
 from thereafter.serving.shelf import Shelf, TaskShelf
-from thereafter.studio.answers.training import ExportAnswer, SnapshotAnswer
-from thereafter.studio.jobs import Jobs
-from thereafter.studio.making import LOCK, Making
+from thereafter.studio.jobs import JobAnswer, Jobs
+from thereafter.studio.making import LOCK, Making, MissingModels, Stage, StatusAnswer
 from thereafter.studio.queue import SharedLock, TrainingQueue
-from thereafter.studio.starting import MissingModels, Stage
 
 if TYPE_CHECKING:
     from thereafter.language_model import LanguageModel
@@ -27,6 +26,22 @@ if TYPE_CHECKING:
 
 _HEAVY = ("numpy", "torch", "thereafter.api", "thereafter.instruments")
 _FRESH = 0.2  # seconds for which one snapshot serves all open pages
+
+
+class ExportAnswer(Answer):
+    """The model that is being exported, "" if none is; `share` of the `task` is done, 0 to 1, if that is known."""
+
+    model: str
+    task: str
+    share: float | None
+
+
+class SnapshotAnswer(Answer):
+    """All that changes by itself: the start, the names of the models, the trainings."""
+
+    stage: StatusAnswer
+    models: list[str]
+    jobs: list[JobAnswer]
 
 
 class Studio:

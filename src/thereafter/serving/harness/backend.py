@@ -57,6 +57,7 @@ OPTIONS = ("path", "tokens", "as_written", "max_gen_toks", "seed")
 """What `--model_args` may say of a run."""
 
 Args = TypeVar("Args", covariant=True)
+T = TypeVar("T")
 
 
 class HarnessRequest(Protocol, Generic[Args]):
@@ -107,22 +108,22 @@ class RunBackend:
         """log p of each continuation after its context, and whether greedy decoding would write it."""
         continued = self.answers.continuations([request.args for request in requests])
         answers = [(one.log_prob, one.greedy) for one in continued]
-        for request, answer in zip(requests, answers, strict=True):
-            self.cache_hook.add_partial("loglikelihood", request.args, answer)
-        return answers
+        return self._kept("loglikelihood", requests, answers)
 
     def loglikelihood_rolling(self, requests: Sequence[HarnessRequest[tuple[str]]]) -> list[float]:
         """log p of each document as a whole, however long it is."""
         answers = self.answers.documents([request.args[0] for request in requests])
-        for request, answer in zip(requests, answers, strict=True):
-            self.cache_hook.add_partial("loglikelihood_rolling", request.args, answer)
-        return answers
+        return self._kept("loglikelihood_rolling", requests, answers)
 
     def generate_until(self, requests: Sequence[HarnessRequest[tuple[str, Mapping[str, object]]]]) -> list[str]:
         """The text after each prompt, up to the first stop string."""
         answers = self.answers.texts([request.args for request in requests], most=self.max_gen_toks, seed=self.seed)
+        return self._kept("generate_until", requests, answers)
+
+    def _kept(self, question: str, requests: Sequence[HarnessRequest[tuple[object, ...]]], answers: list[T]) -> list[T]:
+        """Answers to requests, after the harness has noted them for another run."""
         for request, answer in zip(requests, answers, strict=True):
-            self.cache_hook.add_partial("generate_until", request.args, answer)
+            self.cache_hook.add_partial(question, request.args, answer)
         return answers
 
     @property

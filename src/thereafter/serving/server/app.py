@@ -20,21 +20,20 @@ from thereafter import __version__
 from thereafter.errors import ThereafterError
 from thereafter.serving.errors import AbandonedError
 from thereafter.serving.lanes import ModelLanes
-from thereafter.serving.server import metrics, refusals, tokens, verbs
-from thereafter.serving.server.events import Envelope, EventStream, watched
-from thereafter.serving.server.jobs import CompletionJob, Post
+from thereafter.serving.server import metrics, protocol, verbs
+from thereafter.serving.server.jobs import CompletionJob, Envelope, EventStream, Post, watched
 from thereafter.serving.server.metrics import Metrics
 from thereafter.serving.server.models import ServedModel, ServedModels
-from thereafter.serving.server.prompts import is_long, read_prompts, wish_of
-from thereafter.serving.server.refusals import refusal
-from thereafter.serving.server.wire import (
+from thereafter.serving.server.protocol import (
     INTRICATE_BODIES,
     LARGER_BODIES,
     CompletionRequest,
     ServedModelAnswer,
     ServedModelsAnswer,
     TextCompletionAnswer,
+    refusal,
 )
+from thereafter.serving.server.texts import is_long, read_prompts, wish_of
 
 SECONDS = 600.0
 """The longest that one request may take."""
@@ -60,7 +59,7 @@ def make_app(models: ServedModels, *, token: str | None = None, seconds: float =
         version=__version__,
         description=_ABOUT,
         lifespan=life,
-        responses=refusals.RESPONSES,
+        responses=protocol.RESPONSES,
         docs_url=None,  # these two pages would be fetched from elsewhere
         redoc_url=None,
     )
@@ -68,17 +67,17 @@ def make_app(models: ServedModels, *, token: str | None = None, seconds: float =
     app.state.models, app.state.metrics, app.state.lanes = models, Metrics(), lanes
     app.state.posts, app.state.seconds = {}, seconds
     app.add_middleware(
-        refusals.CompletionsGuard,
+        protocol.CompletionsGuard,
         token=token,
         larger={**LARGER_BODIES, **verbs.LARGER_BODIES},
         intricate=INTRICATE_BODIES,
     )
     app.add_middleware(Counting, metrics=app.state.metrics)  # outside of the guard: what it refuses counts too
-    for router in (ROUTER, verbs.ROUTER, tokens.ROUTER, metrics.ROUTER):
+    for router in (ROUTER, verbs.ROUTER, verbs.TOKENS, metrics.ROUTER):
         app.include_router(router)
-    app.add_exception_handler(ThereafterError, refusals.sentence)
-    app.add_exception_handler(RequestValidationError, refusals.invalid)
-    app.add_exception_handler(HTTPException, refusals.plain)
+    app.add_exception_handler(ThereafterError, protocol.sentence)
+    app.add_exception_handler(RequestValidationError, protocol.invalid)
+    app.add_exception_handler(HTTPException, protocol.plain)
     return app
 
 

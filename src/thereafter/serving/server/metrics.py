@@ -12,7 +12,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -22,6 +22,7 @@ from thereafter.base.version import __version__
 from thereafter.serving.schema import Answer
 
 if TYPE_CHECKING:
+    from thereafter.serving.engine import Engine
     from thereafter.serving.server.models import ServedModels
 
 ROUTER = APIRouter(tags=["figures"])
@@ -36,6 +37,7 @@ PATHS = frozenset(
 )
 """Addresses that are counted by name; all others are "other"."""
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_ABANDONED = "Requests whose client went away before the end."
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
@@ -83,28 +85,18 @@ class Metrics:
     def text(self, models: ServedModels) -> str:
         """All figures, a line each."""
         with self._lock:
+            requests = [({"path": path, "status": str(s)}, n) for (path, s), n in sorted(self._requests.items())]
             lines = [
-                *_family("thereafter_build_info", "gauge", "Version of the package.", [({"version": __version__}, 1)]),
-                *_family("thereafter_start_time_seconds", "gauge", "When the server began.", [({}, self._begun)]),
-                *_family(
-                    "thereafter_requests_total",
-                    "counter",
-                    "Requests that were answered, by address and status.",
-                    [({"path": path, "status": str(s)}, n) for (path, s), n in sorted(self._requests.items())],
-                ),
+                *_family("build_info", "gauge", "Version of the package.", [({"version": __version__}, 1)]),
+                *_family("start_time_seconds", "gauge", "When the server began.", [({}, self._begun)]),
+                *_family("requests_total", "counter", "Requests that were answered, by address and status.", requests),
                 *self._histogram(),
-                *_family("thereafter_generated_tokens_total", "counter", "Tokens generated.", [({}, self._tokens)]),
-                *_family(
-                    "thereafter_abandoned_requests_total",
-                    "counter",
-                    "Requests whose client went away before the end.",
-                    [({}, self._abandoned)],
-                ),
+                *_family("generated_tokens_total", "counter", "Tokens generated.", [({}, self._tokens)]),
+                *_family("abandoned_requests_total", "counter", _ABANDONED, [({}, self._abandoned)]),
             ]
         lines += _engine_lines(models)
-        resident = resident_bytes()
-        if resident:
-            lines += _family("thereafter_resident_bytes", "gauge", "Resident memory of the process.", [({}, resident)])
+        if resident := resident_bytes():
+            lines += _family("resident_bytes", "gauge", "Resident memory of the process.", [({}, resident)])
         return "\n".join(lines) + "\n"
 
     def _histogram(self) -> list[str]:
@@ -143,22 +135,25 @@ def resident_bytes() -> int:
         return 0
 
 
+_ENGINE_FIGURES: tuple[tuple[str, str, str, Callable[[Engine], int]], ...] = (
+    ("rows", "gauge", "Rows in flight.", lambda engine: engine.rows),
+    ("waiting", "gauge", "Rows and texts to be scored in the queue.", lambda engine: engine.waiting),
+    ("steps_total", "counter", "Steps, each of all rows in flight.", lambda engine: engine.steps),
+    ("drawn_tokens_total", "counter", "Tokens drawn by the engine.", lambda engine: engine.tokens),
+)
+
+
 def _engine_lines(models: ServedModels) -> list[str]:
     """What the engines of the language models are at."""
     engines = [({"model": name}, engine) for name in models.names if (engine := models.get(name).engine) is not None]
-    rows = [(label, one.rows) for label, one in engines]
-    waiting = [(label, one.waiting) for label, one in engines]
-    steps = [(label, one.steps) for label, one in engines]
-    drawn = [(label, one.tokens) for label, one in engines]
-    return [
-        *_family("thereafter_rows", "gauge", "Rows in flight.", rows),
-        *_family("thereafter_waiting", "gauge", "Rows and texts to be scored in the queue.", waiting),
-        *_family("thereafter_steps_total", "counter", "Steps, each of all rows in flight.", steps),
-        *_family("thereafter_drawn_tokens_total", "counter", "Tokens drawn by the engine.", drawn),
-    ]
+    lines: list[str] = []
+    for name, kind, about, value in _ENGINE_FIGURES:
+        lines += _family(name, kind, about, [(label, value(engine)) for label, engine in engines])
+    return lines
 
 
 def _family(name: str, kind: str, about: str, samples: Sequence[tuple[Mapping[str, str], float]]) -> Iterable[str]:
+    name = f"thereafter_{name}"
     yield f"# HELP {name} {about}"
     yield f"# TYPE {name} {kind}"
     for labels, value in samples:

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -134,11 +134,7 @@ def _with_engine(model: ServedModel, most_rows: int) -> ServedModel:
     from thereafter.serving.engine import Engine
 
     lm = model.language_model
-    if lm is None:
-        return model
-    return ServedModel(
-        model.name, language_model=lm, engine=Engine(lm.model, most_rows=most_rows), created=model.created
-    )
+    return model if lm is None else replace(model, engine=Engine(lm.model, most_rows=most_rows))
 
 
 def _name(path: Path) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -16,11 +14,12 @@ from typing import TYPE_CHECKING
 
 from thereafter.base.packages import require
 from thereafter.errors import OptionError
-from thereafter.serving.listening import address_of, listen, token_for
+from thereafter.serving.listening import address_of, exit_if, listen, token_for
 
 if TYPE_CHECKING:
-    import uvicorn
     from fastapi import FastAPI
+
+    from thereafter.serving.connections import PatientServer
 
 PORT = 8138
 GRACE = 5.0
@@ -63,45 +62,25 @@ def serve(
         say(f"serving {', '.join(models.names)} at {address}v1{key}  (Ctrl-C ends it)")
         with suppress(KeyboardInterrupt), _as_a_server():  # uvicorn raises it once more after it has ended in peace
             server.run(sockets=[door])
-    if app.state.lanes.busy:
-        # A thread cannot be stopped, and Python would wait for it. Everybody who waited has been told.
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
+    exit_if(app.state.lanes.busy)  # everybody who waited has been told
 
 
-def make_server(app: FastAPI, *, grace: float = GRACE) -> uvicorn.Server:
+def make_server(app: FastAPI, *, grace: float = GRACE) -> PatientServer:
     """A server for an application of `make_app`; `run(sockets=[...])` starts it."""
-    import uvicorn
+    from thereafter.serving import connections
 
-    from thereafter.serving.connections import Connection, PatientServer
+    async def end_engines(server: PatientServer) -> None:
+        """Texts that are being generated have their time, and the rest hears of the end."""
+        app.state.lanes.close()
+        closing = asyncio.create_task(asyncio.to_thread(app.state.models.close, grace))
+        while not closing.done():
+            await asyncio.wait([closing], timeout=_POLL)
+            if server.force_exit:  # Ctrl-C a second time
+                await asyncio.to_thread(app.state.models.close)
+        server.force_exit = False  # nothing is left that would take long
 
-    class Server(PatientServer):
-        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            """As uvicorn's, after texts that are being generated have had their time, and the rest hears of the end."""
-            app.state.lanes.close()
-            closing = asyncio.create_task(asyncio.to_thread(app.state.models.close, grace))
-            while not closing.done():
-                await asyncio.wait([closing], timeout=_POLL)
-                if self.force_exit:  # Ctrl-C a second time
-                    await asyncio.to_thread(app.state.models.close)
-            self.force_exit = False  # nothing is left that would take long
-            await super().shutdown(sockets)
-
-    return Server(
-        uvicorn.Config(
-            app,
-            log_level="error",  # its warnings are of strangers who speak no HTTP
-            access_log=False,
-            use_colors=False,  # a terminal is shown escapes, not given them
-            server_header=False,
-            http=Connection,
-            ws="none",
-            proxy_headers=False,  # whoever asks could call themselves by another address at every guess of the token
-            timeout_keep_alive=_IDLE,
-            timeout_graceful_shutdown=2,
-        )
-    )
+    # warnings are of strangers who speak no HTTP
+    return connections.make_server(app, end_engines, log_level="error", grace=2, keep_alive=_IDLE, sockets="none")
 
 
 @contextmanager

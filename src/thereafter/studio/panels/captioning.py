@@ -1,0 +1,236 @@
+"""The Captions panel: a picture and its caption word by word, with where the network looked and what else was likely.
+
+Pictures are made by rule, held out by a run, or a file of the visitor's. Shapes: T words and the end, S places.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from thereafter.decoding.sources import AnswerSettings, decode_answers, search_answers
+from thereafter.errors import OptionError
+from thereafter.inspection.trace import record
+from thereafter.models.task_net import Memory
+from thereafter.models.word_decoder import END
+from thereafter.serving.schema import Answer, Asked, ModelName
+from thereafter.studio.asking import of_task_model
+from thereafter.studio.panels.numbers import number, numbers
+from thereafter.studio.panels.pictures import LONGEST, OWN, Number, PixelsAnswer, RunExamples, decode_own, packed
+from thereafter.task_model import TaskModel
+from thereafter.tasks.wording import Wording
+from thereafter.vision.captioning.measures import caption_words
+from thereafter.vision.captioning.network import Captioner, PictureBatch
+from thereafter.vision.captioning.reading import CaptionedPicture
+from thereafter.vision.captioning.shapes import CAPTION_DRAWS, Scene, captions_of, draw_scene, scene_of
+from thereafter.vision.pictures.codec import PictureCodec
+from thereafter.vision.pictures.draws import uniforms
+from thereafter.vision.pictures.given_pictures import given_array
+from thereafter.vision.pictures.picture import Picture
+
+MADE = 10_000
+"""Made pictures that can be picked, by number."""
+_FIRST_SCENE = 200_000  # the test part of `shapes` begins there: nothing was trained on these
+_WORDINGS = 100
+_HELD_OUT = RunExamples(
+    "pictures; pick made pictures or one of your own", lambda one: one if isinstance(one, CaptionedPicture) else None
+)
+_LIKELIEST = 6
+SHELF = 8
+"""Made pictures that are shown at once."""
+
+
+class MadePicturesAnswer(Answer):
+    """Made pictures from the number `first` on, and what each shows; the last number there is, is `last`."""
+
+    first: int
+    last: int
+    shows: list[str]
+    pixels: PixelsAnswer
+
+
+class LikelyWordAnswer(Answer):
+    text: str
+    p: float | None
+
+
+class CaptionStepAnswer(Answer):
+    """A word that was written; `weights`: how much of the attention each place took, null without attention. The last
+    step is the end of the caption."""
+
+    word: str
+    p: float | None
+    weights: list[float | None] | None
+    likeliest: list[LikelyWordAnswer]
+
+
+class HypothesisAnswer(Answer):
+    """A caption that a beam search kept to its end, and the sum of the log probabilities of its words, in nats."""
+
+    text: str
+    log_prob: float | None
+
+
+class CaptionedAnswer(Answer):
+    """A caption of a picture.
+
+    `pixels`: what the network saw, null where it reads features. Places are counted row by row on a grid of `rows` and
+    `columns`. `references`: captions that are right, by the rule of a made picture or by whoever wrote them; `right`:
+    whether the rule allows this caption, null where there is no rule. `count`: the pictures there are of this source.
+    """
+
+    text: str
+    name: str
+    count: int
+    pixels: PixelsAnswer | None
+    rows: int
+    columns: int
+    steps: list[CaptionStepAnswer]
+    kept: list[HypothesisAnswer]
+    references: list[str]
+    right: bool | None
+
+
+class CaptionAsked(Asked):
+    """`source`: "made" pictures, those "held-out" by the run, or the file `picture` in base64; `number` counts the
+    first two. `beam` 1 takes the likeliest word at every step."""
+
+    model: ModelName
+    source: Literal["made", "held-out", "own"] = "made"
+    number: Number = 0
+    picture: Annotated[str, Field(max_length=LONGEST)] = ""
+    beam: Annotated[int, Field(ge=1, le=10)] = 1
+
+
+@dataclass(frozen=True)
+class OpenedPicture:
+    """A picture, captions that are known to be right, and for a made one what it shows. `count`: those of its
+    source."""
+
+    picture: Picture
+    name: str
+    references: tuple[str, ...] = ()
+    scene: Scene | None = None
+    count: int = 1
+
+    def allows(self, caption: str) -> bool | None:
+        """Whether the rule of a made picture allows a caption; None where there is no rule."""
+        if self.scene is None:
+            return None
+        return " ".join(caption_words(caption)) in right_captions(self.scene)
+
+
+@lru_cache(maxsize=64)
+def open_made(number: int) -> OpenedPicture:
+    """The made picture of a number."""
+    scene = scene_of(_FIRST_SCENE + number % MADE)
+    name = f"picture {number % MADE}"
+    return OpenedPicture(given_array(draw_scene(scene)), name, captions_of(scene), scene, MADE)
+
+
+def right_captions(scene: Scene) -> set[str]:
+    """Every sentence that the rule can write about a scene: its wording is drawn so often that none is missing."""
+    drawn_NK = uniforms(0, np.arange(_WORDINGS), CAPTION_DRAWS).tolist()
+    sentences = (caption for drawn in drawn_NK for caption in captions_of(replace(scene, drawn=tuple(drawn))))
+    return {" ".join(caption_words(sentence)) for sentence in sentences}
+
+
+def made_pictures(first: int, count: int) -> MadePicturesAnswer:
+    """Some made pictures, one beside the other."""
+    scenes = [scene_of(_FIRST_SCENE + number) for number in range(first, min(first + count, MADE))]
+    pixels = np.stack([draw_scene(scene) for scene in scenes])
+    return MadePicturesAnswer(first=first, last=MADE - 1, shows=[str(scene) for scene in scenes], pixels=packed(pixels))
+
+
+def open_held_out(model: TaskModel, number: int) -> OpenedPicture:
+    """One of the pictures that a run was validated on, with the captions that people wrote."""
+    one, count = _HELD_OUT.pick(model, number)
+    return OpenedPicture(one.picture, one.picture.name, one.captions, None, count)
+
+
+def open_own(content: str) -> OpenedPicture:
+    """A PNG or JPEG file of the visitor's, in base64."""
+    return OpenedPicture(decode_own(content), OWN)
+
+
+def caption(model: TaskModel, opened: OpenedPicture, beam: int = 1) -> CaptionedAnswer:
+    """The caption of a picture: the likeliest word at every step, or the best of a beam search."""
+    net, words, pictures = _parts(model)
+    batch = model.task.batch([model.task.prepare(opened.picture, model.codecs)], model.codecs).to(net.device)
+    assert isinstance(batch, PictureBatch)
+    with net.quietly():
+        memory = net.encode(batch)
+    ids, kept = _decoded(net, memory, words, beam)
+    ended = np.array([*ids, END])
+    trace = record(net.given(memory), ended, words.forms(ended), words.forms(range(len(words))), _LIKELIEST)
+    weights_TS = trace.arrays.get("attention")
+    rows, columns = net.grid
+    steps = [
+        CaptionStepAnswer(
+            word=form.strip(),
+            p=number(np.exp(trace["log_prob"][at])),
+            weights=None if weights_TS is None else numbers(weights_TS[at].astype(np.float64).round(5)),
+            likeliest=[LikelyWordAnswer(text=text.strip(), p=number(p)) for text, p in trace.top(at)],
+        )
+        for at, form in enumerate(trace.tokens)
+    ]
+    text = words.decode(ids)
+    return CaptionedAnswer(
+        text=text,
+        name=opened.name,
+        count=opened.count,
+        pixels=_seen(pictures, batch.pictures[0].cpu().numpy()),
+        rows=rows,
+        columns=columns,
+        steps=steps,
+        kept=kept,
+        references=list(opened.references),
+        right=opened.allows(text),
+    )
+
+
+def _decoded(net: Captioner, memory: Memory, words: Wording, beam: int) -> tuple[list[int], list[HypothesisAnswer]]:
+    """The ids of the caption without its end, and all captions that a beam search kept."""
+    if beam == 1:
+        return decode_answers(net, memory, AnswerSettings())[0], []
+    (best,) = search_answers(net, memory, beam, best=beam)
+    captions = [[token for token in one.tokens if token != END] for one in best]
+    kept = [
+        HypothesisAnswer(text=words.decode(ids), log_prob=number(sum(one.log_probs)))
+        for one, ids in zip(best, captions, strict=True)
+    ]
+    return captions[0], kept
+
+
+def _seen(pictures: PictureCodec, encoded: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> PixelsAnswer | None:
+    """The pixels that the network read."""
+    if pictures.kind != "pixels":
+        return None
+    return packed(np.moveaxis(encoded, 0, 2)[None].astype(np.uint8))
+
+
+def _parts(model: TaskModel) -> tuple[Captioner, Wording, PictureCodec]:
+    net, words, pictures = model.net, model.codecs.get("words"), model.codecs.get("pictures")
+    if not isinstance(net, Captioner) or not isinstance(words, Wording) or not isinstance(pictures, PictureCodec):
+        raise OptionError(f"this model was trained to {model.task.name}; expected one trained to caption; pick another")
+    return net, words, pictures
+
+
+def pictures(first: Annotated[int, Field(ge=0, le=MADE - 1)] = 0) -> MadePicturesAnswer:
+    """Eight made pictures from a number on, and what each shows."""
+    return made_pictures(first, SHELF)
+
+
+@of_task_model(CaptionAsked, "caption")
+def caption_of(model: TaskModel, source: str, number: int, picture: str, beam: int) -> CaptionedAnswer:
+    """A caption word by word: probabilities, where the network looked, and captions that are right."""
+    _parts(model)  # is it a captioner?
+    if source == "own":
+        opened = open_own(picture)
+    else:
+        opened = open_held_out(model, number) if source == "held-out" else open_made(number)
+    return caption(model, opened, beam)

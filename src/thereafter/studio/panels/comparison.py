@@ -1,0 +1,493 @@
+"""The verb `compare`: models measured on the same sentences, comparisons made before, and the curves of any model.
+
+Both are a `Comparison` of the library, so one function describes both: rows, curves, agreement by distance.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field
+
+from thereafter.base.config import Table
+from thereafter.base.storage import open_plain
+from thereafter.comparing import tables, timing
+from thereafter.comparing.comparison import JSON, Comparison, Row
+from thereafter.comparing.trial import Trial
+from thereafter.comparing.trials import ValidationCurve, ask_all, make_trial, measure_validation
+from thereafter.errors import FormatError
+from thereafter.evaluation.offered import offered_questions
+from thereafter.figures.agreement import accuracy_by_distance
+from thereafter.inspection.memory import from_tallies
+from thereafter.language_model import LanguageModel
+from thereafter.ready import models as ready
+from thereafter.serving.errors import NotThereError
+from thereafter.serving.schema import Answer, Asked, ModelName
+from thereafter.serving.shelf import READY, RUNS
+from thereafter.studio.asking import Visitor, answers, as_json
+from thereafter.studio.curves import CurveAnswer, curve
+from thereafter.studio.panels.numbers import number
+from thereafter.studio.studio import Studio
+from thereafter.text.sources import Source
+from thereafter.training.kinds import Trained
+
+SOURCE = "the test sentences"
+AGREEMENT = "agreement"
+"""The probe whose answers the panel shows by distance."""
+SHIPPED = "compared.json"
+"""Beside a ready model that ships: what was measured of it when it was made."""
+_TIMED_CHARACTERS = 20_000
+_LARGEST = 64_000_000  # bytes of a file that a comparison is read from
+_DAMAGE = (FormatError, KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError)
+"""What comes of reading a file as a comparison that is none."""
+_FILES = ("weights.safetensors", "log.jsonl")
+Stamp = tuple[tuple[int, int], ...]
+
+
+class PointAnswer(Answer):
+    """Verbs in the right number, with so many words between subject and verb; `least` to `most` is the interval."""
+
+    words: str
+    mean: float | None
+    least: float | None
+    most: float | None
+    sentences: int
+
+
+class RunCurveAnswer(Answer):
+    """A point for each validation; `perplexity` is empty where only bits per byte are known."""
+
+    seconds: list[float | None]
+    tokens: list[float | None]
+    bits: list[float | None]
+    perplexity: list[float | None]
+
+
+class LevelAnswer(Answer):
+    """The validation of a model that is not trained in steps."""
+
+    bits: float | None
+    perplexity: float | None
+
+
+class RowAnswer(Answer):
+    """A model of a comparison: means over its seeds, and their standard deviations where there are several.
+
+    `sees`: words back that it can see, where that is fixed. `apart`: its tokens are others than those of most rows, so
+    that only its bits per byte compare. `normalised`: whether its scores are probabilities; else it has neither figure.
+    """
+
+    name: str
+    kind: str
+    tokens: str
+    apart: bool
+    normalised: bool
+    bits_per_byte: float | None
+    bits_per_byte_spread: float | None
+    perplexity: float | None
+    perplexity_spread: float | None
+    parameters: int
+    tokens_per_second: float | None
+    next_ms: float | None
+    megabytes: float | None
+    seconds: float | None
+    seeds: int
+    sees: int | None
+    curves: list[RunCurveAnswer]
+    level: LevelAnswer | None
+    agreement: list[PointAnswer]
+
+
+class ComparisonAnswer(Answer):
+    """`advice`: which model to use when. `legend`: what the figures mean."""
+
+    source: str
+    rows: list[RowAnswer]
+    advice: list[str]
+    legend: list[str]
+    notes: list[str]
+
+
+class KeptAnswer(Answer):
+    """A comparison in the runs folder, as `thereafter compare --out` wrote it."""
+
+    name: str
+    source: str
+    models: list[str]
+
+
+class CurveOfAnswer(CurveAnswer):
+    """The curves of a model by its log."""
+
+    model: str
+    label: str
+    kind: str
+
+
+Several = Annotated[list[ModelName], Field(min_length=1, max_length=16)]
+ComparisonName = Annotated[
+    str, Field(pattern=r"^[^/\\\x00]{1,200}$", description="A comparison of the list, by its name.")
+]
+
+
+class CompareAsked(Asked):
+    models: Several
+    measure: Annotated[list[ModelName], Field(max_length=16)] | None = Field(
+        default=None,
+        description="Those that are measured where that was not done before, all by default. "
+        "Of the others the answer has what is known without measuring; a model of which nothing is known is left out.",
+    )
+
+
+class CurvesAsked(Asked):
+    models: Several
+
+
+@dataclass(frozen=True)
+class ComparedModel:
+    """A model's figures, and its validation perplexities: one a point of its curve, one alone where it has no steps."""
+
+    trial: Trial
+    perplexities: tuple[float, ...]
+
+    def as_dict(self) -> Table:
+        """For JSON, without what is another on every machine: the speed, and where the text lies."""
+        score = self.trial.score | {"name": SOURCE}
+        trial = replace(self.trial, latency=math.nan, score=score)
+        return {"trial": trial.as_dict(), "perplexities": list(self.perplexities)}
+
+    @classmethod
+    def from_dict(cls, stored: Table) -> Self:
+        """What `as_dict` gave; `with_speed` adds the speed."""
+        trial = Trial.from_dict(stored["trial"])
+        return cls(replace(trial, latency=math.nan), tuple(map(float, stored["perplexities"])))
+
+    def with_speed(self, lm: LanguageModel, texts: Mapping[str, Path]) -> Self:
+        """The same with the speed on this machine."""
+        return replace(self, trial=replace(self.trial, latency=_latency(lm, texts)))
+
+
+def read_shipped(run: Path) -> ComparedModel | None:
+    """What ships with a ready model, so that nobody waits for it: all but the speed. None where nothing ships."""
+    try:
+        return ComparedModel.from_dict(json.loads((run / SHIPPED).read_text(encoding="utf-8")))
+    except (OSError, *_DAMAGE):
+        return None  # it is measured
+
+
+def measure(lm: LanguageModel, name: str, run: Path, texts: Mapping[str, Path]) -> ComparedModel:
+    """All that is compared of a model: score, speed, size and agreement on the test part of `texts`, and its curve."""
+    trained = Trained(lm.model, lm.tokenizer, lm.config, lm.log)
+    score = lm.score(texts["test"])
+    probes = ask_all(trained, offered_questions(Source(texts["test"].name, (texts["test"],))))
+    latency = _latency(lm, texts)
+    try:
+        validation = _validation(trained, texts["valid"])
+        trial = make_trial(trained, name, run, score=score, validation=validation, latency=latency, probes=probes)
+    except OSError as error:
+        raise NotThereError(f"the run {run.name!r} is no longer there; pick another") from error
+    except _DAMAGE as error:
+        raise FormatError(f"the log of {run.name!r} is damaged ({error!r}); expected what training writes") from error
+    return ComparedModel(trial, validation.perplexities)
+
+
+def _validation(trained: Trained, path: Path) -> ValidationCurve:
+    """Nothing is known of a run that was validated on another text."""
+    valid = Source(path.name, (path,))
+    elsewhere = "training" in trained.config and trained.config["source"].get("valid_sha256") != valid.fingerprint()
+    return ValidationCurve() if elsewhere else measure_validation(trained, valid)
+
+
+def comparison_of(models: Sequence[ComparedModel]) -> ComparisonAnswer:
+    """Models that were measured one by one, side by side."""
+    rows = tuple(Row(one.trial.name, (one.trial,)) for one in models)
+    perplexities = {one.trial.name: one.perplexities for one in models}
+    return describe(Comparison(rows, {"source": SOURCE}), perplexities)
+
+
+def describe(comparison: Comparison, perplexities: Mapping[str, Sequence[float]] | None = None) -> ComparisonAnswer:
+    """A comparison for the page: `rows` with figures, curves and agreement; `advice` and `legend` in sentences.
+
+    Perplexity compares only rows with the same tokens: those that have others than most are marked `apart`, and the
+    advice is about the rest. There is none as long as the speed of one is not known.
+    """
+    most = Counter(map(_tokens, comparison.rows)).most_common(1)
+    together = most[0][0] if most else None
+    alike = tuple(row for row in comparison.rows if _tokens(row) == together)
+    timed = all(math.isfinite(row.latency) for row in alike)
+    agreement = _agreement_points(comparison.rows)
+    rows = [
+        _row(row, (perplexities or {}).get(row.name, ()), apart=row not in alike, agreement=agreement.get(row.name, []))
+        for row in comparison.rows
+    ]
+    return ComparisonAnswer(
+        source=str(comparison.about["source"]),
+        rows=rows,
+        advice=replace(comparison, rows=alike).advice() if timed and len(alike) > 1 else [],
+        legend=tables.legend(comparison) if rows else [],
+        notes=list(map(str, comparison.notes)),
+    )
+
+
+def list_kept(folder: Path) -> list[KeptAnswer]:
+    """The comparisons in a folder by name, with what they are about; links are not followed."""
+    answers = []
+    for path in _comparisons(folder):
+        try:
+            stored = _stored(path)
+            names = [str(row["name"]) for row in stored["rows"]]
+            answers.append(KeptAnswer(name=path.name, source=str(stored["source"]), models=names))
+        except _DAMAGE:
+            continue  # a folder somebody else wrote may hold anything; it is not offered, and that is all
+    return answers
+
+
+def read_kept(folder: Path, name: str) -> ComparisonAnswer:
+    """The comparison of that name; one that is not listed is refused, whatever it looks like."""
+    path = next((path for path in _comparisons(folder) if path.name == name), None)
+    if path is None:
+        raise NotThereError(f"there is no comparison {name!r} (any more); pick one of the list")
+    stored = _stored(path)
+    try:
+        rows = tuple(
+            Row(str(row["name"]), tuple(Trial.from_dict(trial) for trial in row["trials"])) for row in stored["rows"]
+        )
+        return describe(Comparison(rows, {"source": str(stored["source"])}, tuple(stored.get("notes", ()))))
+    except _DAMAGE as error:
+        raise FormatError(
+            f"{path.name}/{JSON} is not a comparison ({error}); expected what thereafter compare writes"
+        ) from error
+
+
+def _row(row: Row, perplexities: Sequence[float], *, apart: bool, agreement: list[PointAnswer]) -> RowAnswer:
+    first = row.first
+    return RowAnswer(
+        name=row.name,
+        kind=first.model,
+        tokens=first.tokens,
+        apart=apart,
+        normalised=row.normalised,
+        bits_per_byte=number(row.bits_per_byte.mean),
+        bits_per_byte_spread=_number_or_none(row.bits_per_byte.spread),
+        perplexity=number(row.perplexity.mean),
+        perplexity_spread=_number_or_none(row.perplexity.spread),
+        parameters=first.parameters,
+        tokens_per_second=number(row.tokens_per_second),
+        next_ms=number(1e3 * row.latency),
+        megabytes=number(first.size / 1e6),
+        seconds=number(row.seconds),
+        seeds=len(row.trials),
+        sees=_sees(first),
+        curves=[_curve(trial, perplexities) for trial in row.trials if trial.curve],
+        level=None if any(trial.curve for trial in row.trials) else _level(row, perplexities),
+        agreement=agreement,
+    )
+
+
+def _curve(trial: Trial, perplexities: Sequence[float]) -> RunCurveAnswer:
+    seconds, tokens, bits = ([_number_or_none(value) for value in column] for column in zip(*trial.curve, strict=True))
+    return RunCurveAnswer(seconds=seconds, tokens=tokens, bits=bits, perplexity=list(map(number, perplexities)))
+
+
+def _level(row: Row, perplexities: Sequence[float]) -> LevelAnswer | None:
+    """Where a model that is not trained in steps lies among the curves."""
+    bits = row.average(lambda trial: trial.validation).mean
+    if not math.isfinite(bits):
+        return None
+    return LevelAnswer(bits=bits, perplexity=number(perplexities[0]) if perplexities else None)
+
+
+def _sees(trial: Trial) -> int | None:
+    """How many words back a model sees, where that is fixed: an n-gram of order n sees n - 1."""
+    if trial.model == "ngram":
+        return int(trial.settings["order"]) - 1
+    window = trial.settings.get("window")
+    return window if isinstance(window, int) else None
+
+
+def _tokens(row: Row) -> tuple[str, int | None]:
+    """What must be the same for two perplexities to compare."""
+    return row.first.tokens, row.first.score.get("vocabulary")
+
+
+def _agreement_points(rows: Sequence[Row]) -> dict[str, list[PointAnswer]]:
+    """Accuracy by the words between subject and verb, for each model; nothing where the text is another."""
+    measurements = [
+        from_tallies(verdicts, {"trained_on": "", "text": "", "model": row.name})
+        for row in rows
+        for verdicts in row.probed.get(AGREEMENT, ())
+    ]
+    if not measurements:
+        return {}
+    reached = max(int(one["distance"].max()) for one in measurements)
+    table = accuracy_by_distance(measurements).table
+    points: dict[str, list[PointAnswer]] = {}
+    columns = ("model", "words between", "mean", "least", "most", "sentences")
+    for model, words, mean, least, most, sentences in zip(*(table[name] for name in columns), strict=True):
+        point = PointAnswer(
+            words=_bin(str(words), reached),
+            mean=_cell(mean),
+            least=_cell(least),
+            most=_cell(most),
+            sentences=round(_cell(sentences) or 0),
+        )
+        points.setdefault(str(model), []).append(point)
+    return points
+
+
+def _cell(value: str | float | None) -> float | None:
+    """A number of a figure's table."""
+    return None if isinstance(value, str) else _number_or_none(value)
+
+
+def _number_or_none(value: float | None) -> float | None:
+    """A number for JSON; one that was null in a file stays so."""
+    return None if value is None else number(value)
+
+
+def _bin(words: str, reached: int) -> str:
+    """A bin as far as there are sentences in it: "6-10" is "6" where the longest has 6."""
+    low, _, high = words.partition("-")
+    end = min(int(high or low), reached)
+    return low if end == int(low) else f"{low}-{end}"
+
+
+def _latency(lm: LanguageModel, texts: Mapping[str, Path]) -> float:
+    return timing.next_token_latency(lm.model, lm.encode(_opening(texts["test"])))
+
+
+def _opening(path: Path) -> str:
+    with path.open(encoding="utf-8") as file:
+        return file.read(_TIMED_CHARACTERS)
+
+
+def _comparisons(folder: Path) -> list[Path]:
+    try:
+        paths = [path for path in folder.iterdir() if not path.is_symlink() and not (path / JSON).is_symlink()]
+        return sorted(path for path in paths if (path / JSON).is_file())
+    except OSError:
+        return []
+
+
+def _stored(path: Path) -> Table:
+    try:
+        with open_plain(path / JSON, links=False) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size > _LARGEST:
+                raise FormatError(f"{path.name}/{JSON} has {size:,} bytes; expected at most {_LARGEST:,}")
+            stored = json.loads(file.read(_LARGEST))
+    except (OSError, ValueError, RecursionError) as error:
+        raise FormatError(f"{path.name}/{JSON} cannot be read: {error}; try making the comparison again") from error
+    if not isinstance(stored, dict):
+        raise FormatError(f"{path.name}/{JSON} is not a comparison; expected what thereafter compare writes")
+    return stored
+
+
+class Known:
+    """What was measured, by the folder of the model, for as long as its files stay as they are."""
+
+    def __init__(self) -> None:
+        self._by_folder: dict[str, tuple[Stamp, ComparedModel]] = {}
+        self._lock = threading.Lock()
+
+    def get(self, run: Path) -> ComparedModel | None:
+        with self._lock:
+            stamp, measured = self._by_folder.get(str(run.absolute()), (None, None))
+        return measured if stamp == _stamp(run) else None
+
+    def keep(self, run: Path, stamp: Stamp, measured: ComparedModel) -> None:
+        with self._lock:
+            self._by_folder[str(run.absolute())] = stamp, measured
+
+
+_known = Known()
+
+
+async def _measure_once(visitor: Visitor, name: str) -> ComparedModel:
+    """What was measured of a model before, or is now. What is known is not waited for until the model is free."""
+    known = await visitor.apart(f"known of {name}", lambda: _known.get(visitor.studio.shelf.place(name)))
+    return await visitor.ask(name, lambda lm: _measure(visitor.studio, name, lm)) if known is None else known
+
+
+async def _known_of(visitor: Visitor, name: str) -> ComparedModel | None:
+    """What was measured of a model before, here or where it was made."""
+
+    def look_up() -> ComparedModel | None:
+        try:
+            return _known.get(visitor.studio.shelf.place(name)) or _shipped(visitor.studio, name)
+        except NotThereError:
+            return None  # whoever asks to have it measured gets the error
+
+    return await visitor.apart(f"known of {name}", look_up)
+
+
+def _shipped(studio: Studio, name: str) -> ComparedModel | None:
+    """What ships with a ready model. What a run of the user says of itself is not believed."""
+    return read_shipped(studio.shelf.place(name)) if name.startswith(READY) else None
+
+
+def _measure(studio: Studio, name: str, lm: LanguageModel) -> ComparedModel:
+    run = studio.shelf.place(name)
+    known = _known.get(run)  # another page may have asked meanwhile
+    if known is not None:
+        return known
+    stamp, texts = _stamp(run), ready.compared_sentences(studio.shelf.folders[READY])
+    label = name.partition(":")[2] if name.startswith(READY) else name
+    shipped = _shipped(studio, name)
+    measured = measure(lm, label, run, texts) if shipped is None else shipped.with_speed(lm, texts)
+    _known.keep(run, stamp, measured)
+    return measured
+
+
+def _stamp(run: Path) -> Stamp:
+    """Changes when the model or its log does."""
+    facts = []
+    for name in _FILES:
+        try:
+            status = (run / name).stat()
+            facts.append((status.st_mtime_ns, status.st_size))
+        except OSError:
+            facts.append((0, 0))
+    return tuple(facts)
+
+
+@answers(ComparisonAnswer)
+async def compare(asked: CompareAsked, visitor: Visitor) -> bytes:
+    """Models measured on the same test sentences; what was measured before is not measured again."""
+    names = dict.fromkeys(asked.models)
+    to_measure = names if asked.measure is None else asked.measure
+    measured = [
+        await (_measure_once(visitor, name) if name in to_measure else _known_of(visitor, name)) for name in names
+    ]
+    return await visitor.apart(
+        "comparison", lambda: as_json(comparison_of([one for one in measured if one is not None]))
+    )
+
+
+def comparisons(studio: Studio) -> list[KeptAnswer]:
+    """The comparisons in the runs folder."""
+    return list_kept(studio.shelf.folders[RUNS])
+
+
+def comparison(name: ComparisonName, studio: Studio) -> ComparisonAnswer:
+    """One of the comparisons in the runs folder."""
+    return read_kept(studio.shelf.folders[RUNS], name)
+
+
+def curves(asked: CurvesAsked, studio: Studio) -> list[CurveOfAnswer]:
+    """How the training of each model went, by its log. One that is counted and not trained in steps has no points."""
+    cards = {card.name: card for card in studio.shelf.cards()}
+    return [
+        CurveOfAnswer(
+            model=name, label=cards[name].label, kind=cards[name].kind, **curve(studio.shelf.place(name)).model_dump()
+        )
+        for name in dict.fromkeys(asked.models)
+    ]

@@ -1,0 +1,379 @@
+"""The verbs of the Forecast panel: what each forecaster expects of a series, k steps ahead, and gates over a window.
+
+Forecasters without a network are fitted on the spot, to the first seven tenths of the rows, and kept; networks are
+models of the list. A forecast begins in the last fifth of the rows, which nothing was fitted to, or after the end.
+Shapes: H steps, A numbers of steps, R rows, T steps of a window.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Annotated, TypeVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from thereafter.errors import OptionError
+from thereafter.inspection.dynamics import gates_of
+from thereafter.inspection.measurement import Measurement
+from thereafter.series.forecasters.settings import ForecastSettings
+from thereafter.series.forecasting.ahead import forecaster_of, steps_ahead
+from thereafter.series.forecasting.answers import Forecast, spelled_times
+from thereafter.series.forecasting.frame import natural_season
+from thereafter.series.forecasting.predicting import times_ahead
+from thereafter.series.forecasting.task import FORECASTING
+from thereafter.series.scales import SeriesScales
+from thereafter.series.windows import Window, cut_windows, split_ends
+from thereafter.serving.schema import Answer, Asked, FailedAnswer, ModelName
+from thereafter.studio.asking import Visitor, answers, as_json, attempt_each, part
+from thereafter.studio.panels.numbers import number, numbers
+from thereafter.studio.panels.series import OpenedSeries, SeriesName, open_series
+from thereafter.task_model import TaskModel
+from thereafter.tasks import TASKS, fitting
+from thereafter.tasks.finding import Part
+from thereafter.tasks.task import AnyTask
+
+SPLIT = "70/10/20"
+MOST_HORIZON, MOST_AHEAD = 96, 64
+COVERAGES = (0.5, 0.8, 0.95)
+_HISTORY = 2  # rows before the forecast for each of its steps
+_LEAST_HISTORY = 72
+_SHOWN_ROWS = 300  # of the rows that are forecast k steps ahead
+_LAYER = "l0"
+_measured: WeakKeyDictionary[TaskModel, dict[str, Measurement]] = WeakKeyDictionary()
+T = TypeVar("T")
+
+
+class BandAnswer(Answer):
+    """The band of a coverage, calibrated on rows that were not learned from."""
+
+    coverage: float
+    low: list[float | None]
+    high: list[float | None]
+
+
+class ExpectedAnswer(Answer):
+    """What one forecaster expects. `rmse` is over the steps that have come, null where none has."""
+
+    model: str
+    mean: list[float | None]
+    bands: list[BandAnswer]
+    rmse: float | None
+
+
+class ForecastAnswer(Answer):
+    """`times` and `values` are the rows before the forecast and then those that it is of; null where none has come.
+
+    The first `before` are history. `rows` are all that the series has here, `learned` those that forecasters were
+    fitted to and `most_back` how many rows before the end a forecast may begin; `back` is where this one begins.
+    """
+
+    target: str
+    frequency: str
+    season: int
+    rows: int
+    learned: int
+    back: int
+    most_back: int
+    notes: list[str]
+    times: list[str]
+    values: list[float | None]
+    before: int
+    forecasts: list[ExpectedAnswer]
+    failed: list[FailedAnswer] = Field(default_factory=list)
+
+
+class AheadModelAnswer(Answer):
+    """`predicted`: each row as it was forecast k steps before; `rmse` by the number of steps."""
+
+    model: str
+    predicted: list[float | None]
+    rmse: list[float | None]
+
+
+class AheadAnswer(Answer):
+    """`steps` are 1, 2, ... up to the most; `last_value` is the error of the value so many steps before."""
+
+    target: str
+    k: int
+    steps: list[int]
+    compared: int
+    times: list[str]
+    actual: list[float | None]
+    last_value: list[float | None]
+    models: list[AheadModelAnswer]
+    failed: list[FailedAnswer] = Field(default_factory=list)
+
+
+class WindowGateAnswer(Answer):
+    """The mean of a gate over the units of the first layer after each step."""
+
+    name: str
+    values: list[float | None]
+
+
+class WindowGatesAnswer(Answer):
+    """`values` are what was read in each step, its mean where a step has several rows; `size` is the mean size of the
+    state `state`."""
+
+    times: list[str]
+    values: list[float | None]
+    rows: int
+    units: int
+    gates: list[WindowGateAnswer]
+    state: str
+    size: list[float | None]
+
+
+LONGEST = 500_000
+"""Characters of a table."""
+ForecasterName = Annotated[
+    str,
+    Field(
+        pattern=r"^(naive|seasonal-naive|drift|ar|linear|(ready|runs):[^/\\\x00]{1,200})$",
+        description="A forecaster that is fitted on the spot, or a task model of the list.",
+        examples=["ar", "ready:season-gru"],
+    ),
+]
+Forecasters = Annotated[list[ForecasterName], Field(min_length=1, max_length=8)]
+Back = Annotated[int, Field(ge=0, le=100_000, description="Rows before the end at which the forecast begins.")]
+
+
+class SeriesAsked(Asked):
+    """`text` is the table where the series is "own"; `target` its column, chosen where it is left out."""
+
+    series: SeriesName
+    text: Annotated[str, Field(max_length=LONGEST)] = ""
+    target: Annotated[str, Field(max_length=200)] = ""
+
+
+class ForecastAsked(SeriesAsked):
+    models: Forecasters
+    horizon: Annotated[int, Field(ge=1, le=96)] = 24
+    back: Back = 0
+
+
+class AheadAsked(SeriesAsked):
+    models: Forecasters
+    k: Annotated[int, Field(ge=1, le=64)] = 16
+
+
+class WindowGatesAsked(SeriesAsked):
+    model: ModelName
+    back: Back = 0
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a forecast of a series begins, and how far it goes."""
+
+    opened: OpenedSeries
+    origin: int
+    horizon: int
+
+    @property
+    def window(self) -> Window:
+        return Window(self.opened.table, 0, self.origin)
+
+
+def place_of(opened: OpenedSeries, back: int, horizon: int) -> Place:
+    """The forecast that begins `back` rows before the end, in the rows that nothing was fitted to."""
+    rows = opened.table.rows
+    return Place(opened, rows - min(back, most_back(opened)), horizon)
+
+
+def most_back(opened: OpenedSeries) -> int:
+    """How many rows before the end a forecast may begin."""
+    rows = opened.table.rows
+    return max(0, rows - split_ends(rows, SPLIT, 1)[1])
+
+
+def solve(opened: OpenedSeries, model: str) -> TaskModel:
+    """A forecaster without a network, fitted to the first rows of a series; fitted once."""
+    rows = opened.table.rows
+    learned, validated, _ = split_ends(rows, SPLIT, 1)
+    horizon = max(1, min(MOST_HORIZON, (validated - learned) // 3, learned // 3))
+    settings = ForecastSettings(model=model, horizon=horizon, split=SPLIT)
+    return _fit(opened, settings)
+
+
+@lru_cache(maxsize=64)
+def _fit(opened: OpenedSeries, settings: ForecastSettings) -> TaskModel:
+    task: AnyTask = TASKS.load(FORECASTING.name).configured(settings)
+    chosen, training = fitting.settle(task, {**vars(settings), "device": "cpu"})
+    windows = FORECASTING.configured(settings).windows_of(opened.table, SPLIT)
+    name = opened.table.source
+    train, valid = (Part(name, (), task.part_of(windows, part, SPLIT), "") for part in ("train", "valid"))
+    return TaskModel(fitting.fit(task, train, valid, chosen, training, source={"name": name}, notes=[]))
+
+
+def expect(model: TaskModel, place: Place, *, name: str) -> ExpectedAnswer:
+    """What a forecaster expects from a place on."""
+    _checked(model)
+    forecast = model.predict(place.window, horizon=place.horizon)
+    assert isinstance(forecast, Forecast)
+    mean_H = forecast.mean_HD[:, 0]
+    came_H = place.opened.table.values(0)[place.origin : place.origin + place.horizon, 0]
+    wrong_H = mean_H[: len(came_H)] - came_H
+    seen_H = wrong_H[~np.isnan(wrong_H)]
+    return ExpectedAnswer(
+        model=name,
+        mean=numbers(mean_H),
+        bands=[_band(forecast, coverage) for coverage in COVERAGES],
+        rmse=number(np.sqrt(np.square(seen_H).mean())) if len(seen_H) else None,
+    )
+
+
+def _band(forecast: Forecast, coverage: float) -> BandAnswer:
+    low_HD, high_HD = forecast.band(coverage)
+    return BandAnswer(coverage=coverage, low=numbers(low_HD[:, 0]), high=numbers(high_HD[:, 0]))
+
+
+def forecast_answer(place: Place, forecasts: Sequence[ExpectedAnswer]) -> ForecastAnswer:
+    """The rows around a place, and what was expected there."""
+    table, origin, horizon = place.opened.table, place.origin, place.horizon
+    begin = max(0, origin - max(_LEAST_HISTORY, _HISTORY * horizon))
+    values_T = table.values(0)[:, 0]
+    came_H = np.full(horizon, np.nan)
+    came_H[: len(values_T) - origin] = values_T[origin : origin + horizon]
+    rows = table.rows
+    season = natural_season(table.frequency)
+    learned = split_ends(rows, SPLIT, 1)[0]
+    return ForecastAnswer(
+        target=table.targets[0],
+        frequency=str(table.frequency),
+        season=season if learned >= 2 * season else 1,
+        rows=rows,
+        learned=learned,
+        back=rows - origin,
+        most_back=most_back(place.opened),
+        notes=list(place.opened.notes),
+        times=[*spelled_times(table.times(0)[begin:origin]), *spelled_times(times_ahead(place.window, horizon))],
+        values=[*numbers(values_T[begin:origin]), *numbers(came_H)],
+        before=origin - begin,
+        forecasts=list(forecasts),
+    )
+
+
+def measure_ahead(model: TaskModel, opened: OpenedSeries) -> Measurement:
+    """The last rows of a series as they were forecast 1, 2, ... steps before; measured once for each series."""
+    scales = _checked(model)
+    known = _measured.setdefault(model, {})
+    if opened.key not in known:
+        net, _ = forecaster_of(model.net, model.codecs)
+        windows = cut_windows(opened.table, scales.frame, "test", SPLIT)
+        if not len(windows):
+            raise OptionError(
+                f"the last rows are fewer than the {scales.frame.horizon} steps of this forecaster; try a longer table"
+            )
+        rows = int(windows.origin_W.max() - windows.origin_W.min()) + scales.frame.horizon
+        known[opened.key] = steps_ahead(net, scales, windows, range(1, min(MOST_AHEAD, rows // 2 or 1) + 1))
+    return known[opened.key]
+
+
+def ahead_answer(opened: OpenedSeries, k: int, measured: Sequence[tuple[str, Measurement]]) -> AheadAnswer:
+    """Forecasters k steps ahead side by side, over the rows that all of them reach."""
+    steps = min(len(one["ahead"]) for _, one in measured)
+    rows = min(_SHOWN_ROWS, *(len(one["time"]) for _, one in measured))
+    k = min(k, steps)
+    first = measured[0][1]
+    return AheadAnswer(
+        target=opened.table.targets[0],
+        k=k,
+        steps=list(range(1, steps + 1)),
+        compared=int(first.about["compared_rows"]),
+        times=[str(time) for time in first["time"][-rows:]],
+        actual=numbers(first["actual"][-rows:]),
+        last_value=numbers(first["last_value_rmse"][:steps]),
+        models=[
+            AheadModelAnswer(
+                model=name, predicted=numbers(one["predicted"][k - 1, -rows:]), rmse=numbers(one["rmse"][:steps])
+            )
+            for name, one in measured
+        ],
+    )
+
+
+def window_gates(model: TaskModel, place: Place) -> WindowGatesAnswer:
+    """The gates of the first layer while the window before a place is read."""
+    scales = _checked(model)
+    trace = model.trace(place.window)
+    names = [name for name in gates_of(trace) if name.startswith(f"{_LAYER}.")]
+    state = "c" if f"{_LAYER}.c" in trace.arrays else "h"
+    mean_X, deviation_X = scales.of_table(place.opened.table)[0]
+    value_T = trace["past"][:, 0].reshape(len(trace.tokens), -1).mean(axis=1, dtype=np.float64)
+    return WindowGatesAnswer(
+        times=list(trace.tokens),
+        values=numbers(value_T * deviation_X[0] + mean_X[0]),
+        rows=len(trace["past"]) // len(trace.tokens),
+        units=trace[names[0]].shape[1],
+        gates=[WindowGateAnswer(name=name.rpartition(".")[2], values=_means(trace[name])) for name in names],
+        state=state,
+        size=_means(np.abs(trace[f"{_LAYER}.{state}"])),
+    )
+
+
+def _means(values_TH: NDArray[np.number]) -> list[float | None]:
+    return numbers(values_TH.mean(axis=1, dtype=np.float64).round(6))
+
+
+def _checked(model: TaskModel) -> SeriesScales:
+    """The scales of a forecaster of one series without covariates; OptionError for any other model."""
+    _, scales = forecaster_of(model.net, model.codecs)
+    if scales.targets != 1 or scales.covariates:
+        raise OptionError(
+            f"this forecaster was trained on {scales.targets} columns and {scales.covariates} covariates; expected one "
+            "column alone; pick another"
+        )
+    return scales
+
+
+@answers(ForecastAnswer)
+async def forecast(asked: ForecastAsked, visitor: Visitor) -> bytes:
+    """What each forecaster expects of a series from a row on, with its bands, beside what came."""
+    place = place_of(await _open(asked, visitor), asked.back, asked.horizon)
+    expected, failed = await _ask_each(
+        asked, visitor, place.opened, lambda name, model: expect(model, place, name=name)
+    )
+    return await asyncio.to_thread(
+        lambda: as_json(forecast_answer(place, expected).model_copy(update={"failed": failed}))
+    )
+
+
+@answers(AheadAnswer)
+async def ahead(asked: AheadAsked, visitor: Visitor) -> bytes:
+    """The last rows of a series as forecasters expected them k steps before, and the error by k."""
+    opened = await _open(asked, visitor)
+    measured, failed = await _ask_each(asked, visitor, opened, lambda name, model: (name, measure_ahead(model, opened)))
+    return await asyncio.to_thread(
+        lambda: as_json(ahead_answer(opened, asked.k, measured).model_copy(update={"failed": failed}))
+    )
+
+
+@answers(WindowGatesAnswer, "window_gates")
+async def gates_before(asked: WindowGatesAsked, visitor: Visitor) -> bytes:
+    """The gates of a recurrent forecaster while it reads the window before a row."""
+    place = place_of(await _open(asked, visitor), asked.back, 1)
+    return await visitor.ask_task(asked.model, lambda model: as_json(window_gates(model, place)))
+
+
+async def _open(asked: SeriesAsked, visitor: Visitor) -> OpenedSeries:
+    return await visitor.apart("forecast", lambda: open_series(asked.series, asked.text, asked.target))
+
+
+async def _ask_each(
+    asked: ForecastAsked | AheadAsked, visitor: Visitor, opened: OpenedSeries, work: Callable[[str, TaskModel], T]
+) -> tuple[list[T], list[FailedAnswer]]:
+    """What a function makes of each forecaster: one of the list, or one that is fitted here."""
+
+    async def ask(name: str) -> T:
+        if ":" in name:
+            return await visitor.ask_task(name, partial(work, name))
+        return await visitor.apart("forecast", lambda: work(name, solve(opened, name)))
+
+    return part(await attempt_each(dict.fromkeys(asked.models), ask))

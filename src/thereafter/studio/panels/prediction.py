@@ -1,0 +1,292 @@
+"""What models expect after a text, how a half-typed word may go on, and texts to try them with.
+
+People type the same beginnings, and a page asks again whenever its models change: the last answers of every model are
+kept for as long as the model is, so they are those it would give again, to the bit.
+
+What a model of the generated sentences knows of number stands here, too: the verb forms among its words, and how likely
+they are.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from thereafter.export.texts import NO_TEXT, best_openings, model_text
+from thereafter.language_model import LanguageModel
+from thereafter.serving.lanes import Together
+from thereafter.serving.schema import Answer, Asked, FailedAnswer, ModelName, Prompt
+from thereafter.studio.asking import Visitor, answers, as_json, attempt_together, join, of_language_model
+from thereafter.studio.panels.units import own_text
+from thereafter.studio.studio import Studio
+from thereafter.text.agreement import words
+from thereafter.text.agreement.lexicon import lexicon
+from thereafter.text.agreement.numbers import twin, verb_number, verb_numbers
+
+_KNOWN: WeakKeyDictionary[LanguageModel, VerbForms | None] = WeakKeyDictionary()
+_SHOWN = 400  # tokens of a prompt that are shown
+KEPT = 1_000
+"""Answers of a model that are kept."""
+_KEPT_LENGTH = (
+    500  # characters of a prompt whose answer is kept: with longer ones memory would be the visitors' to fill
+)
+Question = tuple[str, int]
+"""A prompt, and how many continuations of it."""
+_QUESTIONS: WeakKeyDictionary[Studio, Together[str, Question, bytes]] = WeakKeyDictionary()
+
+
+class CandidateAnswer(Answer):
+    """A continuation: how it reads, what to append to the prompt, its probability.
+
+    `number` is that of a verb form, in a model of the generated sentences; "" for whatever else.
+    """
+
+    text: str
+    append: str
+    p: float
+    number: Literal["singular", "plural", ""]
+
+
+class VerbFormsAnswer(Answer):
+    """The probability of all verb forms of each number together."""
+
+    singular: float
+    plural: float
+
+
+class PredictionAnswer(Answer):
+    """`tokens` are the last of the prompt as the model reads it; `unknown` of them it has never met.
+
+    `verbs` is null for a model of other texts than the generated sentences.
+    """
+
+    model: str
+    tokens: list[str]
+    unknown: int
+    candidates: list[CandidateAnswer]
+    verbs: VerbFormsAnswer | None
+
+
+class ExamplesAnswer(Answer):
+    """Example texts for a model. `generated`: it learned the generated sentences, and has no texts here."""
+
+    generated: bool
+    texts: list[str]
+
+
+class CompletionAnswer(Answer):
+    """Words that begin as the last word of a prompt does; their probabilities are shares of `mass`.
+
+    `typed` is what there is of that word, `covered` the share of the mass that a search has followed to the ends of
+    words, `ending` the share of the word as it stands: 0 where it is no word. `half_typed`: the model expects the word
+    to go on.
+    """
+
+    model: str
+    typed: str
+    candidates: list[CandidateAnswer]
+    mass: float
+    covered: float
+    ending: float
+    half_typed: bool
+
+
+class NextAsked(Asked):
+    models: Annotated[list[ModelName], Field(min_length=1, max_length=6)]
+    prompt: Prompt = ""
+    k: Annotated[int, Field(ge=1, le=50)] = 8
+
+
+class ExamplesAsked(Asked):
+    model: ModelName
+
+
+@dataclass(frozen=True)
+class VerbForms:
+    """The token ids of the verb forms that agree with one subject, and with several."""
+
+    singular: NDArray[np.int64]
+    plural: NDArray[np.int64]
+
+
+def verb_forms(lm: LanguageModel) -> VerbForms | None:
+    """The verb forms in the vocabulary of a model of the generated sentences; None for every other model.
+
+    It is one where most of the vocabulary are nouns and verbs of theirs: in another text "walks" may be a noun.
+    """
+    if lm not in _KNOWN:
+        _KNOWN[lm] = _find(lm)
+    return _KNOWN[lm]
+
+
+def number_of(lm: LanguageModel, word: str, prompt: str) -> Literal["singular", "plural", ""]:
+    """ "singular" or "plural" for a verb form that may follow a prompt, "" for whatever else."""
+    if verb_forms(lm) is None:
+        return ""
+    return verb_number(word.strip(), after=_last(prompt)) or ""
+
+
+def verbs_expected(lm: LanguageModel, logp_V: NDArray[np.floating], prompt: str) -> VerbFormsAnswer | None:
+    """The probability of all verb forms of each number together; None where the model is of other texts."""
+    forms = verb_forms(lm)
+    if forms is None:
+        return None
+    if _last(prompt) in words.MODALS:  # infinitives: they agree with everything
+        return VerbFormsAnswer(singular=0.0, plural=0.0)
+    p_V = np.exp(np.asarray(logp_V, dtype=np.float64))
+    return VerbFormsAnswer(singular=float(p_V[forms.singular].sum()), plural=float(p_V[forms.plural].sum()))
+
+
+def twin_of(lm: LanguageModel, text: str) -> str:
+    """The text with singular and plural exchanged; "" where the model is of other texts or no word has a number."""
+    if verb_forms(lm) is None:
+        return ""
+    other = " ".join(twin(text.split()))
+    return "" if other == " ".join(text.split()) else other
+
+
+def _last(prompt: str) -> str:
+    return (prompt[-50:].split() or [""])[-1]
+
+
+def _find(lm: LanguageModel) -> VerbForms | None:
+    if lm.tokenizer.name != "word":
+        return None
+    numbers = verb_numbers()
+    nouns = {form for noun in lexicon().all_nouns for form in (noun.singular, noun.plural)}
+    verbs = numbers.keys() | {form for verb in lexicon().all_verbs for form in verb}
+    forms = list(lm.tokenizer.vocabulary.forms)
+    if 2 * sum(form in nouns or form in verbs for form in forms) < len(forms):
+        return None
+    ids = {
+        number: [at for at, form in enumerate(forms) if numbers.get(form) == number]
+        for number in ("singular", "plural")
+    }
+    return VerbForms(np.array(ids["singular"], dtype=np.int64), np.array(ids["plural"], dtype=np.int64))
+
+
+def predict(lm: LanguageModel, prompt: str, k: int, *, name: str = "") -> PredictionAnswer:
+    """The last tokens of a prompt as the model reads them, and the k likeliest continuations.
+
+    `name` is what the answer calls the model.
+    """
+    ids = lm.encode(prompt)
+    logp_V = np.asarray(lm.model.predict(lm.state_after(ids)))[0]
+    shown = ids[-_SHOWN:].tolist()
+    return PredictionAnswer(
+        model=name,
+        tokens=[lm.tokenizer.piece(token) for token in shown],
+        unknown=sum(token == lm.tokenizer.unknown_id for token in shown),
+        candidates=[candidate(lm, prompt, token, p) for token, p in lm.likeliest(logp_V, k)],
+        verbs=verbs_expected(lm, logp_V, prompt),
+    )
+
+
+def complete(lm: LanguageModel, prompt: str, k: int, *, name: str = "") -> CompletionAnswer:
+    """The k likeliest words that begin as the last word of a prompt does; none where no word is begun."""
+    words = lm.complete(prompt, k)
+    before = prompt[: len(prompt) - len(words.typed)]
+    return CompletionAnswer(
+        model=name,
+        typed=words.typed.strip(),
+        candidates=[
+            CandidateAnswer(text=one.word, append=one.append, p=one.p, number=number_of(lm, one.word, before))
+            for one in words
+        ],
+        mass=min(1.0, words.mass),
+        covered=words.covered,
+        ending=words.ending,
+        half_typed=words.half_typed,
+    )
+
+
+@of_language_model(ExamplesAsked, "example_texts")
+def examples(lm: LanguageModel, most: int = 3) -> ExamplesAnswer:
+    """Texts to try a model with: from its own text, or written by itself.
+
+    They are beginnings of lines.
+    """
+    if verb_forms(lm) is not None:
+        return ExamplesAnswer(generated=True, texts=[])
+    try:
+        text, _ = own_text(lm)
+    except NO_TEXT:
+        text = model_text(lm.trained)
+    return ExamplesAnswer(generated=False, texts=best_openings(lm.trained, text, 10 * most)[:most])
+
+
+def candidate(lm: LanguageModel, prompt: str, token: int, p: float) -> CandidateAnswer:
+    """One continuation of a prompt; what to append depends on its last character alone, the number on its last word."""
+    last = prompt[-1:]
+    append = lm.tokenizer.continuation(last, [token])[len(last) :]
+    text = lm.tokenizer.piece(token)
+    return CandidateAnswer(text=text, append=append, p=p, number=number_of(lm, text, prompt))
+
+
+def questions_of(studio: Studio) -> Together[str, Question, bytes]:
+    """Where the questions to each model of a studio gather."""
+    if studio not in _QUESTIONS:
+        _QUESTIONS[studio] = Together(studio.lanes, KeptAnswers(studio).answer)
+    return _QUESTIONS[studio]
+
+
+class KeptAnswers:
+    """Answers as JSON, the last of them kept."""
+
+    def __init__(self, studio: Studio) -> None:
+        self._shelf = studio.shelf  # not the studio, for whose time `questions_of` keeps this
+        self._kept: WeakKeyDictionary[LanguageModel, OrderedDict[Question, bytes]] = WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    def answer(self, name: str, questions: Sequence[Question]) -> list[bytes | Exception]:
+        """What a model says to each of several questions; one that cannot be answered spoils no other."""
+        results: list[bytes | Exception] = []
+        with self._shelf.borrow(name) as lm:
+            with self._lock:  # the models share the table; each answers on one thread at a time
+                kept = self._kept.setdefault(lm, OrderedDict())
+            for question in questions:
+                try:
+                    results.append(_answer(name, lm, question, kept))
+                except Exception as error:  # it goes to whoever asked
+                    results.append(error)
+        return results
+
+
+def _answer(name: str, lm: LanguageModel, question: Question, kept: OrderedDict[Question, bytes]) -> bytes:
+    prompt, k = question
+    if question in kept:
+        kept.move_to_end(question)
+        return kept[question]
+    answer = as_json(predict(lm, prompt, k, name=name))
+    if len(prompt) <= _KEPT_LENGTH:
+        kept[question] = answer
+        if len(kept) > KEPT:
+            kept.popitem(last=False)
+    return answer
+
+
+@answers(list[PredictionAnswer | FailedAnswer])
+async def next_words(asked: NextAsked, visitor: Visitor) -> bytes:
+    """The likeliest continuations of a prompt under each of several models."""
+    questions = questions_of(visitor.studio)
+    return join(
+        await attempt_together(asked.models, lambda name: questions.ask(name, (asked.prompt, asked.k), visitor.waits))
+    )
+
+
+@answers(list[CompletionAnswer | FailedAnswer])
+async def complete_words(asked: NextAsked, visitor: Visitor) -> bytes:
+    """The likeliest words that begin as the last word of a prompt does, under each of several models."""
+
+    def ask(name: str) -> Awaitable[bytes]:
+        return visitor.ask(name, lambda lm: as_json(complete(lm, asked.prompt, asked.k, name=name)))
+
+    return join(await attempt_together(asked.models, ask))

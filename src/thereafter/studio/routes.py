@@ -1,0 +1,318 @@
+"""Addresses of the studio as FastAPI has them: those about the studio itself, and those of the panels, when they come.
+
+The studio itself: which models there are and one of them as a page to take away, ready models and trainings, how far
+the start is, and what changes by itself. These are here from the start; `panel_router` makes those of a panel.
+
+What asks a model waits for its lane on the event loop and works on a thread; all others are plain functions, which
+FastAPI runs on threads. So no model ever holds up the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from importlib import import_module
+from typing import Annotated, Literal, get_type_hints
+
+from fastapi import APIRouter, Depends, Path, Request, Response, WebSocket, WebSocketDisconnect
+from pydantic import Field
+from starlette.concurrency import run_in_threadpool
+
+from thereafter.errors import OptionError
+from thereafter.ready.shipped import NAMES
+from thereafter.serving.schema import ERRORS, TEXT_LIMIT, Answer, Asked, ModelName
+from thereafter.serving.shelf import ModelAnswer
+from thereafter.studio.asking import ENDPOINTS, Endpoint, Visitor, about
+from thereafter.studio.commands import Corpus, Kind, Tokens, TrainingNumbers, numbers_of
+from thereafter.studio.curves import CurveAnswer
+from thereafter.studio.jobs import JobAnswer
+from thereafter.studio.making import MakingAnswer, StatusAnswer
+from thereafter.studio.panels import ADDRESSES
+from thereafter.studio.studio import ExportAnswer, Studio
+
+MOST_AT_ONCE = 16
+"""Plain functions that have a thread at the same time. Others wait without one, so that the page and its files, which
+are read on the same threads, never queue up behind them."""
+_EVERY = 0.3  # seconds between two looks at what changes by itself
+
+
+async def _studio(request: Request) -> Studio:  # a coroutine: a plain function would take a thread
+    studio: Studio = request.app.state.studio
+    return studio
+
+
+async def _loaded(request: Request) -> AsyncIterator[Studio]:
+    studio = await _studio(request)
+    studio.check_loaded()
+    async with request.app.state.turns:
+        yield studio
+
+
+async def _visitor(request: Request) -> Visitor:  # a coroutine: a plain function would take a thread
+    async def waits() -> bool:
+        return not await request.is_disconnected()
+
+    studio = await _studio(request)
+    studio.check_loaded()
+    return Visitor(studio, waits)
+
+
+TheStudio = Annotated[Studio, Depends(_studio)]
+LoadedStudio = Annotated[Studio, Depends(_loaded, scope="function")]
+"""The studio once models can be asked; before that the answer is 503 with a sentence."""
+TheVisitor = Annotated[Visitor, Depends(_visitor)]
+"""Who asks, once models can be asked; before that the answer is 503 with a sentence."""
+
+ROUTER = APIRouter(prefix="/api", responses=ERRORS)
+_BYTES = {"application/octet-stream": dict[str, object]()}
+
+
+def panel_router(panel: str) -> APIRouter:
+    """The addresses of a panel, which is imported for it, as its functions were declared (`asking.py`)."""
+    router = APIRouter(prefix="/api", responses=ERRORS)
+    module = import_module(f"thereafter.studio.panels.{panel}")
+    for address, place in ADDRESSES.items():
+        home, _, name = place.partition(":")
+        if home != panel:
+            continue
+        method, path = address.split()
+        function: Callable[..., object] = getattr(module, name)
+        endpoint = ENDPOINTS.get(function)
+        if method == "SOCKET":
+            router.add_api_websocket_route(path, _accept(function))
+        elif endpoint is None:
+            _add_plain(router, method, path, function)
+        elif endpoint.file:
+            responses: dict[int | str, dict[str, object]] = {200: {"content": _BYTES, "description": endpoint.answer}}
+            router.add_api_route(
+                path,
+                _respond(endpoint),
+                methods=[method],
+                name=endpoint.name,
+                description=endpoint.about,
+                response_class=Response,
+                responses=responses,
+            )
+        else:
+            router.add_api_route(
+                path,
+                _respond(endpoint),
+                methods=[method],
+                name=endpoint.name,
+                description=endpoint.about,
+                response_model=endpoint.answer,
+            )
+    return router
+
+
+def _add_plain(router: APIRouter, method: str, path: str, function: Callable[..., object]) -> None:
+    """Add a function that asks no model; it gets the studio where it has a parameter for it."""
+    hints = get_type_hints(function, include_extras=True)
+    function.__annotations__ = {name: TheStudio if hint is Studio else hint for name, hint in hints.items()}
+    needed = [Depends(_loaded, scope="function")]
+    router.add_api_route(path, function, methods=[method], description=about(function), dependencies=needed)
+
+
+def _accept(converse: Callable[..., Awaitable[None]]) -> Callable[[WebSocket], Awaitable[None]]:
+    """A coroutine of a socket and the studio as FastAPI calls it; the page may close while something is sent to it."""
+
+    async def connect(socket: WebSocket) -> None:
+        await socket.accept()
+        with suppress(WebSocketDisconnect):
+            await converse(socket, socket.app.state.studio)
+
+    return connect
+
+
+def _respond(endpoint: Endpoint) -> Callable[..., Awaitable[Response]]:
+    """A coroutine as FastAPI calls it: with the request that it has checked."""
+
+    async def respond(asked: Asked, visitor: TheVisitor) -> Response:
+        content = await endpoint.respond(asked, visitor)
+        return (
+            file_response(content, endpoint.file) if endpoint.file else Response(content, media_type="application/json")
+        )
+
+    respond.__annotations__ = {"asked": endpoint.asked, "visitor": TheVisitor, "return": Response}
+    return respond
+
+
+def file_response(content: bytes, name: str) -> Response:
+    """A file that the browser saves by that name."""
+    named = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(content, media_type="application/octet-stream", headers=named)
+
+
+@ROUTER.get("/status")
+async def status(studio: TheStudio) -> StatusAnswer:
+    """How far the studio has got with starting."""
+    return studio.stage.answer()
+
+
+@ROUTER.get("/models")
+def models(studio: TheStudio) -> list[ModelAnswer]:
+    """Every model that can be picked: the ready ones, then the runs of the user's folder."""
+    studio.check_loaded()
+    return studio.shelf.cards()
+
+
+class ExportAsked(Asked):
+    model: ModelName
+
+
+@ROUTER.get("/export/progress")
+async def exporting(studio: TheStudio) -> ExportAnswer:
+    """Which model is being exported as a page now, and how far that is."""
+    return studio.exporting.answer()
+
+
+@ROUTER.post(
+    "/export",
+    response_class=Response,
+    responses={200: {"content": _BYTES, "description": "The page as a file."}},
+)
+async def export(asked: ExportAsked, visitor: TheVisitor) -> Response:
+    """A model as one page that works without a network, after its check. One at a time; others wait for their turn."""
+    studio = visitor.studio
+    content = await visitor.apart("export", lambda: studio.exporting.page(asked.model, studio.shelf.copy))
+    return file_response(content, "model.html")
+
+
+class ReadyModelAnswer(Answer):
+    """`learns` is how much it is trained on, `score` what the shipped one reaches on
+    what no training has seen; both in words.
+
+    `minutes` is about what its training takes on one core of a processor of today.
+    """
+
+    name: str
+    learns: str
+    score: str
+    shipped: bool
+    minutes: float
+
+
+class ReadyAnswer(Answer):
+    models: list[ReadyModelAnswer]
+    making: MakingAnswer
+
+
+class AnewAsked(Asked):
+    name: Literal[NAMES]  # type: ignore[valid-type]  # the names of a table
+
+
+@ROUTER.get("/ready")
+def ready(studio: LoadedStudio) -> ReadyAnswer:
+    """The ready models, and how far a training of one is."""
+    return _ready(studio)
+
+
+@ROUTER.post("/ready/anew")
+def anew(asked: AnewAsked, studio: LoadedStudio) -> ReadyAnswer:
+    """Train a ready model anew, in a process of its own; it takes its place when it has ended."""
+    if studio.stage.making:
+        raise OptionError("the ready models are still being made; try again when that has ended")
+    studio.making.begin_anew(asked.name)
+    return _ready(studio)
+
+
+def _ready(studio: Studio) -> ReadyAnswer:
+    from thereafter.ready import models, scores, shipped, tasks
+
+    rows = []
+    for one in (*models.READY, *tasks.READY_TASKS):
+        is_shipped = shipped.is_shipped(one)
+        rows.append(
+            ReadyModelAnswer(
+                name=one.name,
+                learns=one.learns,
+                score=scores.in_words(shipped.cards()[one.name]["scores"]) if is_shipped else "",
+                shipped=is_shipped,
+                minutes=one.minutes,
+            )
+        )
+    return ReadyAnswer(models=rows, making=studio.making.answer())
+
+
+JobName = Annotated[
+    str,
+    Path(pattern=r"^[^/\\\x00]{1,200}$", description="A training of the list, by its name, which is that of its run."),
+]
+
+
+class TrainAsked(TrainingNumbers):
+    """A text or the name of a corpus, one of the two. What is left out is chosen by the size of the text.
+
+    `order` is for n-grams alone, `hidden`, `layers`, `minutes` and `epochs` for all others; what a kind of model does
+    not have is not looked at.
+    """
+
+    model: Kind = "lstm"
+    text: Annotated[str, Field(max_length=TEXT_LIMIT)] | None = None
+    source: Corpus | None = None
+    name: Annotated[str, Field(max_length=60)] = ""
+    tokens: Tokens | None = None
+
+
+@ROUTER.get("/jobs")
+def jobs(studio: LoadedStudio) -> list[JobAnswer]:
+    """All trainings: those of this studio, runs of the folder that were left unfinished, and what runs elsewhere."""
+    return studio.jobs.all()
+
+
+@ROUTER.post("/train")
+def train(asked: TrainAsked, studio: LoadedStudio) -> JobAnswer:
+    """Begin a training in a process of its own."""
+    options = asked.model_dump(include=set(numbers_of(asked.model)), exclude_none=True)
+    return studio.jobs.begin(
+        asked.name, asked.model, text=asked.text, source=asked.source, tokens=asked.tokens, options=options
+    )
+
+
+@ROUTER.post("/jobs/{name}/pause")
+def pause(name: JobName, studio: LoadedStudio) -> JobAnswer:
+    """Pause a training: its state is saved."""
+    return studio.jobs.pause(name)
+
+
+@ROUTER.post("/jobs/{name}/resume")
+def resume(name: JobName, studio: LoadedStudio) -> JobAnswer:
+    """Go on with a training that was paused, stopped or left unfinished."""
+    return studio.jobs.resume(name)
+
+
+@ROUTER.post("/jobs/{name}/stop")
+def stop(name: JobName, studio: LoadedStudio) -> JobAnswer:
+    """Stop a training for good; the best weights so far stay."""
+    return studio.jobs.stop(name)
+
+
+@ROUTER.get("/jobs/{name}/curve")
+def curve(name: JobName, studio: LoadedStudio) -> CurveAnswer:
+    """The losses of a training so far."""
+    return studio.jobs.curve(name)
+
+
+@ROUTER.websocket("/events")
+async def events(socket: WebSocket) -> None:
+    """The snapshot of the studio at once, and again whenever it has changed."""
+    studio: Studio = socket.app.state.studio
+    await socket.accept()
+    gone = asyncio.create_task(_until_closed(socket))
+    last = None
+    with suppress(WebSocketDisconnect, RuntimeError):  # a page may close while something is sent to it
+        while not gone.done():
+            now = await run_in_threadpool(studio.snapshot)
+            if now != last:
+                await socket.send_json(now.model_dump())
+                last = now
+            await asyncio.wait([gone], timeout=_EVERY)
+    gone.cancel()
+
+
+async def _until_closed(socket: WebSocket) -> None:
+    """Pages say nothing here; whatever comes is taken and left alone."""
+    with suppress(RuntimeError):
+        while (await socket.receive())["type"] != "websocket.disconnect":
+            pass
