@@ -22,7 +22,7 @@ from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.language_model import LanguageModel, load_language_model
 from thereafter.models.base import Ids
-from thereafter.training.mixing import distinct_names
+from thereafter.training.reading import distinct_names
 
 __all__ = [
     "agreement",
@@ -276,11 +276,11 @@ def steps_ahead(
     from thereafter.series.forecasting.ahead import forecaster_of
     from thereafter.series.forecasting.ahead import steps_ahead as measure
     from thereafter.series.table import as_source
-    from thereafter.tasks import finding, store
+    from thereafter.tasks import finding
 
     net, scales = forecaster_of(model.net, model.codecs)
     with show_progress():
-        table = store.source_of(model.config) if source is None else as_source(source)
+        table = finding.source_of(model.config) if source is None else as_source(source)
         given = finding.find(model.task, table, part)
         windows, _ = model.task.scored(given.examples, model.codecs)
         about = {"model": name or str(model.config["forecast"]["model"]), "text": given.name, "part": part}

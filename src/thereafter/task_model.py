@@ -26,16 +26,16 @@ from thereafter.series.forecasting.answers import ForecastTable
 from thereafter.series.forecasting.backtest import Backtest
 from thereafter.series.forecasting.predicting import PointTable
 from thereafter.series.table import AnyTable, as_source, naming
-from thereafter.tasks import answering, baselines, finding, fitting, store
+from thereafter.tasks import answering, baselines, finding, fitting
 from thereafter.tasks.batching import Codecs, verbatim
 from thereafter.tasks.bodies import body_of
+from thereafter.tasks.finding import task_for
 from thereafter.tasks.fitting import Fitted
 from thereafter.tasks.predictions import PredictionTable
-from thereafter.tasks.store import task_for
 from thereafter.tasks.task import AnyTask, Measured
 from thereafter.tasks.validating import training_caveat
+from thereafter.training.finding import find_texts, form_notes, part_of
 from thereafter.training.options import TextSettings
-from thereafter.training.protocol import find_texts, form_notes, part_of
 from thereafter.training.starting import read_start
 
 if TYPE_CHECKING:
@@ -224,17 +224,17 @@ class TaskModel:
         if not baselines.has_rows(self.task):
             return []
         with show_progress():
-            train, valid = store.learned_from(self.task, self.config, "the training")
+            train, valid = finding.learned_from(self.task, self.config, "the training")
             test = finding.find(self.task.fitted(self.codecs), as_source(source), part)
             test = replace(test, examples=self.task.scored(test.examples, self.codecs)[0])
             settings = toml.build(self.task.settings, self.config[self.task.name], self.task.name)
-            budget = baselines.Budget(valid, settings, store.training_of(self.config)) if trained else None
+            budget = baselines.Budget(valid, settings, fitting.training_of_run(self.config)) if trained else None
             return baselines.baseline_rows(self.task, train, test, budget, self._fitted)
 
     def save(self, run: str | PathLike[str], *, dtype: str = "float32") -> Path:
         """Save as a run folder. `dtype`: "float16" halves its weights, "int8" makes them four times smaller; both round
         them (`runs/narrow.py`), and `load` reads them into float32."""
-        return store.save(self._fitted, Path(run), dtype)
+        return fitting.save(self._fitted, Path(run), dtype)
 
     def export(
         self, path: str | PathLike[str], to: str = "onnx", *, int8: bool = False, dtype: str | None = None
@@ -298,18 +298,18 @@ def train_task(
     folder = None if out is None else Path(out)
     with show_progress(), naming(examples):
         validation = None if valid is None else as_source(valid)
-        return TaskModel(store.train(known, examples, validation, settings, training, folder, body))
+        return TaskModel(fitting.train(known, examples, validation, settings, training, folder, body))
 
 
 def load_task(run: str | PathLike[str], *, as_written: bool = False, device: str = "cpu") -> TaskModel:
     """The trained task of a run folder; FormatError if it holds a language model. `device` as in `api.load`."""
-    return TaskModel(store.load(Path(run), device), as_written=as_written)
+    return TaskModel(fitting.load(Path(run), device), as_written=as_written)
 
 
 def resume_task(run: str | PathLike[str]) -> TaskModel:
     """Resume the training of a task; see `api.resume`."""
     with show_progress():
-        return TaskModel(store.resume(Path(run)))
+        return TaskModel(fitting.resume(Path(run)))
 
 
 def backtest(

@@ -39,7 +39,7 @@ def compiled_from_the_first_token() -> Iterator[None]:
 
 def test_numba_pays_once_enough_was_requested() -> None:
     code = "import sys; from thereafter.base.compiled import pays; asked = [pays(n) for n in (10, 10, 600_000, 1)]"
-    code += "; print(asked, 'numba' in sys.modules); import numba; from thereafter import compiled"
+    code += "; print(asked, 'numba' in sys.modules); import numba; from thereafter.base import compiled"
     code += "; compiled._requested = 0; print(pays(1))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split("\n")[:2] == ["[False, False, True, True] False", "True"]

@@ -33,10 +33,10 @@ from thereafter.base.storage import write_arrays, write_text
 from thereafter.export.parts import EPSILON, Array, BlockPlan, SoftmaxPlan, WordingPlan
 from thereafter.export.plan import Plan, TransformerPlan
 from thereafter.export.targets import FLOAT32, WrittenFiles
+from thereafter.export.transformers.gpt2 import CONFIG, TOKENIZER, WEIGHTS, read_network
 from thereafter.models.base import Floats, Ids
 from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.text.tokenizers.pieces import byte_alphabet
-from thereafter.training.gpt2 import CONFIG, TOKENIZER, WEIGHTS, read_network
 
 
 class TransformersTarget:

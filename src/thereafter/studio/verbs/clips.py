@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from thereafter.errors import OptionError
 from thereafter.studio.answers.moving import DigitAnswer
 from thereafter.task_model import TaskModel
-from thereafter.tasks import store
+from thereafter.tasks import finding
 from thereafter.vision.clips.clip import Clip, ClipCodec
 from thereafter.vision.clips.moving import NAMES, MovingClips, headings, move
 from thereafter.vision.made_pictures import moving_rules
@@ -64,7 +64,7 @@ def open_drawn(ink: str, direction: int, speed: float, codec: ClipCodec, frames:
 def open_held_out(model: TaskModel, number: int) -> OpenedClip:
     """One of the clips that a run was validated on."""
     if model not in _held_out:
-        examples = store.learned_from(model.task, model.config, "the training")[1].examples
+        examples = finding.learned_from(model.task, model.config, "the training")[1].examples
         _held_out[model] = [one for one in examples if isinstance(one, Clip)]
     clips = _held_out[model]
     if not clips:

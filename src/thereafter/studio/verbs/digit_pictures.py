@@ -16,7 +16,7 @@ from thereafter.errors import OptionError
 from thereafter.studio.verbs.clips import as_digit
 from thereafter.studio.verbs.pictures import open_own as open_file
 from thereafter.task_model import TaskModel
-from thereafter.tasks import store
+from thereafter.tasks import finding
 from thereafter.vision.glimpsing.cluttered import ClutteredPictures
 from thereafter.vision.made_pictures import clutter_rules
 from thereafter.vision.pictures.codec import PictureCodec
@@ -65,7 +65,7 @@ def open_digit_drawn(ink: str, number: int, codec: PictureCodec) -> OpenedDigit:
 def open_digit_held_out(model: TaskModel, number: int) -> OpenedDigit:
     """One of the pictures that a run was validated on."""
     if model not in _held_out:
-        examples = store.learned_from(model.task, model.config, "the training")[1].examples
+        examples = finding.learned_from(model.task, model.config, "the training")[1].examples
         labelled = (LabelledPicture(one) if isinstance(one, Picture) else one for one in examples)
         _held_out[model] = [one for one in labelled if isinstance(one, LabelledPicture)]
     pictures = _held_out[model]

@@ -19,7 +19,7 @@ from thereafter.errors import OptionError
 from thereafter.studio.answers.captioning import MadePicturesAnswer
 from thereafter.studio.answers.pixels import PixelsAnswer
 from thereafter.task_model import TaskModel
-from thereafter.tasks import store
+from thereafter.tasks import finding
 from thereafter.vision.captioning.measures import caption_words
 from thereafter.vision.captioning.reading import CaptionedPicture
 from thereafter.vision.captioning.shapes import CAPTION_DRAWS, Scene, captions_of, draw_scene, scene_of
@@ -83,7 +83,7 @@ def made_pictures(first: int, count: int) -> MadePicturesAnswer:
 def open_held_out(model: TaskModel, number: int) -> OpenedPicture:
     """One of the pictures that a run was validated on, with the captions that people wrote."""
     if model not in _held_out:
-        examples = store.learned_from(model.task, model.config, "the training")[1].examples
+        examples = finding.learned_from(model.task, model.config, "the training")[1].examples
         _held_out[model] = [one for one in examples if isinstance(one, CaptionedPicture)]
     held_out = _held_out[model]
     if not held_out:
