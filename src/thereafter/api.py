@@ -131,7 +131,7 @@ def train(
         validation = None if valid is None else find_texts(valid, None, settings)
         warnings = [] if validation is None else _validation_warnings(model, texts, validation)
         trained = protocol.train(texts, model, settings, sorted_options, folder, validation, split, warnings, start)
-        lm = LanguageModel(trained, trained.texts)
+        lm = LanguageModel(trained)
         if folder is not None and "training" not in trained.config:
             lm.save(folder)
     return lm

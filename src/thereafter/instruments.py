@@ -21,7 +21,6 @@ from thereafter.evaluation.text_reading import Context, items_before
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.language_model import LanguageModel, load_language_model
-from thereafter.models.base import Ids
 from thereafter.training.reading import distinct_names
 
 __all__ = [
@@ -39,8 +38,9 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from thereafter.base.config import Table
     from thereafter.comparing.pair_verdicts import ComparedPairs
     from thereafter.inspection.pair_files import PairFiles
     from thereafter.inspection.pairs import PairScores
@@ -80,9 +80,7 @@ def gradients(
         )
         with show_progress():
             return verb_flow(reader, **options)
-    ids, caption = _excerpt(lm, text, source)
-    with show_progress():
-        return gradient_flow(lm.model, ids, text=caption, **({"name": _kind(lm)} | options))
+    return _on_excerpt(gradient_flow, lm, text, source, options)
 
 
 def jacobians(lm: LanguageModel, *, text: str | None = None, source: str | None = None, **options: Any) -> Measurement:
@@ -92,9 +90,7 @@ def jacobians(lm: LanguageModel, *, text: str | None = None, source: str | None 
     """
     from thereafter.inspection.jacobians import jacobians as measure
 
-    ids, caption = _excerpt(lm, text, source)
-    with show_progress():
-        return measure(lm.model, ids, text=caption, **({"name": _kind(lm)} | options))
+    return _on_excerpt(measure, lm, text, source, options)
 
 
 def truncation(lm: LanguageModel, *, text: str | None = None, source: str | None = None, **options: Any) -> Measurement:
@@ -104,9 +100,7 @@ def truncation(lm: LanguageModel, *, text: str | None = None, source: str | None
     """
     from thereafter.inspection.truncation import truncation_effect
 
-    ids, caption = _excerpt(lm, text, source)
-    with show_progress():
-        return truncation_effect(lm.model, ids, text=caption, **({"name": _kind(lm)} | options))
+    return _on_excerpt(truncation_effect, lm, text, source, options)
 
 
 def units(
@@ -287,7 +281,10 @@ def steps_ahead(
         return measure(net, scales, windows, steps, series=series, about=about)
 
 
-def _excerpt(lm: LanguageModel, text: str | None, source: str | None) -> tuple[Ids, str]:
+def _on_excerpt(
+    measure: Callable[..., Measurement], lm: LanguageModel, text: str | None, source: str | None, options: Table
+) -> Measurement:
+    """A measurement over a text, or the beginning of a source: by default that of the training text."""
     from thereafter.inspection.excerpt import excerpt
 
     about = lm.config["text"]
@@ -295,7 +292,9 @@ def _excerpt(lm: LanguageModel, text: str | None, source: str | None) -> tuple[I
         source = lm.config["source"]["name"]
     reading = {"lower": about["lower"], "letters_only": about["letters_only"]}
     forming = lm.text_settings().forming
-    return excerpt(lm.tokenizer, text=text, source=source, writing=lm.writing, forming=forming, **reading)
+    ids, caption = excerpt(lm.tokenizer, text=text, source=source, writing=lm.writing, forming=forming, **reading)
+    with show_progress():
+        return measure(lm.model, ids, text=caption, **({"name": _kind(lm)} | options))
 
 
 def _reader(lm: LanguageModel) -> SentenceReader:

@@ -16,7 +16,6 @@ from thereafter.base import config as toml
 from thereafter.base import progress
 from thereafter.base.config import Table
 from thereafter.base.devices import check_device
-from thereafter.base.tabular import facts_html
 from thereafter.base.terminal import show_progress
 from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.sources import require_own
@@ -45,7 +44,7 @@ from thereafter.text.vocabulary import Spelling
 from thereafter.text.writing import WritingForm, in_style, writing_of_run
 from thereafter.training import reading, roles
 from thereafter.training.finding import describe_changes, find_texts, part_of
-from thereafter.training.kinds import MODELS, ModelKind, Trained, load_trained, save_trained
+from thereafter.training.kinds import MODELS, ModelKind, RunView, Trained, load_trained, save_trained
 from thereafter.training.options import TextSettings
 from thereafter.training.reading import read_surprisals
 
@@ -55,16 +54,15 @@ if TYPE_CHECKING:
     from thereafter.models.cache import CacheSettings
 
 
-class LanguageModel:
+class LanguageModel(RunView):
     """A trained model with its tokenizer."""
 
     def __init__(self, trained: Trained, texts: Texts | None = None, *, as_written: bool = False) -> None:
+        super().__init__(trained.config, trained.log, as_written=as_written)
         self.trained = trained
         """The model with all that is saved beside it."""
-        self.texts = texts
+        self.texts = trained.texts if texts is None else texts
         """The text it was trained on, if that is still available."""
-        self.as_written = as_written
-        """Whether texts are read as they are, even where its training text was written in another way."""
 
     @property
     def model(self) -> AnyModel:
@@ -74,16 +72,6 @@ class LanguageModel:
     @property
     def tokenizer(self) -> Tokenizer:
         return self.trained.tokenizer
-
-    @property
-    def config(self) -> Table:
-        """The complete configuration of the run."""
-        return self.trained.config
-
-    @property
-    def log(self) -> list[Table]:
-        """The training log, one entry for each event."""
-        return self.trained.log
 
     @property
     def style(self) -> WritingStyle | None:
@@ -426,15 +414,8 @@ class LanguageModel:
     def summary(self) -> Table:
         """Figures of the model: kind, settings, tokens, vocabulary, results of training."""
         about = self.config
-        facts: Table = {"model": about["model"], **about.get(about["model"], {}), **about["text"]}
-        for line in self.log:
-            if line.get("event") not in ("step", "validation", "guard", "resumed"):  # the results, not each step
-                facts |= {name: value for name, value in line.items() if name != "event"}
+        facts = {"model": about["model"], **about.get(about["model"], {}), **about["text"], **self.results()}
         return {name: value for name, value in facts.items() if value is not None}
-
-    def _repr_html_(self) -> str:
-        """In a notebook: what it is and was trained on."""
-        return facts_html(self.summary(), repr(self))
 
     def __repr__(self) -> str:
         about = self.config
@@ -550,8 +531,7 @@ def resume_language_model(run: str | PathLike[str]) -> LanguageModel:
     from thereafter.training.protocol import resume
 
     with show_progress():
-        trained = resume(Path(run))
-    return LanguageModel(trained, trained.texts)
+        return LanguageModel(resume(Path(run)))
 
 
 def _state_after(model: AnyModel, ids: NDArray[np.int32]) -> State:

@@ -13,7 +13,6 @@ import numpy as np
 from thereafter.base import config as toml
 from thereafter.base import progress
 from thereafter.base.config import Table
-from thereafter.base.tabular import facts_html
 from thereafter.base.terminal import show_progress
 from thereafter.data.files import AnySource
 from thereafter.errors import OptionError
@@ -35,6 +34,7 @@ from thereafter.tasks.predictions import PredictionTable
 from thereafter.tasks.task import AnyTask, Measured
 from thereafter.tasks.validating import training_caveat
 from thereafter.training.finding import find_texts, form_notes, part_of
+from thereafter.training.kinds import RunView
 from thereafter.training.options import TextSettings
 from thereafter.training.starting import read_start
 
@@ -42,13 +42,12 @@ if TYPE_CHECKING:
     from thereafter.export.export import Exported
 
 
-class TaskModel:
+class TaskModel(RunView):
     """A trained network for a task, with the codecs of its inputs and answers."""
 
     def __init__(self, fitted: Fitted, *, as_written: bool = False) -> None:
+        super().__init__(fitted.config, fitted.log, as_written=as_written)
         self._fitted = fitted
-        self.as_written = as_written
-        """Whether inputs are read as they are, even where the training examples were pre-tokenised and they are not."""
 
     @property
     def task(self) -> AnyTask:
@@ -58,16 +57,6 @@ class TaskModel:
     def net(self) -> TaskNet[Batched]:
         """The network itself, over tensors."""
         return self._fitted.net
-
-    @property
-    def config(self) -> Table:
-        """The complete configuration of the run."""
-        return self._fitted.config
-
-    @property
-    def log(self) -> list[Table]:
-        """The training log, one entry for each event."""
-        return self._fitted.log
 
     @property
     def codecs(self) -> Codecs:
@@ -255,14 +244,10 @@ class TaskModel:
                 return export_task_run(self._fitted, Path(path), form)
             return export_task(self._fitted, Path(path), to=to, int8=int8)
 
-    def _repr_html_(self) -> str:
-        """In a notebook: what it is and was trained on."""
+    def summary(self) -> Table:
+        """Figures of the task: settings, source, results of training."""
         about = self.config
-        facts = {"task": about["task"], "source": about["source"]["name"], **about[self.task.name]}
-        for line in self.log:
-            if line.get("event") == "trained":
-                facts |= {name: value for name, value in line.items() if name != "event"}
-        return facts_html(facts, repr(self))
+        return {"task": about["task"], "source": about["source"]["name"], **about[self.task.name], **self.results()}
 
     def __repr__(self) -> str:
         return f"<TaskModel {self.config['task']} from {self.config['source']['name']}>"

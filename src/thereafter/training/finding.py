@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -68,7 +67,7 @@ def find_texts(
             parts=parts,
         )
     except SourceError:
-        refuse_folders_of_pictures(source)
+        refuse_pictures(source, in_folders=True)
         raise
     if texts.corpus is None and not isinstance(source, Files | Parts):
         for own in texts.parts.values():
@@ -213,28 +212,26 @@ _ENDINGS = (*PICTURE_ENDINGS, *IDX_ENDINGS, ".npz", ".npy")
 _DOCUMENTS = {"mimetype", "META-INF/container.xml", "word/document.xml"}  # of EPUB and others, which are archives too
 
 
-def refuse_pictures(source: AnySource) -> None:
-    """A file of pictures is no text in an unusual encoding; the error names the tasks that read pictures."""
-    for name in _names(source):
-        if name.lower().removesuffix(".gz").endswith(_ENDINGS) or _is_archive(Path(name)):
-            raise _no_text(name)
-
-
-def refuse_folders_of_pictures(source: AnySource) -> None:
-    """A folder without text files may have pictures."""
-    for name in _names(source):
+def refuse_pictures(source: AnySource, *, in_folders: bool = False) -> None:
+    """A file of pictures is no text in an unusual encoding, and a folder without text files may have pictures: the
+    error names the tasks that read them."""
+    paths = source if isinstance(source, list | tuple) else [source]
+    for name in [os.fspath(path) for path in paths if isinstance(path, str | os.PathLike)]:
         try:
-            pictures = Path(name).expanduser().is_dir() and find_files(name, FileKind("pictures", (_ENDINGS,)))
+            if in_folders:
+                is_pictures = bool(
+                    Path(name).expanduser().is_dir() and find_files(name, FileKind("pictures", (_ENDINGS,)))
+                )
+            else:
+                is_pictures = name.lower().removesuffix(".gz").endswith(_ENDINGS) or _is_archive(Path(name))
         except (SourceError, OSError, ValueError, RuntimeError):  # none, or no such folder: said elsewhere
             continue
-        if pictures:
-            raise _no_text(name)
-
-
-def _names(source: AnySource) -> Iterator[str]:
-    for path in source if isinstance(source, list | tuple) else [source]:
-        if isinstance(path, str | os.PathLike):
-            yield os.fspath(path)
+        if is_pictures:
+            raise SourceError(
+                f"{name} holds pictures, not running text; try the task that reads them",
+                "task='caption', task='classify' or task='video'",
+                "--task caption, --task classify or --task video",
+            )
 
 
 def _is_archive(path: Path) -> bool:
@@ -245,11 +242,3 @@ def _is_archive(path: Path) -> bool:
     except SourceError:
         return False
     return any(map(is_picture, names)) and _DOCUMENTS.isdisjoint(names)
-
-
-def _no_text(name: str) -> SourceError:
-    return SourceError(
-        f"{name} holds pictures, not running text; try the task that reads them",
-        "task='caption', task='classify' or task='video'",
-        "--task caption, --task classify or --task video",
-    )

@@ -8,8 +8,7 @@ it in one sentence, with its newest snapshot saved.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
@@ -66,8 +65,13 @@ def fit(
         logging_in(None if writer is None else writer.folder, training),
     ):
         remedy = _use_less(training)
-        with _before_its_steps(writer), memory_in_words(device, "building the network", remedy):
-            module, course = begin(device)
+        try:
+            with memory_in_words(device, "building the network", remedy):
+                module, course = begin(device)
+        except KeyboardInterrupt:  # a training that has just been written down
+            if writer is not None:
+                writer.stopped(0)
+            raise
         started = bool(initial) and snapshot is None
         known = started and initial.keys() == weights_of(module).keys()
         if started:
@@ -115,17 +119,6 @@ def fit(
             writer.finish(place.journal)
     load_weights(module, best_weights())
     return module.eval()
-
-
-@contextmanager
-def _before_its_steps(writer: RunWriter | None) -> Iterator[None]:
-    """Say how to go on, where a training is stopped that has just been written down."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        if writer is not None:
-            writer.stopped(0)
-        raise
 
 
 def _use_less(training: TrainingSettings) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from thereafter.base.config import Table
 from thereafter.base.kinds import KindTable
+from thereafter.base.tabular import facts_html
 from thereafter.errors import FormatError, OptionError, nearest
 from thereafter.models.any_model import AnyModel
 from thereafter.runs import folder as files
@@ -67,12 +68,6 @@ class TrainingJob:
     place: Destination
     figures: Table
     valid: IdArray
-    began: float = field(default_factory=time.perf_counter)
-
-    def done(self, figures: Table) -> None:
-        """Write the last line of the log."""
-        seconds = {"seconds_training": round(time.perf_counter() - self.began, 3)}
-        self.place.journal.write({"event": "trained", **self.figures, **seconds, **figures})
 
 
 @dataclass(frozen=True)
@@ -170,3 +165,31 @@ def read_config(folder: Path) -> tuple[Table, list[Line]]:
     if not isinstance(config["source"]["name"], str):
         raise FormatError(f"{folder / files.CONFIG}: name of [source] is no text; expected one; try training again")
     return config, log
+
+
+class RunView(ABC):
+    """What a trained language model and a trained task show alike: the configuration and the log of their run."""
+
+    def __init__(self, config: Table, log: list[Table], *, as_written: bool) -> None:
+        self.config = config
+        """The complete configuration of the run."""
+        self.log = log
+        """The training log, one entry for each event."""
+        self.as_written = as_written
+        """Whether texts are read as they are, even where the training text was written in another way."""
+
+    @abstractmethod
+    def summary(self) -> Table:
+        """Figures of what was trained: kind, settings, source, results of training."""
+
+    def results(self) -> Table:
+        """What the log says beside the figures of single steps and validations."""
+        facts: Table = {}
+        for line in self.log:
+            if line.get("event") not in ("step", "validation", "guard", "resumed"):
+                facts |= {name: value for name, value in line.items() if name != "event"}
+        return facts
+
+    def _repr_html_(self) -> str:
+        """In a notebook: what it is and was trained on."""
+        return facts_html(self.summary(), repr(self))

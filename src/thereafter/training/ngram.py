@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -51,6 +52,7 @@ class NgramKind:
     def train(self, job: TrainingJob) -> NgramModel:
         settings = job.settings
         assert isinstance(settings, NgramSettings)
+        began = time.perf_counter()
         own = {"alpha": settings.alpha, "factor": settings.factor, "normalise": settings.normalise}
         model = estimate(
             job.ids,
@@ -63,7 +65,9 @@ class NgramKind:
             **{name: value for name, value in own.items() if value is not None},
         )
         of_text: list[str] = job.figures.get("notes", [])
-        job.done(self.describe(model) | {"notes": [*of_text, *model.notes]})
+        seconds = {"seconds_training": round(time.perf_counter() - began, 3)}
+        described = self.describe(model) | {"notes": [*of_text, *model.notes]}
+        job.place.journal.write({"event": "trained", **job.figures, **seconds, **described})
         return model
 
     def describe(self, model: NgramModel) -> Table:
