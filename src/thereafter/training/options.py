@@ -102,7 +102,11 @@ def sort_options(model: str, options: Table) -> Sorted:
                 f"the option {spelled!r} is in the table {table!r}; expected {', '.join(tables)}"
                 + (of_model or f"; {nearest(table, list(tables))}")
             )
-        return OptionError(_unknown(model, name, sorted(text | own | training)))
+        others = sorted(other for other in MODELS if other != model and name in _options_of(other))
+        have = f"{', '.join(others)} {'have' if len(others) > 1 else 'has'} it"
+        remedy = f"{have}; try model={others[0]!r}, or leave it out" if others else ""
+        known = sorted(text | own | training)
+        return OptionError(f"the model {model!r} has no option {name!r}; {remedy or nearest(name, known)}")
 
     chosen = sort_into_tables(options, {model: own, "training": training, "text": text}, refuse)
     return Sorted(chosen["text"], chosen[model], chosen["training"])
@@ -126,15 +130,6 @@ def sort_into_tables(
             raise refuse(spelled)
         chosen[place][name] = value
     return chosen
-
-
-def _unknown(model: str, name: str, known: list[str]) -> str:
-    others = sorted(other for other in MODELS if other != model and name in _options_of(other))
-    message = f"the model {model!r} has no option {name!r}; "
-    if others:
-        have = "have" if len(others) > 1 else "has"
-        return message + f"{', '.join(others)} {have} it; try model={others[0]!r}, or leave it out"
-    return message + nearest(name, known)
 
 
 def _options_of(model: str) -> set[str]:
