@@ -26,7 +26,7 @@ import thereafter
 from thereafter.evaluation.switches import Switches
 from thereafter.runs import folder as run_folder
 from thereafter.text.sources import Source, resolve
-from thereafter.training import mixing
+from thereafter.training.reading import switch_on
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -111,7 +111,7 @@ def measure(
     add("mixture, cache", lambda: both.score(test, cache=True, tune=valid))
     say("the rate of dynamic evaluation")
     # found once: each try reads thousands of tokens
-    with mixing.switched(learned.trained, Switches.of(dynamic=True), valid) as found:
+    with switch_on(learned.trained, Switches.of(dynamic=True), valid) as found:
         dynamic = found.dynamics[0]
     add("LSTM, dynamic", lambda: learned.score(test, dynamic=dynamic))
     add("mixture, dynamic", lambda: both.score(test, dynamic=dynamic, tune=valid))

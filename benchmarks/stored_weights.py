@@ -21,7 +21,7 @@ from report import Report, machine
 from thereafter.kernels.step.storing import NARROW
 from thereafter.language_model import LanguageModel
 from thereafter.text.sources import Source
-from thereafter.training import protocol
+from thereafter.training.finding import find_texts, part_of
 
 _MOST = 10.0  # thousandths of a nat a token
 
@@ -37,8 +37,8 @@ def main() -> int:
     lm = thereafter.load(given.run)
     if not isinstance(lm, LanguageModel):
         sys.exit(f"{given.run} is no language model")
-    texts = protocol.find_texts(given.text, None, lm.text_settings())
-    chosen: Source = protocol.part_of(texts, "test")
+    texts = find_texts(given.text, None, lm.text_settings())
+    chosen: Source = part_of(texts, "test")
     ids = lm.tokenizer.encode(chosen.text())[: given.tokens]
     report = Report()
     plain_T, likeliest_T = log_probs(lm, ids, None)

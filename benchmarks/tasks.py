@@ -44,6 +44,7 @@ from thereafter.tasks.tag.network import TagBatch, Tagger, TaggerSettings
 from thereafter.tasks.tag.task import TAGGING
 from thereafter.tasks.translate.network import PairBatch, TranslatorSettings
 from thereafter.tasks.translate.task import Translating
+from thereafter.training.learner import Course
 from thereafter.training.loop import Loop
 
 warnings.filterwarnings("ignore", message=".*TF32.*")
@@ -179,7 +180,7 @@ def training(report: Report, rounds: int, steps: int) -> None:
     plan = epoch.plan
     net = task.build(TRANSLATOR, lexicons)
     heldout = learning.HeldOut(net, examples)
-    loop = Loop(learning.ExampleLearner(net), examples, heldout, settings, Journal(None), lambda: None)
+    loop = Loop(Course(learning.ExampleLearner(net), examples, heldout), settings, Journal(None), lambda: None)
     net.train()
     ready = [epoch.batch(k).made for k in range(min(len(plan), steps * (rounds + 1)))]
 

@@ -35,8 +35,9 @@ from thereafter.runs.journal import Journal
 from thereafter.text.encoded import encode_source, fit_source
 from thereafter.text.sources import resolve
 from thereafter.text.tokenizers import TOKENIZERS
-from thereafter.training import order
+from thereafter.training import blocks
 from thereafter.training.blocks import Blocks, TextBatch, TextEpochs
+from thereafter.training.learner import Course
 from thereafter.training.loop import Loop
 from thereafter.training.neural import TextLearner, Validation
 from thereafter.training.settings import TrainingSettings
@@ -146,14 +147,9 @@ def our_loop(text: Text, hidden: int) -> Loop[TextBatch]:
         log_every=10, checkpoint_every=10**9, patience=0,
     )  # fmt: skip
     cpu = torch.device("cpu")
-    return Loop(
-        TextLearner(model),
-        TextEpochs(Blocks(text.ids, text.words, cpu), lambda epoch: order.stream(len(text.ids), BATCH, STEPS)),
-        Validation(text.valid, model, cpu),
-        training,
-        Journal(None),
-        lambda: None,
-    )
+    epochs = TextEpochs(Blocks(text.ids, text.words, cpu), lambda epoch: blocks.stream(len(text.ids), BATCH, STEPS))
+    course = Course(TextLearner(model), epochs, Validation(text.valid, model, cpu))
+    return Loop(course, training, Journal(None), lambda: None)
 
 
 def against_torch(report: Report, hidden: int, text: Text, rounds: int, steps: int) -> float:

@@ -21,8 +21,7 @@ import torch
 import thereafter
 from thereafter.models.neural import NeuralModel
 from thereafter.text.chunks import IdArray
-from thereafter.training import order
-from thereafter.training.blocks import Blocks
+from thereafter.training.blocks import Blocks, stream
 from thereafter.training.neural import Validation
 
 Figures = list[dict[str, float]]
@@ -30,7 +29,7 @@ Figures = list[dict[str, float]]
 
 def rows_from_nothing(model: NeuralModel, ids: IdArray) -> float:
     """The rule before: up to 32 rows of at least 500 tokens, each from a fresh state at its first token."""
-    plan = order.stream(len(ids), min(32, max(1, len(ids) // 500)), 64)
+    plan = stream(len(ids), min(32, max(1, len(ids) // 500)), 64)
     blocks, state, nats = Blocks(ids, model.vocabulary_size, model.device), None, 0.0
     with model.quietly():
         for k in range(len(plan)):

@@ -23,11 +23,11 @@ from thereafter.evaluation.text_reading import Context
 from thereafter.inspection.trace import Trace
 from thereafter.language_model import LanguageModel, load_language_model, resume_language_model
 from thereafter.runs import folder as files
-from thereafter.runs import ownership
 from thereafter.text.sources import Texts
-from thereafter.training import mixing, protocol, roles, starting
+from thereafter.training import protocol, reading, roles, starting
+from thereafter.training.finding import find_texts, part_of
 from thereafter.training.kinds import MODELS, ModelKind
-from thereafter.training.options import sort_options
+from thereafter.training.options import TextSettings, sort_options
 
 if TYPE_CHECKING:
     from thereafter.comparing.differences import ComparedRuns
@@ -119,19 +119,19 @@ def train(
     sorted_options = sort_options(model, options)
     if start is not None:
         sorted_options, tokens = start.settle(sorted_options, tokens), start.trained.tokenizer.name
-    settings = toml.build(protocol.TextSettings, {"tokens": tokens, **sorted_options.text}, "text")
+    settings = toml.build(TextSettings, {"tokens": tokens, **sorted_options.text}, "text")
     folder = None if out is None else Path(out)
     if folder is not None:
         files.check_free(folder)
         _say_replaced(folder)
-    with show_progress(), nullcontext() if folder is None else ownership.owning(folder):
-        texts = protocol.find_texts(source, text, settings, parts=parts)
+    with show_progress(), nullcontext() if folder is None else files.owning(folder):
+        texts = find_texts(source, text, settings, parts=parts)
         if not parts:
             require_own(texts)
-        validation = None if valid is None else protocol.find_texts(valid, None, settings)
+        validation = None if valid is None else find_texts(valid, None, settings)
         warnings = [] if validation is None else _validation_warnings(model, texts, validation)
         trained = protocol.train(texts, model, settings, sorted_options, folder, validation, split, warnings, start)
-        lm = LanguageModel(trained, trained.texts)
+        lm = LanguageModel(trained)
         if folder is not None and "training" not in trained.config:
             lm.save(folder)
     return lm
@@ -183,7 +183,7 @@ def _validation_warnings(model: str, texts: Texts, valid: Texts) -> list[str]:
     kind: ModelKind = MODELS.load(model)
     if not kind.trained_in_steps:
         return []
-    return roles.validated_on_training(protocol.part_of(texts, "train"), protocol.part_of(valid, "valid"))
+    return roles.validated_on_training(part_of(texts, "train"), part_of(valid, "valid"))
 
 
 def resume(run: str | PathLike[str]) -> LanguageModel | TaskModel:
@@ -238,10 +238,10 @@ def read_arpa(path: str | PathLike[str], tokens: str = "word") -> LanguageModel:
 
     Example: thereafter.read_arpa("model.arpa.gz", tokens="word")
     """
-    from thereafter.training import arpa
+    from thereafter.training import ngram
 
     with show_progress():
-        return LanguageModel(arpa.read(Path(path), tokens))
+        return LanguageModel(ngram.read_arpa(Path(path), tokens))
 
 
 def mixture(
@@ -266,14 +266,14 @@ def mixture(
     if weights is not None and tune is not None:
         raise OptionError("got both weights= and tune=; expected one of them: weights that are given are not tuned")
     members = [_loaded(one).trained for one in models]
-    plain = mixing.mix(members, weights)
+    plain = reading.mix(members, weights)
     lm = LanguageModel(plain)
     if tune is None:
         return lm
     with show_progress():
-        text = protocol.part_of(protocol.find_texts(tune, None, lm.text_settings()), "valid")
-        with mixing.switch_on(lm.trained, Switches(), text) as tuned:
-            return LanguageModel(mixing.with_tuned_weights(plain, tuned.weights, text))
+        text = part_of(find_texts(tune, None, lm.text_settings()), "valid")
+        with reading.switch_on(lm.trained, Switches(), text) as tuned:
+            return LanguageModel(reading.with_tuned_weights(plain, tuned.weights, text))
 
 
 def surprisal(
@@ -307,7 +307,7 @@ def surprisal(
     loaded = [_loaded(one) for one in models]
     if names is not None and len(names) != len(loaded):
         raise OptionError(f"got {len(names)} names for {len(loaded)} models; expected one for each")
-    called = mixing.distinct_names(list(names or (str(lm.config["model"]) for lm in loaded)))
+    called = reading.distinct_names(list(names or (str(lm.config["model"]) for lm in loaded)))
     readings = []
     for lm, name in zip(loaded, called, strict=True):
         table = lm.surprisal(

@@ -21,8 +21,7 @@ from thereafter.evaluation.text_reading import Context, items_before
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.language_model import LanguageModel, load_language_model
-from thereafter.models.base import Ids
-from thereafter.training.mixing import distinct_names
+from thereafter.training.reading import distinct_names
 
 __all__ = [
     "agreement",
@@ -39,8 +38,9 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from thereafter.base.config import Table
     from thereafter.comparing.pair_verdicts import ComparedPairs
     from thereafter.inspection.pair_files import PairFiles
     from thereafter.inspection.pairs import PairScores
@@ -79,9 +79,7 @@ def gradients(
         )
         with show_progress():
             return verb_flow(reader, **options)
-    ids, caption = _excerpt(lm, text, source)
-    with show_progress():
-        return gradient_flow(lm.model, ids, text=caption, **({"name": _kind(lm)} | options))
+    return _on_excerpt(gradient_flow, lm, text, source, options)
 
 
 def jacobians(lm: LanguageModel, *, text: str | None = None, source: str | None = None, **options: Any) -> Measurement:
@@ -91,9 +89,7 @@ def jacobians(lm: LanguageModel, *, text: str | None = None, source: str | None 
     """
     from thereafter.inspection.jacobians import jacobians as measure
 
-    ids, caption = _excerpt(lm, text, source)
-    with show_progress():
-        return measure(lm.model, ids, text=caption, **({"name": _kind(lm)} | options))
+    return _on_excerpt(measure, lm, text, source, options)
 
 
 def truncation(lm: LanguageModel, *, text: str | None = None, source: str | None = None, **options: Any) -> Measurement:
@@ -103,9 +99,7 @@ def truncation(lm: LanguageModel, *, text: str | None = None, source: str | None
     """
     from thereafter.inspection.jacobians import truncation_effect
 
-    ids, caption = _excerpt(lm, text, source)
-    with show_progress():
-        return truncation_effect(lm.model, ids, text=caption, **({"name": _kind(lm)} | options))
+    return _on_excerpt(truncation_effect, lm, text, source, options)
 
 
 def units(
@@ -275,18 +269,21 @@ def steps_ahead(
     from thereafter.series.forecasting.ahead import forecaster_of
     from thereafter.series.forecasting.ahead import steps_ahead as measure
     from thereafter.series.table import as_source
-    from thereafter.tasks import finding, store
+    from thereafter.tasks import finding
 
     net, scales = forecaster_of(model.net, model.codecs)
     with show_progress():
-        table = store.source_of(model.config) if source is None else as_source(source)
+        table = finding.source_of(model.config) if source is None else as_source(source)
         given = finding.find(model.task, table, part)
         windows, _ = model.task.scored(given.examples, model.codecs)
         about = {"model": name or str(model.config["forecast"]["model"]), "text": given.name, "part": part}
         return measure(net, scales, windows, steps, series=series, about=about)
 
 
-def _excerpt(lm: LanguageModel, text: str | None, source: str | None) -> tuple[Ids, str]:
+def _on_excerpt(
+    measure: Callable[..., Measurement], lm: LanguageModel, text: str | None, source: str | None, options: Table
+) -> Measurement:
+    """A measurement over a text, or the beginning of a source: by default that of the training text."""
     from thereafter.inspection.sentence_reader import excerpt
 
     about = lm.config["text"]
@@ -294,7 +291,9 @@ def _excerpt(lm: LanguageModel, text: str | None, source: str | None) -> tuple[I
         source = lm.config["source"]["name"]
     reading = {"lower": about["lower"], "letters_only": about["letters_only"]}
     forming = lm.text_settings().forming
-    return excerpt(lm.tokenizer, text=text, source=source, writing=lm.writing, forming=forming, **reading)
+    ids, caption = excerpt(lm.tokenizer, text=text, source=source, writing=lm.writing, forming=forming, **reading)
+    with show_progress():
+        return measure(lm.model, ids, text=caption, **({"name": _kind(lm)} | options))
 
 
 def _reader(lm: LanguageModel) -> SentenceReader:

@@ -16,7 +16,6 @@ from thereafter.base import config as toml
 from thereafter.base import progress
 from thereafter.base.config import Table
 from thereafter.base.devices import check_device
-from thereafter.base.tabular import facts_html
 from thereafter.base.terminal import show_progress
 from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.sources import require_own
@@ -43,9 +42,11 @@ from thereafter.text.sources import Source, Texts
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.text.vocabulary import Spelling
 from thereafter.text.writing import WritingForm, in_style, writing_of_run
-from thereafter.training import mixing, protocol, roles, store
-from thereafter.training.kinds import MODELS, ModelKind, Trained
-from thereafter.training.surprisal import read_surprisals
+from thereafter.training import reading, roles
+from thereafter.training.finding import describe_changes, find_texts, part_of
+from thereafter.training.kinds import MODELS, ModelKind, RunView, Trained, load_trained, save_trained
+from thereafter.training.options import TextSettings
+from thereafter.training.reading import read_surprisals
 
 if TYPE_CHECKING:
     from thereafter.evaluation.dynamic_settings import DynamicSettings
@@ -53,16 +54,15 @@ if TYPE_CHECKING:
     from thereafter.models.cache import CacheSettings
 
 
-class LanguageModel:
+class LanguageModel(RunView):
     """A trained model with its tokenizer."""
 
     def __init__(self, trained: Trained, texts: Texts | None = None, *, as_written: bool = False) -> None:
+        super().__init__(trained.config, trained.log, as_written=as_written)
         self.trained = trained
         """The model with all that is saved beside it."""
-        self.texts = texts
+        self.texts = trained.texts if texts is None else texts
         """The text it was trained on, if that is still available."""
-        self.as_written = as_written
-        """Whether texts are read as they are, even where its training text was written in another way."""
 
     @property
     def model(self) -> AnyModel:
@@ -72,16 +72,6 @@ class LanguageModel:
     @property
     def tokenizer(self) -> Tokenizer:
         return self.trained.tokenizer
-
-    @property
-    def config(self) -> Table:
-        """The complete configuration of the run."""
-        return self.trained.config
-
-    @property
-    def log(self) -> list[Table]:
-        """The training log, one entry for each event."""
-        return self.trained.log
 
     @property
     def style(self) -> WritingStyle | None:
@@ -129,7 +119,7 @@ class LanguageModel:
             chosen, tuning = self._texts_to_score(source, text, part, encoding, tune, parts=parts)
             before = items_before(context, of_table=_is_own_table(source, chosen))
             chunks, walk = walk_of(chosen, before)
-            with mixing.switch_on(self.trained, Switches.of(cache, dynamic), tuning) as on:
+            with reading.switch_on(self.trained, Switches.of(cache, dynamic), tuning) as on:
                 return score_text(
                     on.model,
                     self.tokenizer,
@@ -137,10 +127,10 @@ class LanguageModel:
                     name=chosen.name,
                     context=self.trained.context if before is None else "item" if before == 0 else f"{before} items",
                     walk=walk,
-                    switches=mixing.describe_switches(self.trained, on, tuning, chosen),
+                    switches=reading.describe_switches(self.trained, on, tuning, chosen),
                     weights=on.weights,
                     caveat=roles.caveat(self.trained, chosen, tuning),
-                    form=protocol.describe_changes(chosen),
+                    form=describe_changes(chosen),
                     written="" if chosen.rewriting is None else str(self.writing),
                 )
 
@@ -193,8 +183,8 @@ class LanguageModel:
         if text is not None and (part is not None or encoding is not None):
             raise OptionError("text= has no parts and no encoding; give part= and encoding= with a source")
         settings = self.text_settings(encoding)
-        texts = protocol.find_texts(source, text, settings, part, parts=parts)
-        chosen = protocol.part_of(texts if parts else require_own(texts), "test")
+        texts = find_texts(source, text, settings, part, parts=parts)
+        chosen = part_of(texts if parts else require_own(texts), "test")
         if "text" not in texts.parts:
             for note in texts.notes:
                 progress.note(note)
@@ -202,8 +192,8 @@ class LanguageModel:
             chosen = roles.in_own_form(self.trained, texts, chosen, self.writing)
         if tune is None:
             return chosen, None
-        others = protocol.find_texts(tune, None, settings)
-        return chosen, in_style(others, protocol.part_of(others, "valid"), self.writing)
+        others = find_texts(tune, None, settings)
+        return chosen, in_style(others, part_of(others, "valid"), self.writing)
 
     def distribution(self, prompt: str = "") -> NDArray[np.float64]:
         """The probability of every token of the vocabulary after a prompt, [V]."""
@@ -375,8 +365,8 @@ class LanguageModel:
         and `load` reads them into float32. With `check`, a text that was not trained on, what that costs is said in
         bits per byte.
         """
-        mixing.check_savable(self.trained)
-        folder = store.save(self.trained, Path(run), dtype)
+        reading.check_savable(self.trained)
+        folder = save_trained(self.trained, Path(run), dtype)
         if check is not None:
             after = load_language_model(folder, as_written=self.as_written).score(check).bits_per_byte
             size = (folder / files.WEIGHTS).stat().st_size
@@ -386,10 +376,10 @@ class LanguageModel:
 
     def to_arpa(self, path: str | PathLike[str]) -> Path:
         """Write an n-gram model as an ARPA file, gzip where the name ends in `.gz`."""
-        from thereafter.training import arpa
+        from thereafter.training import ngram
 
         with show_progress():
-            return arpa.write(self.trained, Path(path))
+            return ngram.write_arpa(self.trained, Path(path))
 
     def export(
         self,
@@ -415,7 +405,7 @@ class LanguageModel:
 
         form = dtype_of(to, dtype, int8)
         if to == RUN:
-            mixing.check_savable(self.trained)
+            reading.check_savable(self.trained)
         with show_progress():
             if to == RUN:
                 return export_run(self.trained, Path(path), form, check, check_steps)
@@ -424,15 +414,8 @@ class LanguageModel:
     def summary(self) -> Table:
         """Figures of the model: kind, settings, tokens, vocabulary, results of training."""
         about = self.config
-        facts: Table = {"model": about["model"], **about.get(about["model"], {}), **about["text"]}
-        for line in self.log:
-            if line.get("event") not in ("step", "validation", "guard", "resumed"):  # the results, not each step
-                facts |= {name: value for name, value in line.items() if name != "event"}
+        facts = {"model": about["model"], **about.get(about["model"], {}), **about["text"], **self.results()}
         return {name: value for name, value in facts.items() if value is not None}
-
-    def _repr_html_(self) -> str:
-        """In a notebook: what it is and was trained on."""
-        return facts_html(self.summary(), repr(self))
 
     def __repr__(self) -> str:
         about = self.config
@@ -468,9 +451,9 @@ class LanguageModel:
             return one
         return replace(one, text=prompt + self.style.restored(one.text[len(prompt) :], before=prompt))
 
-    def text_settings(self, encoding: str | None = None) -> protocol.TextSettings:
+    def text_settings(self, encoding: str | None = None) -> TextSettings:
         """How a text is read for this model: as its training text was, but with an encoding of its own."""
-        return protocol.TextSettings.of_config(self.config["text"], encoding=encoding)
+        return TextSettings.of_config(self.config["text"], encoding=encoding)
 
     def normalise(self, text: str) -> str:
         """A text, normalised as the training text was, and brought into the way that was written."""
@@ -532,24 +515,23 @@ def load_language_model(
 
 def _read_language_model(path: Path, tokens: str, as_written: bool) -> LanguageModel:
     if not files.is_run(path) and files.is_file(path):
-        from thereafter.training import arpa
+        from thereafter.training import ngram
 
         with show_progress():
-            return LanguageModel(arpa.read(path, tokens), as_written=as_written)
+            return LanguageModel(ngram.read_arpa(path, tokens), as_written=as_written)
     if not files.is_run(path) and files.is_file(path / "config.json"):
-        from thereafter.training import gpt2
+        from thereafter.export import gpt2_reading
 
-        return LanguageModel(gpt2.read(path), as_written=as_written)
-    return LanguageModel(store.load(path), as_written=as_written)
+        return LanguageModel(gpt2_reading.read(path), as_written=as_written)
+    return LanguageModel(load_trained(path), as_written=as_written)
 
 
 def resume_language_model(run: str | PathLike[str]) -> LanguageModel:
     """Resume the training of a language model; see `api.resume`."""
-    from thereafter.training.resume import resume
+    from thereafter.training.protocol import resume
 
     with show_progress():
-        trained = resume(Path(run))
-    return LanguageModel(trained, trained.texts)
+        return LanguageModel(resume(Path(run)))
 
 
 def _state_after(model: AnyModel, ids: NDArray[np.int32]) -> State:

@@ -13,7 +13,6 @@ import numpy as np
 from thereafter.base import config as toml
 from thereafter.base import progress
 from thereafter.base.config import Table
-from thereafter.base.tabular import facts_html
 from thereafter.base.terminal import show_progress
 from thereafter.data.files import AnySource
 from thereafter.errors import OptionError
@@ -26,29 +25,29 @@ from thereafter.series.forecasting.answers import ForecastTable
 from thereafter.series.forecasting.backtest import Backtest
 from thereafter.series.forecasting.predicting import PointTable
 from thereafter.series.table import AnyTable, as_source, naming
-from thereafter.tasks import answering, baselines, finding, fitting, store
+from thereafter.tasks import answering, baselines, finding, fitting
 from thereafter.tasks.batching import Codecs, verbatim
 from thereafter.tasks.bodies import body_of
+from thereafter.tasks.finding import task_for
 from thereafter.tasks.fitting import Fitted
 from thereafter.tasks.predictions import PredictionTable
-from thereafter.tasks.store import task_for
 from thereafter.tasks.task import AnyTask, Measured
 from thereafter.tasks.validating import training_caveat
+from thereafter.training.finding import find_texts, form_notes, part_of
+from thereafter.training.kinds import RunView
 from thereafter.training.options import TextSettings
-from thereafter.training.protocol import find_texts, form_notes, part_of
 from thereafter.training.starting import read_start
 
 if TYPE_CHECKING:
     from thereafter.export.export import Exported
 
 
-class TaskModel:
+class TaskModel(RunView):
     """A trained network for a task, with the codecs of its inputs and answers."""
 
     def __init__(self, fitted: Fitted, *, as_written: bool = False) -> None:
+        super().__init__(fitted.config, fitted.log, as_written=as_written)
         self._fitted = fitted
-        self.as_written = as_written
-        """Whether inputs are read as they are, even where the training examples were pre-tokenised and they are not."""
 
     @property
     def task(self) -> AnyTask:
@@ -58,16 +57,6 @@ class TaskModel:
     def net(self) -> TaskNet[Batched]:
         """The network itself, over tensors."""
         return self._fitted.net
-
-    @property
-    def config(self) -> Table:
-        """The complete configuration of the run."""
-        return self._fitted.config
-
-    @property
-    def log(self) -> list[Table]:
-        """The training log, one entry for each event."""
-        return self._fitted.log
 
     @property
     def codecs(self) -> Codecs:
@@ -224,17 +213,17 @@ class TaskModel:
         if not baselines.has_rows(self.task):
             return []
         with show_progress():
-            train, valid = store.learned_from(self.task, self.config, "the training")
+            train, valid = finding.learned_from(self.task, self.config, "the training")
             test = finding.find(self.task.fitted(self.codecs), as_source(source), part)
             test = replace(test, examples=self.task.scored(test.examples, self.codecs)[0])
             settings = toml.build(self.task.settings, self.config[self.task.name], self.task.name)
-            budget = baselines.Budget(valid, settings, store.training_of(self.config)) if trained else None
+            budget = baselines.Budget(valid, settings, fitting.training_of_run(self.config)) if trained else None
             return baselines.baseline_rows(self.task, train, test, budget, self._fitted)
 
     def save(self, run: str | PathLike[str], *, dtype: str = "float32") -> Path:
         """Save as a run folder. `dtype`: "float16" halves its weights, "int8" makes them four times smaller; both round
         them (`runs/narrow.py`), and `load` reads them into float32."""
-        return store.save(self._fitted, Path(run), dtype)
+        return fitting.save(self._fitted, Path(run), dtype)
 
     def export(
         self, path: str | PathLike[str], to: str = "onnx", *, int8: bool = False, dtype: str | None = None
@@ -255,14 +244,10 @@ class TaskModel:
                 return export_task_run(self._fitted, Path(path), form)
             return export_task(self._fitted, Path(path), to=to, int8=int8)
 
-    def _repr_html_(self) -> str:
-        """In a notebook: what it is and was trained on."""
+    def summary(self) -> Table:
+        """Figures of the task: settings, source, results of training."""
         about = self.config
-        facts = {"task": about["task"], "source": about["source"]["name"], **about[self.task.name]}
-        for line in self.log:
-            if line.get("event") == "trained":
-                facts |= {name: value for name, value in line.items() if name != "event"}
-        return facts_html(facts, repr(self))
+        return {"task": about["task"], "source": about["source"]["name"], **about[self.task.name], **self.results()}
 
     def __repr__(self) -> str:
         return f"<TaskModel {self.config['task']} from {self.config['source']['name']}>"
@@ -298,18 +283,18 @@ def train_task(
     folder = None if out is None else Path(out)
     with show_progress(), naming(examples):
         validation = None if valid is None else as_source(valid)
-        return TaskModel(store.train(known, examples, validation, settings, training, folder, body))
+        return TaskModel(fitting.train(known, examples, validation, settings, training, folder, body))
 
 
 def load_task(run: str | PathLike[str], *, as_written: bool = False, device: str = "cpu") -> TaskModel:
     """The trained task of a run folder; FormatError if it holds a language model. `device` as in `api.load`."""
-    return TaskModel(store.load(Path(run), device), as_written=as_written)
+    return TaskModel(fitting.load(Path(run), device), as_written=as_written)
 
 
 def resume_task(run: str | PathLike[str]) -> TaskModel:
     """Resume the training of a task; see `api.resume`."""
     with show_progress():
-        return TaskModel(store.resume(Path(run)))
+        return TaskModel(fitting.resume(Path(run)))
 
 
 def backtest(

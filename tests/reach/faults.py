@@ -83,13 +83,13 @@ FAULTS = (
     # n-grams
     Fault(
         "absolute-discount",
-        "ngram/smoothing/interpolated.py",
+        "ngram/smoothing.py",
         "(n1 / (n1 + 2 * n2),), False",
         "(n1 / (n1 + n2),), False",
     ),
     Fault(
         "cutoff-one-too-many",
-        "ngram/smoothing/weights.py",
+        "ngram/smoothing.py",
         ".count > cutoffs[order - 1]",
         ".count >= cutoffs[order - 1]",
     ),
@@ -134,9 +134,7 @@ FAULTS = (
         "((norm + 1e-6) / largest).clamp(min=1.0) * scaled",
         "((norm + 1e-6) / largest).clamp(min=1.0)",
     ),
-    Fault(
-        "warm-up-never-ends", "training/schedules.py", "base * min(1.0, at.step / warmup)", "base * at.step / warmup"
-    ),
+    Fault("warm-up-never-ends", "training/counters.py", "base * min(1.0, at.step / warmup)", "base * at.step / warmup"),
     Fault(
         "split-counts-characters-twice",
         "training/split.py",
@@ -146,7 +144,7 @@ FAULTS = (
     # runs
     Fault(
         "a-run-has-two-writers",
-        "runs/ownership.py",
+        "runs/folder.py",
         "    if lock is None:\n        raise _busy(run, locks.owner(path))\n",
         "",
     ),

@@ -34,7 +34,7 @@ thereafter.train(sys.argv[1], model="rnn", tokens="word", out=sys.argv[2], hidde
 _OWN = """
 import sys, time
 from pathlib import Path
-from thereafter.runs.ownership import owning
+from thereafter.runs.folder import owning
 with owning(Path(sys.argv[1])):
     print("owned", flush=True)
     time.sleep(600)

@@ -15,7 +15,7 @@ from toys import Shell
 import thereafter
 from tasks.toy_pictures import SAVED, stacked_pictures
 from thereafter.errors import OptionError
-from thereafter.tasks.store import task_for
+from thereafter.tasks.finding import task_for
 from thereafter.vision.glimpsing.cluttered import ClutterRule
 from thereafter.vision.glimpsing.settings import GlimpserSettings
 from thereafter.vision.glimpsing.task import GlimpsesExplained

@@ -14,8 +14,8 @@ from refusals import refused
 from stops import stopping_at
 from thereafter.base import config as toml
 from thereafter.errors import FormatError, OptionError
-from thereafter.tasks import TASKS, finding, fitting, store
-from thereafter.tasks.store import task_for
+from thereafter.tasks import TASKS, finding, fitting
+from thereafter.tasks.finding import task_for
 from thereafter.tasks.task import AnyTask
 
 ENDINGS = dict.fromkeys(TOYS, ".tsv") | {
@@ -153,7 +153,7 @@ def test_a_resumed_task_has_the_same_parts(tmp_path: Path):
         thereafter.train(tmp_path / "own", task="tag", out=tmp_path / "run", **SMALL)
     tagged(tmp_path / "own" / "train-2.conll", 5)  # came later and is none of its own
     resumed = thereafter.resume(tmp_path / "run")
-    source = store.source_of(resumed.config)
+    source = finding.source_of(resumed.config)
     assert str(resumed.score(source)) == str(whole.score(tmp_path / "own" / "test.conll"))
     assert resumed.log[-1]["validation"] == whole.log[-1]["validation"]
 

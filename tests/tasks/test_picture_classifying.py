@@ -25,7 +25,7 @@ from thereafter.series.classifying.network import SeriesBatch, SeriesClassifier,
 from thereafter.series.classifying.settings import PictureClassifierSettings, ReaderSettings
 from thereafter.series.forecasters.settings import cells
 from thereafter.tasks import TASKS, finding
-from thereafter.tasks.store import task_for
+from thereafter.tasks.finding import task_for
 from thereafter.tasks.task import AnyTask
 from thereafter.vision.classifying.task import CLASSIFYING_PICTURES, scaled
 from thereafter.vision.pictures.as_series import PERMUTATION, PixelOrder

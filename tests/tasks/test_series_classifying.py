@@ -22,7 +22,7 @@ from thereafter.errors import FormatError, OptionError, SourceError
 from thereafter.layers.pooling import POOLINGS, Pooling
 from thereafter.series.classifying.settings import encoders
 from thereafter.series.classifying.task import CLASSIFYING_SERIES
-from thereafter.tasks.store import task_for
+from thereafter.tasks.finding import task_for
 
 QUICK: dict[str, Any] = {"hidden": 8, "epochs": 8, "batch": 8, "rate": 0.02, "dropout": 0.0, "seed": 1}
 

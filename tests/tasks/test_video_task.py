@@ -17,8 +17,8 @@ from refusals import refused
 from tasks.toy_clips import WAYS, bare_clips, labelled_clips, question_files, square_clip
 from thereafter.comparing.task_trials import compare_task
 from thereafter.errors import FormatError, OptionError
+from thereafter.tasks.finding import task_for
 from thereafter.tasks.lexicon import ColumnLexicons
-from thereafter.tasks.store import task_for
 from thereafter.training.settings import TrainingSettings
 from thereafter.vision.clips.answers import NextFrames, hold_out_clips
 from thereafter.vision.clips.clip import ClipCodec

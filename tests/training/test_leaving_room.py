@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from thereafter.training import rehearsing
-from thereafter.training.rehearsing import leaving_room
+from thereafter.training import graphs
+from thereafter.training.graphs import leaving_room
 
 DEVICE = torch.device("cuda", 0)
 MIB = 2**20
@@ -31,7 +31,7 @@ class Allocator:
         monkeypatch.setattr(cuda, "max_memory_allocated", lambda device: (self.in_use + self.most) * MIB)
         monkeypatch.setattr(cuda, "reset_peak_memory_stats", lambda device: None)
         monkeypatch.setattr(cuda, "memory_stats", lambda device: {"num_alloc_retries": self.retries})
-        monkeypatch.setattr(rehearsing, "available_memory", lambda device: float(self.room * MIB))
+        monkeypatch.setattr(graphs, "available_memory", lambda device: float(self.room * MIB))
 
     def empty(self) -> None:
         self.kept = 0

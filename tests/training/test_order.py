@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from thereafter.training import order
-from thereafter.training.blocks import Blocks
+from thereafter.training.blocks import Blocks, Plan, lines, partition, stream
 
 START = 99
 
 
-def pairs_of(plan: order.Plan, ids: np.ndarray, device: str = "cpu") -> list[tuple[int, int, int]]:
+def pairs_of(plan: Plan, ids: np.ndarray, device: str = "cpu") -> list[tuple[int, int, int]]:
     """(place, input, target) of everything that counts, in the order of training."""
     blocks = Blocks(ids, START, torch.device(device))
     found = []
@@ -33,7 +32,7 @@ def pairs_of(plan: order.Plan, ids: np.ndarray, device: str = "cpu") -> list[tup
 @pytest.mark.parametrize(("tokens", "batch", "steps"), [(1, 1, 1), (7, 3, 2), (100, 7, 9), (64, 4, 16), (50, 80, 3)])
 def test_stream_gives_every_target_once(tokens: int, batch: int, steps: int, jitter: bool):
     ids = np.random.default_rng(0).integers(0, 90, tokens).astype(np.int32)
-    plan = order.stream(tokens, batch, steps, jitter=jitter, seed=1, epoch=2)
+    plan = stream(tokens, batch, steps, jitter=jitter, seed=1, epoch=2)
     found = pairs_of(plan, ids)
     assert sorted(place for place, _, _ in found) == list(range(tokens))
     for place, given, target in found:
@@ -43,7 +42,7 @@ def test_stream_gives_every_target_once(tokens: int, batch: int, steps: int, jit
 
 
 def test_rows_of_a_stream_go_on_where_they_stopped():
-    plan = order.stream(103, 4, 10)
+    plan = stream(103, 4, 10)
     for k in range(len(plan) - 1):
         ended = plan.starts_R[plan.rows(k)] + plan.lengths_R[plan.rows(k)]
         begun = plan.starts_R[plan.rows(k + 1)]
@@ -53,10 +52,7 @@ def test_rows_of_a_stream_go_on_where_they_stopped():
 
 def test_jitter_varies_the_steps_about_their_mean():
     widths = [
-        w
-        for e in range(4)
-        for p in [order.stream(70_000, 1, 70, jitter=True, epoch=e)]
-        for w in map(p.width, range(len(p)))
+        w for e in range(4) for p in [stream(70_000, 1, 70, jitter=True, epoch=e)] for w in map(p.width, range(len(p)))
     ]
     assert 62 < np.mean(widths) < 72
     assert np.mean(np.array(widths) < 45) == pytest.approx(0.05, abs=0.02)
@@ -68,7 +64,7 @@ def test_partition_gives_whole_pieces_at_most_once(tokens: int, batch: int, step
     ids = np.arange(tokens)
     seen: Counter[int] = Counter()
     for epoch in range(30):
-        plan = order.partition(tokens, batch, steps, seed=0, epoch=epoch)
+        plan = partition(tokens, batch, steps, seed=0, epoch=epoch)
         found = pairs_of(plan, ids)
         places = [place for place, _, _ in found]
         assert len(places) == len(set(places))
@@ -84,7 +80,7 @@ def test_lines_are_rows(shuffle: bool):
     rng = np.random.default_rng(4)
     lengths = rng.integers(0, 12, 200)
     ids = np.concatenate([np.append(rng.integers(1, 90, n), 0) for n in lengths] + [[5, 6]]).astype(np.int32)
-    plan = order.lines(ids, 0, 8, 9, shuffle=shuffle, seed=0, epoch=1)
+    plan = lines(ids, 0, 8, 9, shuffle=shuffle, seed=0, epoch=1)
     found = pairs_of(plan, ids)
     assert sorted(place for place, _, _ in found) == list(range(len(ids)))
     for place, given, target in found:
@@ -98,9 +94,9 @@ def test_lines_are_rows(shuffle: bool):
 def test_an_epoch_is_a_function_of_seed_and_number():
     ids = np.random.default_rng(0).integers(0, 5, 3000)
     for make in (
-        lambda seed, epoch: order.stream(3000, 4, 20, jitter=True, seed=seed, epoch=epoch),
-        lambda seed, epoch: order.partition(3000, 4, 20, seed=seed, epoch=epoch),
-        lambda seed, epoch: order.lines(ids, 0, 8, 30, seed=seed, epoch=epoch),
+        lambda seed, epoch: stream(3000, 4, 20, jitter=True, seed=seed, epoch=epoch),
+        lambda seed, epoch: partition(3000, 4, 20, seed=seed, epoch=epoch),
+        lambda seed, epoch: lines(ids, 0, 8, 30, seed=seed, epoch=epoch),
     ):
         plans = {key: make(*key) for key in [(0, 0), (0, 1), (1, 0)]}
         again = make(0, 1)
@@ -117,7 +113,7 @@ def test_blocks_are_the_same_on_any_device():
     device = torch.device("cpu")
     here, there = Blocks(ids, START, device), Blocks(ids, START, device)
     on_device = torch.from_numpy(ids.astype(np.int32))
-    for plan in (order.stream(500, 7, 9), order.partition(500, 7, 9), order.lines(ids, 0, 8, 9)):
+    for plan in (stream(500, 7, 9), partition(500, 7, 9), lines(ids, 0, 8, 9)):
         for k in range(len(plan)):
             one, other = here.cut(plan, k), there.cut_on_device(plan, k, on_device)
             kept = torch.ones_like(one.targets_BT, dtype=torch.bool) if one.mask_BT is None else one.mask_BT

@@ -19,7 +19,7 @@ import thereafter
 from refusals import refused
 from tasks.toys import tagged
 from thereafter.errors import BusyError, EmptyCorpusError, StorageError
-from thereafter.runs.ownership import owner_of, owning
+from thereafter.runs.folder import owner_of, owning
 from warm import Command
 
 TEXT = "the cat sat on the mat .\nthe dog ran off .\n" * 30
@@ -28,7 +28,7 @@ HOLD = """
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from thereafter.runs.ownership import owning
+from thereafter.runs.folder import owning
 with ExitStack() as stack:
     for run in sys.argv[1:]:
         stack.enter_context(owning(Path(run)))

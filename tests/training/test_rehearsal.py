@@ -7,8 +7,8 @@ import torch
 import thereafter
 from thereafter.kernels.functions import is_unread, leaving_unread
 from thereafter.training.blocks import TextBatch
+from thereafter.training.graphs import undone
 from thereafter.training.loop import Loop
-from thereafter.training.rehearsing import undone
 from thereafter.training.watching import Training
 
 TEXT = "to be or not to be\n" * 40

@@ -20,9 +20,9 @@ from stops import stopping_at
 from thereafter.base import progress
 from thereafter.runs import checkpoint
 from thereafter.training.counters import COUNTED
+from thereafter.training.guard import Stop, undisturbed
 from thereafter.training.learner import Loss
 from thereafter.training.neural import TextLearner, Validation
-from thereafter.training.stopping import Stop, undisturbed
 from thereafter.training.watching import Training, watching
 
 TEXT = "".join(

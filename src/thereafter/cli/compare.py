@@ -146,7 +146,7 @@ def compare(
     Example: thereafter compare sales.csv --task forecast --target sold --models naive,seasonal-naive,ar,linear,gru
     """
     from thereafter.comparing.compare import compare as run
-    from thereafter.training.recipes import parse_settings
+    from thereafter.training.options import parse_settings
 
     given = {
         "tokens": tokens,
@@ -254,7 +254,7 @@ def _networks(spelled: list[str], *, bare: bool) -> dict[str, Table]:
 
     `bare`: a name alone is a kind of network.
     """
-    from thereafter.training.recipes import parse_settings
+    from thereafter.training.options import parse_settings
 
     networks: dict[str, Table] = {}
     for one in ",".join(spelled).split(",") if spelled else ():

@@ -19,7 +19,7 @@ from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
     from thereafter.data.files import AnySource, Parts
-    from thereafter.training.recipes import Recipe
+    from thereafter.training.options import Recipe
 
 _ARGUMENTS = (
     "source",
@@ -127,9 +127,9 @@ def train(
 
 def _plan(path: Path | None, given: Table) -> Recipe:
     """The recipe, or an empty one, with what the command line gives laid over it."""
-    from thereafter.training import recipes
+    from thereafter.training.options import Recipe, read_recipe
 
-    plan = recipes.Recipe() if path is None else recipes.read_recipe(path)
+    plan = Recipe() if path is None else read_recipe(path)
     task, model = given.get("task", plan.task), given.get("model")
     options = {name: value for name, value in given.items() if name not in _ARGUMENTS}
     if "cutoffs" in options:
@@ -198,7 +198,7 @@ def _train_task(task: str, plan: Recipe, out: Path | None, settings: list[str], 
     """Train for a task and print how good it is, with simple baselines beside it."""
     import thereafter
     from thereafter.tasks import TASKS, finding
-    from thereafter.training.recipes import parse_settings
+    from thereafter.training.options import parse_settings
 
     if plan.source is None:
         raise OptionError(f"the task {task!r} needs examples; try: thereafter train examples.conllu --task {task}")
@@ -219,7 +219,7 @@ def _train_text(plan: Recipe, out: Path | None, settings: list[str], arpa: Path 
     """Train a language model and print its summary and its scores."""
     import thereafter
     from thereafter.runs import folder as run_folder
-    from thereafter.training.recipes import parse_settings
+    from thereafter.training.options import parse_settings
 
     if plan.source is None:
         raise OptionError("train needs a text; try: thereafter train book.txt, or a corpus: thereafter data list")
@@ -265,12 +265,12 @@ def _resume_task(run: Path, baselines: bool) -> bool:
     """Whether the run was finished already; then it is loaded, and its examples are not read."""
     from thereafter.runs import folder as run_folder
     from thereafter.task_model import resume_task
-    from thereafter.tasks import store
+    from thereafter.tasks import finding
 
     finished = run_folder.is_finished(run)
     trained = resume_task(run)
     if not finished:
-        report.print_task(trained, store.source_of(trained.config), baselines)
+        report.print_task(trained, finding.source_of(trained.config), baselines)
     return finished
 
 

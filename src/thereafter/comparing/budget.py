@@ -21,12 +21,11 @@ from thereafter.base.config import Table
 from thereafter.base.storage import write_text
 from thereafter.comparing.shared_text import SHARES
 from thereafter.errors import OptionError
-from thereafter.runs import ownership
-from thereafter.runs.folder import is_file
+from thereafter.runs.folder import LOCK, is_file, owning
 from thereafter.text.sources import Texts
 from thereafter.training import protocol
+from thereafter.training.finding import part_of
 from thereafter.training.kinds import MODELS
-from thereafter.training.protocol import part_of
 from thereafter.training.settings import TrainingSettings
 
 UNITS = ("epochs", "tokens_budget", "minutes")
@@ -97,7 +96,7 @@ def refuse_uneven(options: Table) -> None:
 
 
 PLAN = "plan.json"
-_OURS = (PLAN, "text", "runs", "results", "compare.json", "report.html", ownership.LOCK)
+_OURS = (PLAN, "text", "runs", "results", "compare.json", "report.html", LOCK)
 
 
 @contextmanager
@@ -111,7 +110,7 @@ def planned_folder(out: str | PathLike[str] | None, base: str | PathLike[str] | 
     other = _difference(folder, plan)
     if other:
         raise OptionError(f"{folder} {other}; try another --out, or what it was begun with")
-    with ownership.owning(folder):
+    with owning(folder):
         write_text(folder / PLAN, _to_json(plan) + "\n", durable=True)
         yield folder
 

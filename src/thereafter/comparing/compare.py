@@ -56,7 +56,8 @@ from thereafter.evaluation.offered import offered_questions
 from thereafter.inspection.pair_files import PairFiles
 from thereafter.runs.folder import is_run
 from thereafter.text.sources import Source, Texts
-from thereafter.training import protocol, store
+from thereafter.training.finding import find_texts
+from thereafter.training.kinds import load_trained
 from thereafter.training.options import TextSettings
 
 _READING = ("tokens", "encoding", "lower", "letters_only", "keep_licence", "wrapped", "markup")
@@ -103,7 +104,7 @@ def compare(
     refuse_uneven(options)
     asked_for, chosen, wanted = read_budget(given), read_seeds(seeds, given["seed"]), matching.read_match(match)
     minimal = None if pairs is None else AskedPairs.read(pairs)
-    texts = protocol.find_texts(source, text, settings, parts=parts)
+    texts = find_texts(source, text, settings, parts=parts)
     if not parts:
         require_own(texts)
     entries = parse_entries(ladder() if models is None else models, settings.tokens or texts.tokens)
@@ -342,7 +343,7 @@ class PlannedTrial:
         try:
             return LineSums.load(self.lines)
         except FileNotFoundError:
-            sums = measure_lines(store.load(self.run), test) if is_run(self.run) else None
+            sums = measure_lines(load_trained(self.run), test) if is_run(self.run) else None
             if sums is not None:
                 sums.save(self.lines)
             return sums
@@ -354,6 +355,6 @@ class PlannedTrial:
             return kept
         if not is_run(self.run):
             return None
-        verdicts = asked.ask(store.load(self.run))
+        verdicts = asked.ask(load_trained(self.run))
         verdicts.save(self.pairs)
         return verdicts

@@ -17,8 +17,8 @@ from thereafter.base.storage import replacing
 from thereafter.errors import EmptyCorpusError, SourceError
 from thereafter.text.chunks import WORD_TAIL, recut
 from thereafter.text.sources import Source, Texts
+from thereafter.training.finding import form_notes
 from thereafter.training.options import TextSettings
-from thereafter.training.protocol import form_notes
 from thereafter.training.split import SourceSlice, split_texts
 
 PARTS = ("train", "valid", "test")

@@ -22,12 +22,11 @@ from thereafter.data.files import AnySource
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.runs.folder import is_run
 from thereafter.series.table import AnyTable, as_source, naming
-from thereafter.tasks import answering, baselines, finding, fitting, store
-from thereafter.tasks.finding import Part
+from thereafter.tasks import answering, baselines, finding, fitting
+from thereafter.tasks.finding import Part, task_for
 from thereafter.tasks.fitting import Fitted
 from thereafter.tasks.resampled import Resampled
 from thereafter.tasks.resampling import resampled_answers
-from thereafter.tasks.store import task_for
 from thereafter.tasks.task import AnyTask
 from thereafter.training.settings import TrainingSettings
 
@@ -201,7 +200,7 @@ def _compare(
     tested = _tested(chosen, source, valid)[1]  # before anything is trained: it may have no answers
     plan: Table = {
         "task": task,
-        "source": store.name_of(source),
+        "source": finding.name_of(source),
         "sha256": examples.fingerprint,
         "valid_sha256": heldout.fingerprint,
         "options": dict(options),
@@ -218,9 +217,9 @@ def _compare(
             progress.note(f"{name}, seed {number}")
             place = places[name, number]
             if is_run(place):
-                fitted = store.resume(place)
+                fitted = fitting.resume(place)
             else:
-                fitted = store.train(known, source, valid, settings, training, place)
+                fitted = fitting.train(known, source, valid, settings, training, place)
             part, result, answers = _measure(fitted, name, number, source, valid)
             trials.append(result)
             resampled.setdefault(name, []).extend([] if answers is None else [answers])
@@ -238,8 +237,8 @@ def _compare(
 
 def _check_same(folder: Path, settings: object, training: TrainingSettings) -> None:
     """OptionError where a run was begun with other settings than are wanted now."""
-    config, _, task = store.read_config(folder)
-    there, trained = toml.build(task.settings, config[task.name], task.name), store.training_of(config)
+    config, _, task = fitting.read_config(folder)
+    there, trained = toml.build(task.settings, config[task.name], task.name), fitting.training_of_run(config)
     # the one is chosen by the number of examples, the other by the machine
     trained = replace(trained, device=training.device, precision=training.precision)
     if training.validate_every is None:

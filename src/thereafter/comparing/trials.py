@@ -26,14 +26,13 @@ from thereafter.evaluation.scores import Score, ScoredPiece, score_text
 from thereafter.evaluation.verdicts import Stored
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.models.base import Logs
-from thereafter.runs import ownership
-from thereafter.runs.folder import CONFIG, TOKENIZER, WEIGHTS, is_run
+from thereafter.runs.folder import CONFIG, TOKENIZER, WEIGHTS, is_run, owning
 from thereafter.text.sources import Source
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.text.vocabulary import Spelling
-from thereafter.training import protocol, store
-from thereafter.training.kinds import Trained
-from thereafter.training.options import sort_options
+from thereafter.training import protocol
+from thereafter.training.kinds import Trained, load_trained, save_trained
+from thereafter.training.options import TextSettings, sort_options
 
 NEEDED = (CONFIG, TOKENIZER, WEIGHTS)
 """The files that using a model takes."""
@@ -159,17 +158,17 @@ def _score(trained: Trained, part: Source, watch: Callable[[ScoredPiece], None] 
 def _train(entry: Entry, seed: int | None, text: SharedText, options: Table, folder: Path) -> Trained:
     if is_run(folder):
         if not entry.kind.trained_in_steps:
-            return store.load(folder)
-        from thereafter.training.resume import resume
+            return load_trained(folder)
+        from thereafter.training.protocol import resume
 
         return resume(folder)
     given = dict(options) if seed is None else {**options, "training.seed": seed}
-    settings = protocol.TextSettings(**{**asdict(text.settings), "tokens": entry.tokens})
-    with ownership.owning(folder):
+    settings = TextSettings(**{**asdict(text.settings), "tokens": entry.tokens})
+    with owning(folder):
         sorted_options = sort_options(entry.model, given)
         trained = protocol.train(text.texts, entry.model, settings, sorted_options, folder, text.valid)
         if not entry.kind.trained_in_steps:
-            store.save(trained, folder)
+            save_trained(trained, folder)
     return trained
 
 

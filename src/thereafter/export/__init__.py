@@ -15,5 +15,5 @@ c/          one C99 file and its header
 html/       one page that works from disk
 onnx/       graphs for ONNX Runtime
 torch_program   programs of torch.export
-gpt2        folders that transformers loads as GPT-2
+gpt2        folders that transformers loads as GPT-2; gpt2_reading: its checkpoints as trained models
 """

@@ -30,13 +30,13 @@ from thereafter.base import packages
 from thereafter.base.config import Table
 from thereafter.base.packages import require
 from thereafter.base.storage import write_arrays, write_text
+from thereafter.export.gpt2_reading import CONFIG, TOKENIZER, WEIGHTS, read_network
 from thereafter.export.parts import EPSILON, Array, BlockPlan, SoftmaxPlan, WordingPlan
 from thereafter.export.plan import Plan, TransformerPlan
 from thereafter.export.targets import FLOAT32, WrittenFiles
 from thereafter.models.base import Floats, Ids
 from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.text.tokenizers.pieces import byte_alphabet
-from thereafter.training.gpt2 import CONFIG, TOKENIZER, WEIGHTS, read_network
 
 
 class TransformersTarget:

@@ -30,7 +30,7 @@ from thereafter.errors import OptionError, SourceError
 from thereafter.models.base import Ids, S, SequenceModel
 from thereafter.text.sources import Source
 from thereafter.text.tokenizers.base import Tokenizer
-from thereafter.training import protocol, resume
+from thereafter.training.finding import find_again, find_texts, part_of
 from thereafter.training.kinds import MODELS, ModelKind, Trained
 from thereafter.training.options import TextSettings
 
@@ -167,14 +167,14 @@ def training_text(trained: Trained, run: Path | None = None) -> Source:
             "a mixture has no training text of its own; expected one model; try each of its models by itself"
         )
     if trained.texts is not None:
-        return protocol.part_of(trained.texts, "train")
+        return part_of(trained.texts, "train")
     kind: ModelKind = MODELS.load(trained.config["model"])
     if kind.trained_in_steps:
-        return protocol.part_of(resume.find_again(trained.config, run or Path("of this model")), "train")
+        return part_of(find_again(trained.config, run or Path("of this model")), "train")
     about, how = trained.config["source"], trained.config["text"]
     settings = TextSettings.of_config(how, how.get("encoding"))
-    texts = protocol.find_texts(str(about["name"]), None, settings, parts="part_files" in about)
-    source = protocol.part_of(texts, "train")
+    texts = find_texts(str(about["name"]), None, settings, parts="part_files" in about)
+    source = part_of(texts, "train")
     if source.fingerprint() != about.get("sha256"):
         raise SourceError(
             f"{source.name} has changed since the model learned from it (its sha256 is another); try the text itself"

@@ -21,11 +21,9 @@ from thereafter.models.any_model import AnyModel
 from thereafter.models.base import Floats, Ids
 from thereafter.runs import folder as files
 from thereafter.runs.narrow import check_dtype
-from thereafter.tasks import answering
-from thereafter.tasks import store as task_store
+from thereafter.tasks import answering, finding, fitting
 from thereafter.tasks.fitting import Fitted
-from thereafter.training import store
-from thereafter.training.kinds import Trained
+from thereafter.training.kinds import Trained, load_trained, save_trained
 
 RUN = "run"
 READER = "our reader of run folders"
@@ -70,9 +68,9 @@ def export_run(
     steps = count_steps(check_steps, tolerance)
     ids_T, name = text_of_check(trained, check_text, steps)
     with beside(path) as folder:
-        written = store.save(trained, folder / path.name, dtype)
+        written = save_trained(trained, folder / path.name, dtype)
         facts = _facts(written, dtype)
-        checked = check(trained, LoadedRun(store.load(written).model), ids_T, name, steps)
+        checked = check(trained, LoadedRun(load_trained(written).model), ids_T, name, steps)
         refuse(checked, tolerance, path.name, form=dtype, advice="try --dtype float32")
         place = moved(written, path)
     return Exported((place,), RUN, READER, False, checked, facts, dtype)
@@ -82,8 +80,8 @@ def export_task_run(fitted: Fitted, path: Path, dtype: str) -> Exported:
     """Write a trained task as a run folder, scored on its validation examples before and after."""
     _check_place(path, dtype)
     with beside(path) as folder:
-        written = task_store.save(fitted, folder / path.name, dtype)
-        checked, scores = _scored(fitted, task_store.load(written), dtype)
+        written = fitting.save(fitted, folder / path.name, dtype)
+        checked, scores = _scored(fitted, fitting.load(written), dtype)
         facts = _facts(written, dtype) | scores
         place = moved(written, path)
     return Exported((place,), RUN, READER, False, checked, facts, dtype)
@@ -103,7 +101,7 @@ def _facts(folder: Path, dtype: str) -> dict[str, object]:
 def _scored(before: Fitted, after: Fitted, dtype: str) -> tuple[Checked, dict[str, object]]:
     """Both on the validation examples, where these are still there."""
     try:
-        _, valid = task_store.learned_from(before.task, before.config, "the training")
+        _, valid = finding.learned_from(before.task, before.config, "the training")
     except (SourceError, CorpusError, OptionError, KeyError) as error:
         return Checked(0, 0.0, 0.0, 0.0, "none", "figures", "examples"), {"score": f"not measured: {error}"}
     scores = [

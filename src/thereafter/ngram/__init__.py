@@ -1,8 +1,9 @@
 """Counted n-grams.
 
 counts       all n-grams of a text, counted in linear time
-smoothing/   counts to probabilities and back-off weights, eight methods
+smoothing    counts to probabilities and back-off weights, eight methods
 tables       the finished model as flat arrays: one trie
-model        the n-gram as a `SequenceModel`: the log probability of every token; estimate: from token ids to a model
+estimate     from token ids to a model: count, smooth, flatten
+model        the n-gram as a `SequenceModel`: the log probability of every token
 arpa         ARPA files, parsed and read; arpa_write writes them and escapes their words
 """

@@ -8,12 +8,12 @@ Penn Treebank's `\\/` stays `\\/`.
 from __future__ import annotations
 
 import gzip
+import io
 import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -24,10 +24,6 @@ from thereafter.ngram.model import NgramModel
 
 NEVER = -99.0  # log 0 in this format
 _BLOCK = 1 << 16
-
-
-class _Writable(Protocol):
-    def write(self, data: bytes, /) -> int: ...
 
 
 def write_arpa(model: NgramModel, forms: Sequence[bytes], path: str | Path, *, escaped: bool = False) -> Path:
@@ -79,19 +75,14 @@ def _level(
         parent = np.repeat(np.arange(parents_to - parents_from), children).tolist()
         grams = [above[p] + b" " + word for p, word in zip(parent, last, strict=True)]
     probs = _log10(tables.logp[first:end])
-    if order == tables.order:
-        return (
-            [b"%.7g\t%s\n" % line for line in zip(probs[a : a + _BLOCK], grams[a : a + _BLOCK], strict=True)]
-            for a in range(0, len(grams), _BLOCK)
-        ), grams
-    weights = _log10(tables.backoff[first:end])
-    return (
-        [
-            b"%.7g\t%s\t%.7g\n" % line
-            for line in zip(probs[a : a + _BLOCK], grams[a : a + _BLOCK], weights[a : a + _BLOCK], strict=True)
-        ]
+    template, columns = b"%.7g\t%s\n", [probs, grams]
+    if order < tables.order:
+        template, columns = b"%.7g\t%s\t%.7g\n", [probs, grams, _log10(tables.backoff[first:end])]
+    blocks = (
+        [template % line for line in zip(*(column[a : a + _BLOCK] for column in columns), strict=True)]
         for a in range(0, len(grams), _BLOCK)
-    ), grams
+    )
+    return blocks, grams
 
 
 def _log10(logs: np.ndarray[tuple[int], np.dtype[np.float32]]) -> list[float]:
@@ -102,7 +93,7 @@ def _log10(logs: np.ndarray[tuple[int], np.dtype[np.float32]]) -> list[float]:
 
 
 @contextmanager
-def _open(path: Path, packed: bool) -> Iterator[_Writable]:
+def _open(path: Path, packed: bool) -> Iterator[io.BufferedIOBase]:
     with path.open("wb") as raw:
         if not packed:
             yield raw

@@ -94,7 +94,7 @@ class NgramModel(SequenceModel[NgramState]):
         return NgramState(np.concatenate([state.nodes for state in states]))
 
     def log_probs(self, tokens_BT: Ids, state: NgramState) -> tuple[NDArray[np.float32], NgramState]:
-        tokens = self._check_tokens(tokens_BT)
+        tokens = checked_tokens(tokens_BT, self.vocabulary_size)
         scores = np.empty(tokens.shape, dtype=np.float32)
         nodes = np.empty(len(tokens), dtype=np.int32)
         for b, (row, node) in enumerate(zip(tokens, state.nodes.tolist(), strict=True)):
@@ -124,7 +124,8 @@ class NgramModel(SequenceModel[NgramState]):
         self, tokens_T: Ids, state: NgramState
     ) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.int32]]:
         """log p of each token of a row, the node of its longest known n-gram, and the node of its context."""
-        scores, nodes, _ = self._read(self._check_tokens(tokens_T.reshape(1, -1))[0], int(state.nodes[0]))
+        tokens = checked_tokens(tokens_T.reshape(1, -1), self.vocabulary_size)[0]
+        scores, nodes, _ = self._read(tokens, int(state.nodes[0]))
         # The context of a token is the node of the token before it, shortened to order - 1 words.
         after = np.where(nodes < self.tables.contexts, nodes, self.tables.suffix[nodes])
         after = np.where(tokens_T == self._restart, self._start, after).astype(np.int32)
@@ -147,9 +148,6 @@ class NgramModel(SequenceModel[NgramState]):
                 out_V += tables.backoff[context]
             children = slice(tables.first_child[context], tables.first_child[context + 1])
             out_V[tables.word[children]] = tables.logp[children]
-
-    def _check_tokens(self, tokens_BT: Ids) -> Ids:
-        return checked_tokens(tokens_BT, self.vocabulary_size)
 
 
 _PARALLEL_FROM = 20_000  # tokens below which a second thread costs more than it brings

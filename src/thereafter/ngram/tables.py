@@ -15,9 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.errors import FormatError, OptionError
-from thereafter.ngram.counts import Counts
-from thereafter.ngram.smoothing.weights import Weights, kept_mask
+from thereafter.errors import FormatError
 
 Int = NDArray[np.int32]
 Float32 = NDArray[np.float32]
@@ -135,39 +133,3 @@ class Tables:
         )
         if not sound:
             raise FormatError("the n-gram tables are damaged: their parts do not fit together; try training again")
-
-
-def build(counts: Counts, weights: Weights, cutoffs: tuple[int, ...]) -> Tables:
-    """Flatten counted and smoothed n-grams, leaving out those the cut-offs drop."""
-    order = counts.order
-    starts = [0, 1]
-    word, prob, suffix = [np.zeros(1, np.int32)], [np.ones(1)], [np.zeros(1, np.int32)]
-    backoff, first_child = [np.ones(1)], []
-    places = np.zeros(1, dtype=np.int64)  # global node of each n-gram of the order below
-    for n in range(1, order + 1):
-        level = counts.levels[n - 1]
-        stays = kept_mask(counts, n, cutoffs)
-        here = np.flatnonzero(stays)
-        word.append(level.word[here])
-        prob.append(weights.prob[n - 1][here])
-        suffix.append(places[level.suffix[here]].astype(np.int32))
-        # Children per context that stayed, as running ends; contexts that were dropped have none left.
-        children = np.bincount(level.context[here], minlength=counts.size(n - 1))[places >= 0]
-        first_child.append(starts[-1] + np.cumsum(children) - children)
-        places = np.where(stays, np.cumsum(stays) - 1 + starts[-1], -1)
-        starts.append(starts[-1] + len(here))
-        if starts[-1] >= 2**31:
-            raise OptionError(f"{starts[-1]:,} n-grams up to order {n}; 2**31 is the limit; try cutoffs=(0, 1)")
-        if n < order:
-            backoff.append(weights.backoff[n - 1][here])
-    with np.errstate(divide="ignore"):
-        logp = np.log(np.concatenate(prob)).astype(np.float32)
-        log_backoff = np.log(np.concatenate(backoff)).astype(np.float32)
-    return Tables(
-        word=np.concatenate(word),
-        logp=logp,
-        suffix=np.concatenate(suffix),
-        backoff=log_backoff,
-        first_child=np.concatenate([*first_child, starts[-1:]]).astype(np.int32),
-        level_starts=np.array(starts, dtype=np.int64),
-    )

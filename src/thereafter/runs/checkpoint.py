@@ -94,16 +94,12 @@ def read(path: Path, counters: Collection[str]) -> Snapshot:
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
     try:
         for name, kind in types.items():
-            tensors[name] = _from_bits(tensors[name], _BY_NAME[kind])
+            bits, dtype = tensors[name], _BY_NAME[kind]
+            if bits.dtype != _BITS[dtype]:
+                raise ValueError(f"{bits.dtype} in the place of {dtype}")
+            tensors[name] = bits.view(dtype)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FormatError(f"{path}: the types of its tensors are damaged ({error}); try training again") from error
     own = {name: tensor for name, tensor in tensors.items() if not name.startswith(f"{_EARLIER}/")}
     earlier = None if before is None else Snapshot(Snapshot(tensors, before).part(_EARLIER), before)
     return Snapshot(own, facts, earlier)
-
-
-def _from_bits(bits: Tensor, dtype: torch.dtype) -> Tensor:
-    """Numbers of a type that numpy does not have, from their bits."""
-    if bits.dtype != _BITS[dtype]:
-        raise ValueError(f"{bits.dtype} in the place of {dtype}")
-    return bits.view(dtype)

@@ -2,21 +2,27 @@
 
 What is trained step by step also has `state.safetensors`, from which its training goes on. The same files hold a
 language model and a task: `tokenizer.json` has whatever turns a user's data into numbers and back.
+
+One process at a time may write to a run folder, for the whole of a training. Its lock is the file `.lock`; see
+`thereafter.base.locks` for what it outlives and what it does not. It is gone when a training ends, well or not; after a
+kill the file stays, says who it was, and locks nothing.
 """
 
 from __future__ import annotations
 
 import stat
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from datetime import datetime
 from pathlib import Path
 
 from thereafter.base import config as toml
-from thereafter.base import progress
+from thereafter.base import locks, progress
 from thereafter.base.config import Table
-from thereafter.base.storage import read_plain
-from thereafter.errors import FormatError, StorageError, nearest
-from thereafter.runs import ownership
+from thereafter.base.storage import is_plain, read_plain
+from thereafter.errors import BusyError, FormatError, StorageError, nearest
 from thereafter.runs.journal import Line, has_ended, read_log
 
 CONFIG, TOKENIZER, WEIGHTS, LOG = "config.toml", "tokenizer.json", "weights.safetensors", "log.jsonl"
@@ -45,12 +51,13 @@ def check_free(folder: Path) -> None:
     """Refuse a folder that a run may not be written to. Called before the training, so that no work is lost."""
     if "\0" in str(folder):
         raise StorageError(f"{str(folder)!r} holds a NUL and can be no folder; try another --out")
-    ownership.check_idle(folder)
+    check_idle(folder)
     try:
         if folder.exists() and not folder.is_dir():
             raise StorageError(f"{folder} is a file; expected a folder for the run; try another --out")
-        others = [path for path in folder.iterdir() if not _ours(path.name)] if folder.is_dir() else []
-        if others and not is_run(folder):
+        names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+        own = (*FILES, STATE, ROWS, BOARD, LOCK)
+        if any(name not in own and not left_behind(name) for name in names) and not is_run(folder):
             raise StorageError(f"{folder} holds other files and no run; nothing was written; try a new folder")
         if is_file(folder / STATE) and not is_finished(folder):
             raise StorageError(
@@ -76,12 +83,8 @@ def say_replaced(folder: Path) -> None:
     progress.note(f"{folder} holds a finished run, {kind}{name}, written {written:%Y-%m-%d %H:%M}: it is replaced")
 
 
-def _ours(name: str) -> bool:
-    """A file of a run, its lock, or what a save that was killed left of one."""
-    return name in (*FILES, STATE, ROWS, BOARD, ownership.LOCK) or left_behind(name)
-
-
 def left_behind(name: str) -> bool:
+    """Whether it is the name of what a save that was killed left of a file."""
     # a temporary file beside a temporary file has two dots before its name
     return name.endswith(".tmp") and any(name.lstrip(".").startswith(f"{file}.") for file in (*FILES, STATE))
 
@@ -104,7 +107,11 @@ def read_config(folder: Path) -> tuple[Table, list[Line]]:
         log = read_log(folder / LOG)
     except (OSError, ValueError, RecursionError) as error:
         raise FormatError(f"the run {folder} cannot be read: {error}; try training again") from error
-    _check(config, folder)
+    path = folder / CONFIG
+    if config.get("format") != FORMAT:
+        raise FormatError(f"{path} is of format {config.get('format')!r}; expected {FORMAT}; try training again")
+    if not isinstance(config.get("task", config.get("model")), str):
+        raise FormatError(f"{path} names neither a model nor a task; try training again")
     return config, log
 
 
@@ -126,15 +133,6 @@ def check_files(folder: Path) -> None:
             raise FormatError(
                 f"{path} has {facts.st_size:,} bytes; expected at most {_LARGEST[name]:,}; try training again"
             )
-
-
-def _check(config: Table, folder: Path) -> None:
-    """Refuse what no `save` has written: another format, or neither a model nor a task."""
-    path = folder / CONFIG
-    if config.get("format") != FORMAT:
-        raise FormatError(f"{path} is of format {config.get('format')!r}; expected {FORMAT}; try training again")
-    if not isinstance(config.get("task", config.get("model")), str):
-        raise FormatError(f"{path} names neither a model nor a task; try training again")
 
 
 def check_tables(config: Table, folder: Path, tables: Mapping[str, Sequence[str]]) -> None:
@@ -183,3 +181,92 @@ def _no_run(folder: Path) -> str:
         beside = sorted(str(other) for other in folder.parent.iterdir() if is_run(other))
     hint = nearest(str(folder), beside) if beside else "try: thereafter train SOURCE --out RUN"
     return f"there is no run {folder}; {hint}"
+
+
+LOCK = ".lock"
+_LONGEST = 80  # characters of a command that are quoted
+_own: ContextVar[frozenset[Path]] = ContextVar("thereafter_own_runs", default=frozenset())
+"""The folders this call is writing to: a training that saves its model at the end has the lock already. Every thread
+begins with none."""
+
+
+def owner_of(run: Path) -> locks.Owner | None:
+    """The process that is writing to a run folder at this moment; None where there is none."""
+    return locks.owner(run / LOCK) if is_plain(run / LOCK, links=False) else None
+
+
+def check_idle(run: Path) -> None:
+    """Refuse a folder that another process is writing to."""
+    if run.absolute() in _own.get():
+        return
+    owner = owner_of(run)
+    if owner is not None:
+        raise _busy(run, owner)
+
+
+@contextmanager
+def owning(run: Path) -> Iterator[None]:
+    """Inside the block no other process writes to the run folder; BusyError names the one that does.
+
+    The folder is made where it is not there, and goes away again where nothing was written to it.
+    """
+    place = run.absolute()
+    if place in _own.get():
+        yield
+        return
+    made = _missing(place)
+    lock = _take(run)
+    token = _own.set(_own.get() | {place})
+    try:
+        yield
+    finally:
+        _own.reset(token)
+        lock.release()
+        with suppress(OSError):  # one that holds something stays
+            for folder in made:
+                folder.rmdir()
+
+
+def _take(run: Path) -> locks.FileLock:
+    path = run / LOCK
+    try:
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            raise StorageError(f"{path} is no plain file; expected none or that of a lock; try removing it")
+        lock = locks.take(path, command=_command())
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        raise StorageError(f"cannot write the run folder {str(run)[:200]!r}: {reason}; try another --out") from error
+    if lock is None:
+        raise _busy(run, locks.owner(path))
+    return lock
+
+
+def _busy(run: Path, owner: locks.Owner | None) -> BusyError:
+    return BusyError(
+        f"{run} is being written by {owner or 'another process'}; nothing was changed; "
+        "try again when that has ended, or another --out"
+    )
+
+
+def _missing(folder: Path) -> list[Path]:
+    """The folders that must be made for this one, itself first."""
+    missing = []
+    for one in (folder, *folder.parents):
+        try:
+            if one.exists():
+                break
+        except (OSError, ValueError):  # a name no system takes: what comes next says so
+            break
+        missing.append(one)
+    return missing
+
+
+def _command() -> str:
+    """The command of this process, for the message to others: our module by its name, else the script."""
+    program, home = Path(sys.argv[0] if sys.argv else ""), Path(__file__).parents[1]
+    if program.is_relative_to(home):
+        parts = (home.name, *program.relative_to(home).with_suffix("").parts)
+        name = ".".join(part for part in parts if part != "__main__")
+    else:
+        name = program.name or "python"
+    return " ".join([name, *sys.argv[1:]])[:_LONGEST]

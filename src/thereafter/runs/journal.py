@@ -6,6 +6,7 @@ import json
 import os
 from io import FileIO
 from pathlib import Path
+from typing import Self
 
 from thereafter.base import progress
 from thereafter.base.config import Table
@@ -112,6 +113,12 @@ class Journal:
         """Nothing more is written."""
         if self._file is not None:
             self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _storage_error(self, error: OSError) -> StorageError:
         return StorageError(f"cannot write {self._path}: {error.strerror}; what was saved stays; try freeing space")

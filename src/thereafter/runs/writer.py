@@ -1,11 +1,14 @@
-"""A run folder, whatever it holds: written while its training goes on or all at once, read, and gone on with."""
+"""A run folder, whatever it holds: written while its training goes on or all at once, read, and gone on with.
+
+`Destination` is where a training writes to. Its journal is there with or without a folder.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -18,16 +21,15 @@ from thereafter.base.config import Table
 from thereafter.base.storage import map_arrays, replacing, write_arrays, write_text
 from thereafter.errors import FormatError, StorageError
 from thereafter.runs import folder as files
-from thereafter.runs import narrow, ownership
+from thereafter.runs import narrow
 from thereafter.runs.folder import BOARD, CONFIG, LOG, ROWS, STATE, TOKENIZER, WEIGHTS, check_free, is_file, left_behind
 from thereafter.runs.journal import Journal, Line
 
 if TYPE_CHECKING:
-    import torch
-
     from thereafter.runs.checkpoint import Snapshot
 
 
+Arrays = Mapping[str, NDArray[np.generic]]
 EVENT_FILES = "events.out.tfevents.*"
 """What TensorBoard's files are called."""
 
@@ -86,26 +88,14 @@ class RunWriter:
         """The weights that `load` finds from now on."""
         write_arrays(self.folder / WEIGHTS, arrays, facts, durable=True)
 
-    def read_weights(self) -> dict[str, torch.Tensor]:
+    def read_weights(self) -> dict[str, NDArray[np.generic]]:
         """The weights that were written last."""
-        import torch
-
-        arrays, _ = map_arrays(self.folder / WEIGHTS)
-        return {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+        return map_arrays(self.folder / WEIGHTS)[0]
 
     def finish(self, journal: Journal) -> None:
         """The training has come to its end: once its last line is on the disk there is nothing to go on from."""
         journal.sync()
         self.state.unlink(missing_ok=True)
-
-    def resumed(self, facts: Table | None) -> None:
-        """Say where a training goes on: by the facts of its snapshot, or from the beginning where there is none."""
-        if facts is None:
-            progress.note("starting over: no checkpoint was written yet")
-            return
-        at = facts["at"]
-        where = f"step {at['step']:,}, epoch {at['epoch'] + 1}, after {at['seconds']:.0f} seconds of training"
-        progress.note(f"going on at {where}")
 
     def stopped(self, step: int) -> None:
         """Say how to go on with a training that was stopped, and of which so many steps are saved."""
@@ -119,9 +109,6 @@ class RunWriter:
                 path.unlink(missing_ok=True)
 
 
-Arrays = Mapping[str, NDArray[np.generic]]
-
-
 class Codecs(Protocol):
     """What turns a user's data into numbers and back: a tokenizer, or the codecs of a task."""
 
@@ -130,33 +117,57 @@ class Codecs(Protocol):
 
 
 @dataclass(frozen=True)
-class Saved:
-    """All that a run folder holds. `facts` are small texts that stand beside the weights."""
+class Destination:
+    """Where a training writes to: its log and, where it has one, its run folder.
 
-    config: Table
-    codecs: Codecs
-    arrays: Arrays
-    facts: Mapping[str, str]
-    log: list[Line]
+    `snapshot`: where it is resumed. `initial`: weights of another training to begin with; those it has no name for are
+    fresh. A snapshot goes before them.
+    """
+
+    journal: Journal
+    writer: RunWriter | None = None
+    snapshot: Snapshot | None = None
+    initial: Arrays = field(default_factory=dict)
 
 
-def save(run: Saved, folder: Path, dtype: str = "float32") -> Path:
-    """Write a run. All files are written before the first takes its place, the configuration last: a folder that has
-    it is complete, and a disk that fills up leaves the run that was there.
+def begin(folder: Path | None, config: Table, codecs: Codecs, figures: Table, initial: Arrays) -> Destination:
+    """The destination of a new training, its log begun with a line of these figures; a run folder where it has one."""
+    line: Line = {"event": "began", **figures}
+    if folder is not None:
+        writer = RunWriter(folder)
+        return Destination(writer.begin(config, codecs, line), writer, initial=initial)
+    journal = Journal()
+    journal.write(line)
+    return Destination(journal, initial=initial)
+
+
+def save(
+    folder: Path,
+    config: Table,
+    codecs: Codecs,
+    arrays: Arrays,
+    facts: Mapping[str, str],
+    log: list[Line],
+    dtype: str = "float32",
+) -> Path:
+    """Write a run; `facts` are small texts that stand beside the weights.
+
+    All files are written before the first takes its place, the configuration last: a folder that has it is complete,
+    and a disk that fills up leaves the run that was there.
 
     A run that is there already is replaced; a folder that holds anything else is left alone. `dtype`: the form of the
     weights (`narrow.py`).
     """
     files.check_free(folder)
-    arrays = narrow.narrowed(run.arrays, dtype)
-    config_table = run.config if dtype == "float32" else run.config | {narrow.TABLE: {"dtype": dtype}}
+    arrays = narrow.narrowed(arrays, dtype)
+    config = config if dtype == "float32" else config | {narrow.TABLE: {"dtype": dtype}}
     with ExitStack() as moves:  # left in reverse order
-        moves.enter_context(ownership.owning(folder))
-        config, log, codecs, weights = (moves.enter_context(replacing(folder / name)) for name in files.FILES)
-        write_arrays(weights, arrays, run.facts)
-        run.codecs.save(codecs)
-        write_text(log, "".join(json.dumps(line) + "\n" for line in run.log))
-        write_text(config, toml.dumps(config_table))
+        moves.enter_context(files.owning(folder))
+        paths = {name: moves.enter_context(replacing(folder / name)) for name in files.FILES}
+        write_arrays(paths[WEIGHTS], arrays, facts)
+        codecs.save(paths[TOKENIZER])
+        write_text(paths[LOG], "".join(json.dumps(line) + "\n" for line in log))
+        write_text(paths[CONFIG], toml.dumps(config))
         (folder / files.STATE).unlink(missing_ok=True)  # that of another training
         (folder / files.CONFIG).unlink(missing_ok=True)  # an old one must not stand beside new weights for a moment
     return folder
@@ -194,13 +205,17 @@ class Unfinished:
     snapshot: Snapshot | None
     writer: RunWriter
 
-    def journal(self) -> Journal:
-        """The log, cut back to where the training goes on. It changes the folder: call it after all checks."""
-        snapshot = self.snapshot
+    def destination(self, initial: Arrays) -> Destination:
+        """The folder with its log cut back to where the training goes on. It changes them: call it after all checks."""
         self.writer.tidy()
-        self.writer.resumed(None if snapshot is None else snapshot.facts)
-        keep = self.writer.first_line() if snapshot is None else int(snapshot.facts["log_bytes"])
-        return self.writer.journal(keep=keep)
+        if self.snapshot is None:
+            progress.note("starting over: no checkpoint was written yet")
+            keep = self.writer.first_line()
+        else:
+            at, keep = self.snapshot.facts["at"], int(self.snapshot.facts["log_bytes"])
+            where = f"step {at['step']:,}, epoch {at['epoch'] + 1}, after {at['seconds']:.0f} seconds of training"
+            progress.note(f"going on at {where}")
+        return Destination(self.writer.journal(keep=keep), self.writer, self.snapshot, initial)
 
     @property
     def notes(self) -> list[str]:
@@ -219,13 +234,14 @@ def resume(folder: Path, counters: Collection[str], load: Callable[[Path], T], g
         return _load_finished(folder, load)
     from thereafter.runs import checkpoint  # torch is needed from here on
 
-    with ownership.owning(folder):
+    with files.owning(folder):
         config, log = files.read_config(folder)
         state = folder / files.STATE
         snapshot = checkpoint.read(state, counters) if files.is_file(state) else None
         if files.is_finished(folder):  # by another process, while this one waited for the lock
             return _load_finished(folder, load)
-        if snapshot is not None and not files.is_file(folder / files.WEIGHTS) and _had_weights(snapshot.facts):
+        validated = snapshot is not None and int(snapshot.facts["at"]["validated"]) >= 0
+        if validated and not files.is_file(folder / files.WEIGHTS):
             raise FormatError(
                 f"{folder} has lost its {files.WEIGHTS}; expected the best weights so far; try training again"
             )
@@ -235,7 +251,3 @@ def resume(folder: Path, counters: Collection[str], load: Callable[[Path], T], g
 def _load_finished(folder: Path, load: Callable[[Path], T]) -> T:
     progress.note(f"the training in {folder} has finished: there is nothing to go on with")
     return load(folder)
-
-
-def _had_weights(facts: Table) -> bool:
-    return int(facts["at"]["validated"]) >= 0

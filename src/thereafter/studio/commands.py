@@ -5,7 +5,7 @@ believed only as far as a request would be: its fields are those of the API, its
 built-in corpus, its run is the one of its name.
 
 Beside them lies the lock of each training that a studio is at, from the moment it is asked for: the process that trains
-locks the run folder itself (`runs/ownership.py`), but not before it has loaded what it needs.
+locks the run folder itself (`runs/folder.py`), but not before it has loaded what it needs.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class StoredCommands:
 
     def owner(self, run: str) -> locks.Owner | None:
         """Who is at a training now: another studio, or whoever trains in its run folder."""
-        from thereafter.runs.ownership import owner_of
+        from thereafter.runs.folder import owner_of
 
         return locks.owner(self._lock(run)) or owner_of(self._runs / run)
 

@@ -1,7 +1,7 @@
 """Trainings begun from the page: each a process, its run in the runs folder, its curve the run's own log.
 
 A paused training is one whose process has saved its state and ended; resuming goes on from there, to the same weights
-(`training/resume.py`). So a pause, a stop and a crash of the studio are the same to a run, and nothing is lost: what
+(`training/protocol.py`). So a pause, a stop and a crash of the studio are the same to a run, and nothing is lost: what
 was left unfinished is listed as paused the next time. The command of a training lies beside the runs (`commands.py`)
 until its run folder can go on by itself: one that is paused while its text is still being read begins again.
 

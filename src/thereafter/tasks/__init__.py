@@ -2,10 +2,10 @@
 
 task          the contract: reading, codecs, batches, network, answers, measure
 tag/, classify/, fill/, translate/      one folder per task; `series` and `vision` have those over numbers and pictures
-finding       the examples of a source: parts of a corpus, files, or one file that is split
-fitting       settings of a task and its training, and the largest batch that a GPU holds; learning and batching give
-              the loop its batches
-store         a trained task as a run folder: train, save, load, resume; which task is meant by a name
+finding       the examples of a source: parts of a corpus, files, or one file that is split; which task is meant by a
+              name
+fitting       train, save, load, resume: settings of a task and its training, the largest batch that a GPU holds, a
+              trained task as a run folder; learning and batching give the loop its batches
 answering     predictions in the order of the questions; predictions: as a table, or as CoNLL-U; validating: what
               examples have been to a trained task
 explaining, shown    answers with the evidence for them

@@ -1,6 +1,6 @@
 """Batches of examples of about one length, limited in rows times steps, and the codecs that turn them into numbers.
 
-The batches are a pure function of lengths, settings, seed and epoch, as the order of a text is (`training/order.py`): a
+The batches are a pure function of lengths, settings, seed and epoch, as those of a text are (`training/blocks.py`): a
 position is all that a resumed run needs. One very long example makes a batch of its own and cannot make all others
 long; padding counts as steps. The codecs go by name; `CodecsFile` is how a run folder keeps them.
 

@@ -1,4 +1,7 @@
-"""Where the examples of a task are: the parts of a named corpus, files given by name, or one file that is cut."""
+"""Where the examples of a task are: the parts of a named corpus, files given by name, or one file that is cut.
+
+A run says in its configuration where its examples are, and they are found again by that.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from thereafter.base import progress
+from thereafter.base.config import Table
+from thereafter.data import corpora
 from thereafter.data.files import AnySource, Files, Parts
+from thereafter.data.parts import own_parts
 from thereafter.data.sources import locate, require_own
 from thereafter.errors import EmptyCorpusError, SourceError
+from thereafter.series.frames import IN_MEMORY
+from thereafter.tasks import TASKS
 from thereafter.tasks.task import AnyTask
+from thereafter.training.finding import named_files
 
 HELD_OUT = 0.1
 """Of the examples, where no others are given to validate on: the last ones."""
@@ -28,10 +37,24 @@ class Part:
     fingerprint: str
 
 
+def task_for(name: str, source: AnySource) -> AnyTask:
+    """The task of that name, or the one that takes this source in its place, which is printed.
+
+    One name may stand for several: `classify` takes texts, and series of numbers too.
+    """
+    task: AnyTask = TASKS.load(name)
+    chosen = task.name_for(source)
+    if chosen == task.name:
+        return task
+    progress.note(f"the source holds {TASKS.load(chosen).kind}: the task {chosen!r} is taken for {name!r}")
+    other: AnyTask = TASKS.load(chosen)
+    return other
+
+
 def find(task: AnyTask, source: AnySource, part: str) -> Part:
     """A part of a source: of a corpus the one asked for, else all of it."""
-    given = _locate(task, source)
-    files = _source(task, given, part)
+    given = located(task, source)
+    files = files_of(task, given, part)
     examples = _read(task, files)
     if task.divides:
         examples = task.part_of(examples, _portion(given, part), files.split)
@@ -49,7 +72,7 @@ def train_and_valid(task: AnyTask, source: AnySource, valid: AnySource | None) -
     """The training examples and the validation examples, with notes on how they were chosen."""
     if task.divides:
         return _divided(task, source, valid)
-    source = _locate(task, source)
+    source = located(task, source)
     train, notes = find(task, source, "train"), list(source.notes)
     if valid is not None:
         validation = find(task, valid, "valid")
@@ -69,25 +92,15 @@ def train_and_valid(task: AnyTask, source: AnySource, valid: AnySource | None) -
     return kept, validation, [*notes, note]
 
 
-def files_of(task: AnyTask, source: AnySource, part: str) -> Files:
-    """The files of a part of a source; "all" of them."""
-    return _source(task, source, part)
-
-
 def joined(task: AnyTask, source: AnySource) -> Parts:
     """A source of files that are one, whatever part their names say they are."""
-    return require_own(_locate(task, source, parts=False))
-
-
-def located(task: AnyTask, source: AnySource) -> Parts:
-    """A source as the files of its parts; a stream is read for it, and is a source no more."""
-    return _locate(task, source)
+    return require_own(located(task, source, parts=False))
 
 
 def _divided(task: AnyTask, source: AnySource, valid: AnySource | None) -> tuple[Part, Part, list[str]]:
     """The parts of one file, read once; or all of it, where another one validates."""
-    given = _locate(task, source)
-    files = _source(task, given, "train")
+    given = located(task, source)
+    files = files_of(task, given, "train")
     if valid is None and _portion(given, "train") == "train":
         task.check_split(files.split)
     examples, fingerprint = _read(task, files), files.content_hash(_READING)
@@ -99,7 +112,7 @@ def _divided(task: AnyTask, source: AnySource, valid: AnySource | None) -> tuple
         )
         return train, validation, notes
     train = Part(files.name, files.files, task.part_of(examples, "all", files.split), fingerprint)
-    other = _source(task, given if valid is None else valid, "valid")
+    other = files_of(task, given if valid is None else valid, "valid")
     checked = task.part_of(_read(task, other), "all", other.split)
     validation = Part(other.name, other.files, checked, other.content_hash(_READING))
     return train, validation, [*notes, f"validation on {validation.name}", *_validated_on_training(train, validation)]
@@ -125,14 +138,15 @@ def _validated_on_training(train: Part, valid: Part) -> list[str]:
 
 def has(task: AnyTask, source: AnySource, part: str) -> bool:
     """Whether a source has a part of that name, as a corpus does."""
-    given = _locate(task, source)
+    given = located(task, source)
     if task.divides:
         return task.has_part(given, part)
     return part in given.parts or task.part(given, part) is not None
 
 
-def _source(task: AnyTask, source: AnySource, part: str) -> Files:
-    given = _locate(task, source)
+def files_of(task: AnyTask, source: AnySource, part: str) -> Files:
+    """The files of a part of a source; "all" of them."""
+    given = located(task, source)
     if given.kind not in ("text", task.kind):
         raise SourceError(f"{given.name} holds {given.kind} lines; the task {task.name!r} takes {task.kind} ones")
     if part == "all" and given.part_files is not None:
@@ -150,8 +164,63 @@ def _source(task: AnyTask, source: AnySource, part: str) -> Files:
     return files
 
 
-def _locate(task: AnyTask, source: AnySource, *, parts: bool = True) -> Parts:
-    """What a source leads to; of pairs it may be two files with a comma between them."""
+def located(task: AnyTask, source: AnySource, *, parts: bool = True) -> Parts:
+    """A source as the files of its parts; a stream is read for it, and is a source no more.
+
+    Of pairs it may be two files with a comma between them.
+    """
     if task.kind == "pairs" and isinstance(source, str) and source.count(",") == 1 and not Path(source).exists():
         return locate(source.split(","), task.file_kind)
     return locate(source, task.file_kind, parts=parts)
+
+
+def describe_examples(
+    source: AnySource, parts: Parts, train: Part, valid_source: AnySource | None, valid: Part
+) -> Table:
+    """What the configuration says of the examples, so that they can be found again."""
+    about: Table = {"name": name_of(source), "files": _full_names(source, train), "sha256": train.fingerprint}
+    about |= named_files(parts) | {"valid_sha256": valid.fingerprint}
+    if valid_source is not None:
+        about |= {"valid_name": name_of(valid_source), "valid_files": _full_names(valid_source, valid)}
+    return about
+
+
+def name_of(source: AnySource) -> str:
+    """What a source is called."""
+    return source.name if isinstance(source, Files | Parts) else str(source)
+
+
+def _full_names(source: AnySource, part: Part) -> list[str] | None:
+    """The files of a source by their full names; a corpus is found again by its own."""
+    if isinstance(source, str) and source.partition(":")[0] in corpora.names():
+        return None
+    return [str(path.absolute()) for path in part.files]
+
+
+def learned_from(task: AnyTask, config: Table, whose: str) -> tuple[Part, Part]:
+    """The examples that a run is trained and validated on, found again."""
+    source = config["source"]
+    for name, paths in ((source["name"], source.get("files")), (source.get("valid_name"), source.get("valid_files"))):
+        if name in IN_MEMORY and not all(Path(path).exists() for path in paths or ()):
+            raise SourceError(
+                f"{whose} learned from {name}, which is gone with the process that had it; try writing the table to a "
+                "file (.csv) and training on that, with another --out"
+            )
+    valid_source = list(source["valid_files"]) if source.get("valid_files") else source.get("valid_name")
+    train, valid, _ = train_and_valid(task, source_of(config), valid_source)
+    for part, key in ((train, "sha256"), (valid, "valid_sha256")):
+        if part.fingerprint != source.get(key, part.fingerprint):  # older runs do not say what they validated on
+            raise SourceError(
+                f"{part.name} has changed since {whose} began (its sha256 is another); try putting that back, or "
+                "training anew with another --out"
+            )
+    return train, valid
+
+
+def source_of(config: Table) -> AnySource:
+    """What a run learned from, as it was given: a corpus by its name, else files."""
+    source = config["source"]
+    if source.get("part_files"):
+        files = {part: [Path(str(file)) for file in own] for part, own in source["part_files"].items()}
+        return own_parts(str(source["name"]), files)
+    return list(source["files"]) if source.get("files") else str(source["name"])

@@ -1,9 +1,13 @@
-"""Training a task on examples, by the same loop that trains language models: guard, schedule, checkpoints and all."""
+"""Training a task on examples, by the loop that trains language models, and a trained task as a run folder.
+
+Guard, schedule, checkpoints, run folders: all is as it is for a language model.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -14,26 +18,32 @@ from numpy.typing import NDArray
 from thereafter.base import config as toml
 from thereafter.base import progress
 from thereafter.base.config import Table
-from thereafter.base.devices import device_for, precision_for
-from thereafter.errors import OptionError, nearest
+from thereafter.base.devices import device_for, placed, precision_for
+from thereafter.data.files import AnySource
+from thereafter.errors import FormatError, OptionError, nearest
 from thereafter.models.task_net import Batched, TaskNet
+from thereafter.runs import folder as files
+from thereafter.runs import writer
 from thereafter.runs.folder import FORMAT
-from thereafter.runs.journal import Journal, Line
-from thereafter.runs.writer import RunWriter
-from thereafter.tasks.batching import Codecs, CodecsFile
-from thereafter.tasks.bodies import Body, contradictions
+from thereafter.runs.journal import Line
+from thereafter.runs.writer import Destination, Unfinished
+from thereafter.tasks import TASKS, finding
+from thereafter.tasks.batching import Codecs, CodecsFile, read_codecs
+from thereafter.tasks.bodies import Body, body_of, contradictions
 from thereafter.tasks.finding import Part
 from thereafter.tasks.learning import MEASURED_AT_ONCE, ExampleBatch, ExampleLearner, Examples, HeldOut
+from thereafter.tasks.lexicon import Lexicon
 from thereafter.tasks.task import AnyTask
 from thereafter.training import largest_batch
 from thereafter.training import settings as training_settings
-from thereafter.training.fit import Course, Destination
-from thereafter.training.fit import fit as train
+from thereafter.training.counters import COUNTED
+from thereafter.training.fit import fit as fit_in_steps
+from thereafter.training.learner import Course
 from thereafter.training.loop import Loop
-from thereafter.training.options import TextSettings
-from thereafter.training.settings import AUTO, TrainingSettings
-from thereafter.training.starting import TABLE
-from thereafter.training.weights import check_layered, weights_of
+from thereafter.training.options import START, TextSettings, sort_into_tables
+from thereafter.training.settings import AUTO, TrainingSettings, check_logs
+from thereafter.training.starting import read_again
+from thereafter.training.weights import check_counts, check_layered, restored, weights_of
 
 _IDLE: Mapping[str, object] = {"batching": None, "jitter": False}
 """Options of language models that have no effect on tasks, and the value that tasks use."""
@@ -60,38 +70,40 @@ def settle(task: AnyTask, options: Table, body: Body | None = None) -> tuple[obj
     `body`: the layers of a language model, which decide sizes; options that say otherwise are refused.
     """
     own = {name for name in vars(task.settings()) if not name.startswith("_")}
-    training: Table = dict(task.defaults)
-    model: Table = {}
     known = set(training_settings.names())
-    for spelled, value in options.items():
+
+    def refuse(spelled: str) -> OptionError:
         table, _, name = spelled.rpartition(".")
-        if name in own and table in ("", task.name):
-            model[name] = value
-        elif name in known and table in ("", "training"):
-            training[name] = value
-        elif name in toml.field_names(TextSettings) and table in ("", "text"):
+        if name in toml.field_names(TextSettings) and table in ("", "text"):
             switch = "--keep-markup" if name == "markup" else f"--{name.replace('_', '-')}"
-            raise OptionError(
+            return OptionError(
                 f"the task {task.name!r} has no option {spelled!r} ({switch}), which is for the running text of a "
                 "language model; the examples of a task are read as they stand; try leaving it out"
             )
-        else:
-            raise OptionError(f"the task {task.name!r} has no option {spelled!r}; {nearest(name, sorted(own | known))}")
+        return OptionError(f"the task {task.name!r} has no option {spelled!r}; {nearest(name, sorted(own | known))}")
+
+    chosen = sort_into_tables(options, {task.name: own, "training": known}, refuse)
+    model, training = chosen[task.name], {**task.defaults, **chosen["training"]}
     for name, idle in _IDLE.items():
         if training.get(name) not in (None, idle):
             raise OptionError(
                 f"{name} is {training[name]!r}, which does nothing in the task {task.name!r}: its batches are whole "
                 f"examples; expected {idle!r}; try leaving it out"
             )
-    given = {name.rpartition(".")[2] for name in options}
-    if {"tokens_budget", "minutes"} & given and "epochs" not in given:
+    if {"tokens_budget", "minutes"} & chosen["training"].keys() and "epochs" not in chosen["training"]:
         training.pop("epochs", None)  # the task's own would end it earlier than was asked for
     if body is not None:
         decided = task.body_settings(body)
         contradictions(model, decided, body)
         model = {**task.defaults_on_body, **model, **decided}
     settings = toml.build(task.settings, model, task.name)
-    complete = _complete(toml.build(TrainingSettings, training, "training"), mixed=task.mixed_on_gpu)
+    given = toml.build(TrainingSettings, training, "training")
+    device = device_for(given.device)
+    mixed = task.mixed_on_gpu or given.precision != "auto"
+    precision = precision_for(given.precision, device) if mixed else "float32"
+    complete = given.completed(
+        device, precision, batch=_ROWS, steps=_PLACES, rate=2e-3, warmup=0.05, schedule="cosine", patience=0
+    )
     check_layered(complete, bool(task.stack), f"the task {task.name!r}")
     return settings, complete
 
@@ -107,24 +119,31 @@ def idle_options(task: AnyTask) -> set[str]:
     return {*_IDLE, *(() if task.stack else _LAYERED)}
 
 
-def _complete(given: TrainingSettings, *, mixed: bool) -> TrainingSettings:
-    device = device_for(given.device)
-    return replace(
-        given,
-        batch=given.batch or _ROWS,
-        steps=given.steps or _PLACES,
-        optimizer=given.optimizer or "adamw",
-        rate=given.rate or 2e-3,
-        weight_decay=0.01 if given.weight_decay is None else given.weight_decay,
-        clip=1.0 if given.clip is None else given.clip,
-        schedule=given.schedule or "cosine",
-        warmup=0.05 if given.warmup is None else given.warmup,
-        patience=given.patience or 0,
-        log_every=given.log_every or 10,
-        checkpoint_every=given.checkpoint_every or 100,
-        device=device,
-        precision=precision_for(given.precision, device) if mixed or given.precision != "auto" else "float32",
-    )
+def train(
+    task: AnyTask,
+    source: AnySource,
+    valid: AnySource | None,
+    settings: object,
+    training: TrainingSettings,
+    folder: Path | None = None,
+    body: Body | None = None,
+) -> Fitted:
+    """Find the examples and train on them, in the run folder where there is one; `body` as in `fit`."""
+    if folder is not None:
+        files.check_free(folder)
+    check_logs(training, folder)
+    task = task.configured(settings)
+    with nullcontext() if folder is None else files.owning(folder):
+        parts = finding.located(task, source)
+        if valid is None:
+            settings = task.settled(settings, parts)
+            task = task.configured(settings)
+        examples, heldout, notes = finding.train_and_valid(task, parts, valid)
+        if valid is None:
+            settings = task.settled(settings, parts, examples.examples)
+            task = task.configured(settings)
+        about = finding.describe_examples(source, parts, examples, valid, heldout)
+        return fit(task, examples, heldout, settings, training, source=about, notes=notes, out=folder, body=body)
 
 
 def fit(
@@ -145,16 +164,16 @@ def fit(
     """
     codecs: Codecs = task.codecs(train.examples)
     notes = [*notes, *task.codec_notes(codecs)]
-    initial: Mapping[str, torch.Tensor] = {}
+    initial: dict[str, NDArray[np.generic]] = {}
     if body is not None:
         counts = task.count_words(train.examples, body)
         words = body.lexicon(counts)
-        codecs, initial = {**codecs, "words": words}, body.weights(words, task.stack)
+        codecs, initial = {**codecs, "words": words}, _initial(body, words, task)
         notes = [*notes, *body.notes(counts, words)]
     task.check(train.examples, codecs, train.name)
     task.check(valid.examples, codecs, valid.name)
     config: Table = {"format": FORMAT, "task": task.name, "source": dict(source), task.name: toml.as_table(settings)}
-    config |= {} if body is None else {TABLE: body.start.describe()}
+    config |= {} if body is None else {START: body.start.describe()}
     if training.batch == AUTO:
         usual = task.defaults.get("batch")
         rows = usual if isinstance(usual, int) else _ROWS
@@ -165,21 +184,20 @@ def fit(
         batches = len(Examples(task, codecs, training, train.examples).epoch(0))
         training = replace(training, validate_every=batches)
     config["training"] = asdict(training)
-    began: Line = {"event": "began", "examples": len(train.examples), "validation_examples": len(valid.examples)}
-    began |= {"notes": notes} | {f"{name}_forms": codec.size for name, codec in codecs.items() if codec.size}
+    figures: Line = {"examples": len(train.examples), "validation_examples": len(valid.examples), "notes": notes}
+    figures |= {f"{name}_forms": codec.size for name, codec in codecs.items() if codec.size}
     for note in notes:
         progress.tell(note)
-    if out is None:
-        place = Destination(Journal(), initial=initial)
-        place.journal.write(began)
-    else:
-        writer = RunWriter(out)
-        journal = writer.begin(config, CodecsFile(codecs), began)
-        place = Destination(journal, writer, initial=initial)
-    return run(task, codecs, config, train, valid, settings, training, place)
+    place = writer.begin(out, config, CodecsFile(codecs), figures, initial)
+    return _run(task, codecs, config, train, valid, settings, training, place)
 
 
-def run(
+def _initial(body: Body, words: Lexicon, task: AnyTask) -> dict[str, NDArray[np.generic]]:
+    """The weights that the network of a task takes over from a language model."""
+    return {name: weight.numpy() for name, weight in body.weights(words, task.stack).items()}
+
+
+def _run(
     task: AnyTask,
     codecs: Codecs,
     config: Table,
@@ -190,8 +208,6 @@ def run(
     place: Destination,
 ) -> Fitted:
     """Train with everything chosen, from a snapshot on where there is one."""
-    if task.solves(settings):
-        return _solve(task, codecs, config, examples, valid, settings, training, place)
 
     def begin(device: torch.device) -> tuple[TaskNet[Batched], Course[ExampleBatch]]:
         net = task.build(settings, codecs).to(device)
@@ -208,42 +224,89 @@ def run(
     def finish(net: TaskNet[Batched]) -> None:
         task.finish(net, valid.examples, codecs)
 
-    try:
-        net = train(begin, training, place, last_line, finish if task.finishes else None)
-    finally:
-        place.journal.close()
-    return Fitted(task, net, codecs, config, place.journal.lines)
-
-
-def _solve(
-    task: AnyTask,
-    codecs: Codecs,
-    config: Table,
-    examples: Part,
-    valid: Part,
-    settings: object,
-    training: TrainingSettings,
-    place: Destination,
-) -> Fitted:
-    """A network whose weights are found at once: what a training leaves behind, without its steps."""
-    began = time.perf_counter()
-    try:
+    with place.journal as journal:
+        if not task.solves(settings):
+            net = fit_in_steps(begin, training, place, last_line, finish if task.finishes else None)
+            return Fitted(task, net, codecs, config, journal.lines)
+        # the weights are found at once: what a training leaves behind, without its steps
+        began = time.perf_counter()
         net = task.build(settings, codecs).to(torch.device(training.device))
         with progress.task("solving"), net.quietly():
             task.solve(net, examples.examples, codecs)
         if task.finishes:
-            task.finish(net, valid.examples, codecs)
-        heldout = HeldOut.of(net, task, codecs, training, valid.examples).measure()
+            finish(net)
+        validation = HeldOut.of(net, task, codecs, training, valid.examples).measure()
         line: Line = {"event": "trained", "examples": len(examples.examples), "steps": 0, "best_step": 0}
-        line |= {"validation": heldout, "epochs": 0.0, "parameters": net.parameters_count()}
+        line |= {"validation": validation, "epochs": 0.0, "parameters": net.parameters_count()}
         if place.writer is not None:
-            place.writer.write_weights({name: one.cpu().numpy() for name, one in weights_of(net).items()}, {})
-        place.journal.write(line | {"seconds_training": round(time.perf_counter() - began, 3)})
+            place.writer.write_weights(_arrays(net), {})
+        journal.write(line | {"seconds_training": round(time.perf_counter() - began, 3)})
         if place.writer is not None:
-            place.writer.finish(place.journal)
-    finally:
-        place.journal.close()
-    return Fitted(task, net.eval(), codecs, config, place.journal.lines)
+            place.writer.finish(journal)
+        return Fitted(task, net.eval(), codecs, config, journal.lines)
+
+
+def _arrays(net: TaskNet[Batched]) -> dict[str, NDArray[np.generic]]:
+    return {name: weight.cpu().numpy() for name, weight in weights_of(net).items()}
+
+
+# A trained task as a run folder.
+
+
+def save(fitted: Fitted, folder: Path, dtype: str = "float32") -> Path:
+    """Write a trained task as a run, in the place of one that is there already; `dtype` as in `runs/narrow.py`."""
+    arrays, codecs = _arrays(fitted.net), CodecsFile(fitted.codecs)
+    return writer.save(folder, fitted.config, codecs, arrays, {}, fitted.log, dtype)
+
+
+def load(folder: Path, device: str = "cpu") -> Fitted:
+    """Read a run back onto a device (`devices.device_for`); nothing in it is executed."""
+    config, log, task = read_config(folder)
+    arrays, _ = writer.read_weights(folder, config)
+    codecs = read_codecs(folder / files.TOKENIZER)
+    settings = toml.build(task.settings, config[task.name], task.name)
+    check_counts(settings, len(arrays))
+    net = restored(lambda: task.build(settings, codecs), arrays)
+    return Fitted(task, placed(net, device, task.name), codecs, config, log)
+
+
+def resume(folder: Path) -> Fitted:
+    """Train a run to its end; a finished one is loaded, with a note."""
+    read_config(folder)
+    return writer.resume(folder, COUNTED, load, _go_on)
+
+
+def _go_on(unfinished: Unfinished) -> Fitted:
+    config, folder = unfinished.config, unfinished.folder
+    _, _, task = read_config(folder)
+    train, valid = finding.learned_from(task, config, f"the run {folder}")
+    codecs = read_codecs(folder / files.TOKENIZER)
+    settings = toml.build(task.settings, config[task.name], task.name)
+    initial: dict[str, NDArray[np.generic]] = {}
+    words = codecs.get("words")
+    if unfinished.snapshot is None and START in config and isinstance(words, Lexicon):
+        initial = _initial(body_of(read_again(config[START], folder)), words, task)
+    place = unfinished.destination(initial)
+    return _run(task, codecs, config, train, valid, settings, training_of_run(config), place)
+
+
+def training_of_run(config: Table) -> TrainingSettings:
+    """How a run was trained; without its GPU on a machine that has none."""
+    training = toml.build(TrainingSettings, config["training"], "training")
+    return replace(training, device=device_for("auto" if training.device == "cuda" else training.device))
+
+
+def read_config(folder: Path) -> tuple[Table, list[Line], AnyTask]:
+    """The configuration, the log and the task of a task's run, checked."""
+    config, log = files.read_config(folder)
+    name = config.get("task")
+    if name is None:
+        raise FormatError(
+            f"{folder} holds the language model {config['model']!r}; expected a task; try: thereafter next {folder}"
+        )
+    task: AnyTask = TASKS.load(name)
+    files.check_tables(config, folder, {"source": (), "training": (), name: ()})
+    return config, log, task.configured(toml.build(task.settings, config[name], name))
 
 
 # The largest batch of examples that the memory of a GPU holds: what `training/largest_batch.py` tries of a task.
@@ -265,9 +328,6 @@ def choose_batch(
     most = min(len(train), max(1, largest_batch.MOST_PLACES // steps))
     if task.solves(settings):
         return usual, f"batch {usual:,}: this network is solved at once and takes no steps"
-    if not largest_batch.is_searched(training):
-        return usual, largest_batch.describe_batch(usual, most, training)
-    lengths_R = task.lengths(train, codecs)
     recordable = False
 
     def begin(device: torch.device) -> ExampleLearner:
@@ -276,21 +336,18 @@ def choose_batch(
         recordable = net.recordable
         return ExampleLearner(net)
 
+    def longest(rows: int, examples: Sequence[object], recordable: bool) -> list[ExampleBatch]:
+        cut = Examples(task, codecs, replace(training, batch=rows), examples, recordable=recordable)
+        chosen = longest_examples(task.lengths(examples, codecs), rows, rows * steps)
+        return [cut.make([examples[place] for place in places]).to(device) for places in chosen]
+
     def batches(rows: int) -> list[ExampleBatch]:
-        examples = Examples(task, codecs, replace(training, batch=rows), train, recordable=recordable)
-        chosen = longest_examples(lengths_R, rows, rows * steps)
-        return [examples.make([train[place] for place in places]).to(device) for places in chosen]
+        return longest(rows, train, recordable)
 
     def validated(rows: int) -> list[ExampleBatch]:
-        at_once = MEASURED_AT_ONCE * rows
-        examples = Examples(task, codecs, replace(training, batch=at_once), valid, shuffle=False)
-        chosen = longest_examples(task.lengths(valid, codecs), at_once, at_once * steps)
-        return [examples.make([valid[place] for place in places]).to(device) for places in chosen]
+        return longest(MEASURED_AT_ONCE * rows, valid, recordable=False)
 
-    rows = largest_batch.find_batch(
-        begin, batches, training, first=min(usual, most), most=most, validated=validated if len(valid) else None
-    )
-    return rows, largest_batch.describe_batch(rows, most, training)
+    return largest_batch.choose(begin, batches, training, usual, most, validated if len(valid) else None)
 
 
 def longest_examples(lengths_R: NDArray[np.int64], most: int, places: int) -> list[list[int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from thereafter.tasks import answering, store
+from thereafter.tasks import answering, finding
 from thereafter.tasks.finding import Part
 from thereafter.tasks.fitting import Fitted
 from thereafter.tasks.task import Measured
@@ -24,6 +24,6 @@ def training_caveat(fitted: Fitted, scored: Part) -> str:
 
 def validation_score(fitted: Fitted) -> Measured:
     """Measure the answers of a network on its validation examples: those that were given, else those held out."""
-    _, valid = store.learned_from(fitted.task, fitted.config, "the training")
+    _, valid = finding.learned_from(fitted.task, fitted.config, "the training")
     answers = answering.answers(fitted, valid.examples)
     return fitted.task.measure(valid.examples, answers, fitted.codecs)

@@ -1,29 +1,28 @@
 """Training: from settings and data to weights, resumable to the bit.
 
 The loop, for whatever learns:
-    learner       the four contracts it knows: Learner, Batch, Epochs, Heldout
+    learner       the four contracts it knows, Learner, Batch, Epochs, Heldout; and the Course that is made of them
     fit           one training from its first step to its end: the loop, the best weights, the run folder
     loop          step, validate, snapshot
     watching      functions of your own that a training calls, and its bar with the figures beside it
     logs          the figures of every step as CSV or for TensorBoard
-    pending       the figures of steps that are still on the device
-    optimizers, schedules      updates of the weights; the learning rate of every step
-    guard         losses and gradients that are not finite
-    graphs        training steps as CUDA graphs; rehearsing: a step that is taken and undone before
+    counters      how far a training is, and its learning rate there
+    guard         losses and gradients that are not finite; Ctrl-C between two steps
+    optimizers    updates of the weights
+    weights       weights by name; which layers learn in an epoch, and at what rate
+    graphs        training steps as CUDA graphs, each taken and undone before it is recorded
     largest_batch the largest batch that a GPU holds
-    stopping      Ctrl-C between two steps
-    counters, weights      what a snapshot holds; weights too: which layers learn in an epoch, and at what rate
     numerics      what the last bits depend on: threads, products, random numbers, sums in a fixed order on a GPU
     settings      TrainingSettings
 
 Language models:
-    protocol      from a text to a trained model; resume goes on with one, store saves and loads it
+    kinds         the contract of a kind of model, and a trained one as a run folder; neural and ngram are the two
+                  implementations, ngram reads and writes ARPA files too
+    protocol      from a text to a trained model, and on with a training that was stopped
     starting      a run that another training begins with
-    kinds         the contract of a kind of model; neural and ngram are the two implementations, arpa reads files
-    gpt2          checkpoints of transformers, read as trained models
-    options, recipes, defaults      options by name, options from a file, default options
+    options       options by name, and from a file; defaults: those that a user leaves open
+    finding       the text of a training, as a user names it and as a run finds it again
     split, roles  the validation part of a text; what a text has been to a model
-    order, blocks batches of a text; neural has the loss on its validation part
-    mixing        mixtures of trained models
-    recalling     what a model says verbatim of the text it learned from; surprisal: what each token of a text costs
+    blocks        the order in which training sees a text, and its batches; neural has the loss on its validation part
+    reading       trained models asked about a text: mixtures, switches, what each token costs
 """

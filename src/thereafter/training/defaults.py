@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, fields, replace
-from typing import TypeVar
 
 from thereafter.base import config as toml
 from thereafter.base.config import Table
@@ -18,8 +17,6 @@ from thereafter.models.build import settings_of
 from thereafter.models.settings import NeuralSettings
 from thereafter.training.kinds import About
 from thereafter.training.settings import TrainingSettings
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -100,51 +97,47 @@ def _awd_sizes(given: Table, tier: Tier) -> Table:
 def complete_training(
     name: str, model: NeuralSettings, given: TrainingSettings, about: About, device: str, precision: str
 ) -> tuple[TrainingSettings, list[str]]:
-    """The training's settings with every choice made."""
+    """The training's settings with every choice made, and the choices in words, such as "batch 16"."""
     tier = tier_of(about.tokens)
     awd = name == "awd-lstm"
     optimizer = given.optimizer or ("nt-asgd" if awd else "adamw")
-    batching = given.batching or _batching(name, about)
+    # a Transformer's state is all it has read: fresh pieces cost it less than a carried past
+    whole = "partition" if name == "transformer" else "stream"
+    batching = given.batching or ("lines" if about.context == "line" else whole)
     steps = given.steps or _steps(name, model, batching, about)
     few = 20 if awd else 16 if about.tokenizer in _SINGLE_CHARACTERS and KINDS[name].recurrent else tier.batch
     batch = given.rows if given.batch else min(few, most_rows(batching, steps, about))
     plain_sgd = optimizer in ("sgd", "nt-asgd")
     rate = {"sgd": 20.0, "nt-asgd": 30.0}.get(optimizer, _adam_rate(name, model, tier))
     schedule = given.schedule or {"sgd": "plateau", "nt-asgd": "constant"}.get(optimizer, "cosine")
-    chosen = replace(
-        given,
+    chosen = given.completed(
+        device,
+        precision,
         batching=batching,
         steps=steps,
         batch=batch,
-        jitter=_or(given.jitter, awd and batching == "stream"),
+        jitter=awd and batching == "stream",
         optimizer=optimizer,
-        rate=_or(given.rate, rate),
-        weight_decay=_or(given.weight_decay, 1.2e-6 if plain_sgd else 0.01),
-        clip=_or(given.clip, 0.25 if plain_sgd else 1.0),
+        rate=rate,
+        weight_decay=1.2e-6 if plain_sgd else 0.01,
+        clip=0.25 if plain_sgd else 1.0,
         schedule=schedule,
-        warmup=_or(given.warmup, {"cosine": 0.05, "one-cycle": 0.3}.get(schedule, 0.0)),
-        patience=_or(given.patience, 0 if schedule in ("cosine", "one-cycle") else 10),
-        log_every=given.log_every or 10,
-        checkpoint_every=given.checkpoint_every or 100,
-        device=device,
-        precision=precision,
+        warmup={"cosine": 0.05, "one-cycle": 0.3}.get(schedule, 0.0),
+        patience=0 if schedule in ("cosine", "one-cycle") else 10,
     )
     if (given.epochs, given.tokens_budget, given.minutes) == (None, None, None):
         chosen = replace(chosen, epochs=float(min(_EPOCHS, max(1, round(_TOKENS_ON[device] / about.tokens)))))
     chosen = replace(chosen, validate_every=given.validate_every or _validate_every(chosen, about))
-    return chosen, _describe_choices(given, chosen)
+    names = ("batching", "batch", "steps", "optimizer", "rate", "schedule", "epochs", "device", "precision")
+    before, after = asdict(given), asdict(chosen)
+    return chosen, [
+        f"{name} {_spell(after[name])}" for name in names if after[name] is not None and before[name] in _OPEN
+    ]
 
 
 def most_rows(batching: str, steps: int, about: About) -> int:
     """The most rows of a batch that a text of this length gives."""
     return max(1, about.tokens // (2 * steps) if batching != "lines" else about.tokens // 8)
-
-
-def _batching(name: str, about: About) -> str:
-    if about.context == "line":
-        return "lines"
-    # A Transformer's state is all it has read: fresh pieces cost it less than a carried past.
-    return "partition" if name == "transformer" else "stream"
 
 
 def _steps(name: str, model: NeuralSettings, batching: str, about: About) -> int:
@@ -186,23 +179,8 @@ def _tokens_a_step(chosen: TrainingSettings, about: About) -> float:
     return float(min(about.tokens, rows * (chosen.steps or 1)))
 
 
-def _describe_choices(given: TrainingSettings, chosen: TrainingSettings) -> list[str]:
-    """The settings that the user left open and what they are now, such as "batch 16"."""
-    names = ("batching", "batch", "steps", "optimizer", "rate", "schedule", "epochs", "device", "precision")
-    before, after = asdict(given), asdict(chosen)
-    return [f"{name} {_spell(after[name])}" for name in names if after[name] is not None and before[name] in _OPEN]
-
-
-def _or(given: T | None, chosen: T) -> T:
-    return chosen if given is None else given
-
-
 def _spell(value: object) -> str:
     """A value as a note says it: sizes with commas, floats in their shortest form."""
-    return (
-        ",".join(map(str, value))
-        if isinstance(value, tuple)
-        else f"{value:g}"
-        if isinstance(value, float)
-        else str(value)
-    )
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -8,11 +8,10 @@ it in one sentence, with its newest snapshot saved.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -21,44 +20,17 @@ from thereafter.base.memory import is_out_of_memory, memory_in_words, out_of_mem
 from thereafter.errors import DeviceMemoryError, FormatError
 from thereafter.runs import checkpoint
 from thereafter.runs.checkpoint import Snapshot
-from thereafter.runs.journal import Journal
-from thereafter.runs.writer import RunWriter
+from thereafter.runs.writer import Destination, RunWriter
 from thereafter.training import largest_batch, numerics
-from thereafter.training.learner import B, Epochs, Heldout, Learner
+from thereafter.training.learner import B, Course
 from thereafter.training.logs import logging_in
 from thereafter.training.loop import Loop
 from thereafter.training.numerics import seeded, steady_products
 from thereafter.training.settings import TrainingSettings
-from thereafter.training.weights import LayerNames, load_weights, put_weights, weights_of
+from thereafter.training.weights import load_weights, put_weights, weights_of
 
 _SINCE = "the steps since its last checkpoint are lost: with more memory it goes on from there with"
 _DAMAGED = (KeyError, TypeError, ValueError, AttributeError, StopIteration, RuntimeError)
-
-
-@dataclass(frozen=True)
-class Course(Generic[B]):
-    """What learns, what from, and what it is validated on. `facts` are saved beside the weights. `layers`: see
-    `weights.LayerNames`."""
-
-    learner: Learner[B]
-    epochs: Epochs[B]
-    heldout: Heldout
-    facts: Mapping[str, str] = field(default_factory=dict)
-    layers: LayerNames = ()
-
-
-@dataclass(frozen=True)
-class Destination:
-    """Where a training writes to: its log and, where it has one, its run folder.
-
-    `snapshot`: where it is resumed. `initial`: weights of another training to begin with; those it has no name for are
-    fresh. A snapshot goes before them.
-    """
-
-    journal: Journal
-    writer: RunWriter | None = None
-    snapshot: Snapshot | None = None
-    initial: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
 
 M = TypeVar("M", bound=nn.Module)
@@ -77,7 +49,15 @@ def fit(
     ends with. `finish` is given the network with its best weights, and may change them once more.
     """
     device, writer, snapshot = torch.device(training.device), place.writer, place.snapshot
+    initial = {name: torch.from_numpy(np.array(array)) for name, array in place.initial.items()}
     best: dict[str, torch.Tensor] = {}
+
+    def best_weights() -> dict[str, torch.Tensor]:
+        if best or writer is None:
+            return best
+        # they are from before the run was resumed
+        return {name: torch.from_numpy(np.array(array)) for name, array in writer.read_weights().items()}
+
     with (
         seeded(training.seed, device),
         numerics.as_in(snapshot, device),
@@ -85,33 +65,35 @@ def fit(
         logging_in(None if writer is None else writer.folder, training),
     ):
         remedy = _use_less(training)
-        with _before_its_steps(writer), memory_in_words(device, "building the network", remedy):
-            module, course = begin(device)
-        started = bool(place.initial) and snapshot is None
-        known = started and place.initial.keys() == weights_of(module).keys()
+        try:
+            with memory_in_words(device, "building the network", remedy):
+                module, course = begin(device)
+        except KeyboardInterrupt:  # a training that has just been written down
+            if writer is not None:
+                writer.stopped(0)
+            raise
+        started = bool(initial) and snapshot is None
+        known = started and initial.keys() == weights_of(module).keys()
         if started:
-            put_weights(module, place.initial)
+            put_weights(module, initial)
 
         def keep() -> None:
             best.update({name: tensor.clone() for name, tensor in weights_of(module).items()})
             if writer is not None:
                 writer.write_weights({name: tensor.cpu().numpy() for name, tensor in best.items()}, course.facts)
 
-        write = None if writer is None else _writing(writer)
-        loop = Loop(
-            course.learner,
-            course.epochs,
-            course.heldout,
-            training,
-            place.journal,
-            keep,
-            write,
-            layers=course.layers,
-            started=started,
-            known=known,
-        )
+        def write(snapshot: Snapshot) -> None:
+            if writer is not None:
+                checkpoint.write(writer.state, snapshot)
+
+        loop = Loop(course, training, place.journal, keep, None if writer is None else write, started, known)
         if snapshot is not None:
-            _go_on(loop, snapshot)
+            try:
+                loop.restore(snapshot)
+            except _DAMAGED as error:
+                message = f"the checkpoint is damaged or of another model ({error}); try training again"
+                raise FormatError(message) from error
+            place.journal.write({"event": "resumed", "step": loop.at.step})
         is_full = False
         try:
             loop.run()
@@ -129,29 +111,14 @@ def fit(
         if is_full:  # outside the block, since the error's frames hold the whole step
             raise _rescued(device, remedy, loop, writer)
         if finish is not None:
-            if not best and writer is not None:
-                best = writer.read_weights()
-            load_weights(module, best)
+            load_weights(module, best_weights())
             finish(module.eval())
             keep()
         place.journal.write({"event": "trained", **last_line(module, loop)})
         if writer is not None:
             writer.finish(place.journal)
-    if not best and writer is not None:  # the best weights are from before the run was resumed
-        best = writer.read_weights()
-    load_weights(module, best)
+    load_weights(module, best_weights())
     return module.eval()
-
-
-@contextmanager
-def _before_its_steps(writer: RunWriter | None) -> Iterator[None]:
-    """Say how to go on, where a training is stopped that has just been written down."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        if writer is not None:
-            writer.stopped(0)
-        raise
 
 
 def _use_less(training: TrainingSettings) -> str:
@@ -181,15 +148,3 @@ def _rescued(device: torch.device, remedy: str, loop: Loop[B], writer: RunWriter
             raise
         rest = _SINCE
     return DeviceMemoryError(f"{full}; {rest}: {writer.resume_line}")
-
-
-def _writing(writer: RunWriter) -> Callable[[Snapshot], None]:
-    return lambda snapshot: checkpoint.write(writer.state, snapshot)
-
-
-def _go_on(loop: Loop[B], snapshot: Snapshot) -> None:
-    try:
-        loop.restore(snapshot)
-    except _DAMAGED as error:
-        raise FormatError(f"the checkpoint is damaged or of another model ({error}); try training again") from error
-    loop.journal.write({"event": "resumed", "step": loop.at.step})

@@ -13,28 +13,34 @@ All graphs share the memory of their steps, since no two run at once. Pieces of 
 a rehearsal shows that it would grow beyond what the device has, all graphs are forgotten, and recorded again as their
 shapes come up. Where they do not last, or a shape does not fit by itself, recording is given up.
 
+Memory must not run out while a graph is recorded: torch 2.11 and its neighbours keep what a broken recording held for
+the life of the process (pytorch issue 188439). In a rehearsal, a step that is taken and undone, it may run out and
+nothing is lost, so it is there that the memory is measured.
+
 Shapes: B rows, T steps.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from thereafter.base import progress
-from thereafter.base.memory import is_out_of_memory
+from thereafter.base.memory import available_memory, is_out_of_memory
 from thereafter.errors import DeviceMemoryError
 from thereafter.kernels.functions import leaving_unread
 from thereafter.kernels.recording import RECORDING
 from thereafter.models.state import NeuralState
 from thereafter.training.learner import B
-from thereafter.training.rehearsing import leaving_room
+from thereafter.training.numerics import generator_states, set_generators
+from thereafter.training.optimizers import Optimizer
+from thereafter.training.weights import weights_of
 
 R = TypeVar("R")
 Shapes = tuple[torch.Size, ...]
@@ -92,8 +98,9 @@ class Graphs(Generic[B]):
         if self._failed or places is None or not self._fits(state):
             return None
         shapes = tuple(tensor.shape for tensor in places.values())
-        if state is not None:
-            self._put(state)
+        for name, tensor in () if state is None else state.tensors().items():
+            if tensor is not self._carried[name]:
+                self._carried[name].copy_(tensor)
         recorded = self._recorded.get(shapes) or self._record(batch, places, shapes, state)
         if recorded is None:
             return None
@@ -114,11 +121,6 @@ class Graphs(Generic[B]):
         if not self._carried:
             self._carried = {name: torch.empty_like(tensor) for name, tensor in tensors.items()}
         return all(tensor.shape == self._carried[name].shape for name, tensor in tensors.items())
-
-    def _put(self, state: NeuralState) -> None:
-        for name, tensor in state.tensors().items():
-            if tensor is not self._carried[name]:
-                self._carried[name].copy_(tensor)
 
     def _record(
         self, batch: B, places: dict[str, Tensor], shapes: Shapes, state: NeuralState | None
@@ -174,3 +176,58 @@ def beside_graphs(graphs: Graphs[B] | None, compute: Callable[[], R], restore: C
         restore()
     graphs.clear()
     return compute()
+
+
+def changed_by_a_step(model: nn.Module, optimizer: Optimizer) -> list[Tensor]:
+    """All tensors that a step changes."""
+    return [*weights_of(model).values(), *optimizer.state()[0].values()]
+
+
+@contextmanager
+def undone(model: nn.Module, optimizer: Optimizer, device: torch.device) -> Iterator[None]:
+    """A block after which weights, optimizer and random numbers are what they were before it."""
+    generators = generator_states(device)
+    changing = changed_by_a_step(model, optimizer)
+    before = [tensor.clone() for tensor in changing]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            torch._foreach_copy_(changing, before)
+        set_generators(generators, device)
+
+
+_SPARE = 1.1
+"""Pieces of memory fit a recorded step less well than a rehearsed one: it finds those of other graphs."""
+_WORKSPACES = 2**26
+"""Bytes that libraries take for the stream of a recording: 32 MiB for cuBLAS on Hopper, and as much again."""
+
+
+@contextmanager
+def leaving_room(device: torch.device) -> Iterator[None]:
+    """Raises torch.cuda.OutOfMemoryError unless the memory that the block took is free after it, and a tenth more.
+
+    What the block took is what torch has kept by its end, and at least what was in use at a time: some of that may lie
+    in gaps of older memory, which a recording cannot use. Where memory ran out in between, torch gave some back, and
+    neither tells.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats(device)
+    kept, used = torch.cuda.memory_reserved(device), torch.cuda.memory_allocated(device)
+    gave_back = _times_given_back(device)
+    yield
+    torch.cuda.synchronize(device)
+    taken = max(torch.cuda.memory_reserved(device) - kept, torch.cuda.max_memory_allocated(device) - used)
+    needed = _SPARE * taken + _WORKSPACES
+    torch.cuda.empty_cache()
+    room = available_memory(device) - torch.cuda.memory_reserved(device)
+    if needed > room or _times_given_back(device) > gave_back:
+        raise torch.cuda.OutOfMemoryError(f"out of memory: recording needs {needed:.0f} bytes, {room:.0f} are free")
+
+
+def _times_given_back(device: torch.device) -> int:
+    """How often memory had run out and torch gave back what it kept."""
+    return int(torch.cuda.memory_stats(device).get("num_alloc_retries", 0))

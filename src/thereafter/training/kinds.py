@@ -1,27 +1,31 @@
-"""The kinds of model that can be trained, by name, and what each must know how to do."""
+"""The kinds of language model by name, what each must know how to do, and a trained one as a run folder."""
 
 from __future__ import annotations
 
-import time
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.base.config import Table
 from thereafter.base.kinds import KindTable
+from thereafter.base.tabular import facts_html
+from thereafter.errors import FormatError, OptionError, nearest
 from thereafter.models.any_model import AnyModel
-from thereafter.runs.journal import Journal
+from thereafter.runs import folder as files
+from thereafter.runs import writer
+from thereafter.runs.journal import Line
+from thereafter.runs.narrow import check_dtype
+from thereafter.runs.writer import Destination
 from thereafter.text.chunks import IdArray
 from thereafter.text.sources import Texts
+from thereafter.text.tokenizers import load_tokenizer
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.training.settings import TrainingSettings
-
-if TYPE_CHECKING:
-    from thereafter.runs.checkpoint import Snapshot
-    from thereafter.runs.writer import RunWriter
 
 NEURAL_KIND = "kind "
 """Before the name of a kind: no attribute of `training.neural` is called so."""
@@ -52,9 +56,8 @@ class Trained:
 class TrainingJob:
     """All that a model of any kind is trained from.
 
-    `valid` are the ids of the validation text, `run` is where the training is saved as it goes, `snapshot` is where it
-    goes on; each None where there is none. `figures` stand in the last line of the log whatever the kind. `initial`:
-    the weights of a run that the training begins with, empty where it begins with fresh ones.
+    `place` is where it writes to, and where it goes on. `figures` stand in the last line of the log whatever the kind.
+    `valid` are the ids of the validation text, empty for a kind that is not trained in steps.
     """
 
     tokenizer: Tokenizer
@@ -62,18 +65,9 @@ class TrainingJob:
     context: str
     settings: object
     training: TrainingSettings
-    journal: Journal
+    place: Destination
     figures: Table
-    valid: IdArray | None = None
-    run: RunWriter | None = None
-    snapshot: Snapshot | None = None
-    initial: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
-    began: float = field(default_factory=time.perf_counter)
-
-    def done(self, figures: Table) -> None:
-        """Write the last line of the log."""
-        seconds = {"seconds_training": round(time.perf_counter() - self.began, 3)}
-        self.journal.write({"event": "trained", **self.figures, **seconds, **figures})
+    valid: IdArray
 
 
 @dataclass(frozen=True)
@@ -113,3 +107,89 @@ class ModelKind(Protocol):
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]], facts: Mapping[str, str], config: Table) -> AnyModel:
         """The model again from what `arrays` gave."""
+
+
+_TEXT = {"tokens": str, "context": str, "lower": bool, "letters_only": bool}
+
+
+def save_trained(trained: Trained, folder: Path, dtype: str = "float32") -> Path:
+    """Write a model as a run, in the place of one that is there already; `dtype` as in `runs/narrow.py`."""
+    files.check_free(folder)
+    name = trained.config["model"]
+    kind: ModelKind = MODELS.load(name)
+    check_dtype(dtype)
+    if dtype != "float32" and not kind.trained_in_steps:
+        raise OptionError(
+            f"dtype is {dtype!r}, and the model {name!r} counts: it has tables of log probabilities and no weights to "
+            "round; expected 'float32'; try leaving dtype out, or cutoffs when training"
+        )
+    arrays, facts = kind.arrays(trained.model)
+    return writer.save(folder, trained.config, trained.tokenizer, arrays, facts, trained.log, dtype)
+
+
+def load_trained(folder: Path) -> Trained:
+    """Read a run back; n-gram tables are mapped, not copied."""
+    config, log = read_config(folder)
+    arrays, facts = writer.read_weights(folder, config)
+    kind: ModelKind = MODELS.load(config["model"])
+    tokenizer = load_tokenizer(folder / files.TOKENIZER)
+    model = kind.restore(arrays, facts, config)
+    if model.vocabulary_size != len(tokenizer.vocabulary):
+        raise FormatError(
+            f"the run {folder} mixes a model of {model.vocabulary_size:,} words with a tokenizer of "
+            f"{len(tokenizer.vocabulary):,}; try training again"
+        )
+    return Trained(model, tokenizer, config, log)
+
+
+def read_config(folder: Path) -> tuple[Table, list[Line]]:
+    """The configuration and the log of a language model's run, checked."""
+    config, log = files.read_config(folder)
+    if "task" in config:
+        raise FormatError(
+            f"{folder} holds the task {config['task']!r}; expected a language model; try: thereafter predict {folder}"
+        )
+    model = config["model"]
+    if model not in MODELS:
+        raise FormatError(
+            f"{folder / files.CONFIG}: no model is called {model!r}; {nearest(model, list(MODELS))}. If it is a cell "
+            "of your own, register its class in this process first: thereafter.register(MyCell)"
+        )
+    files.check_tables(config, folder, {"source": ("name",), "text": tuple(_TEXT), model: ()})
+    for name, kind in _TEXT.items():
+        if not isinstance(config["text"][name], kind):
+            raise FormatError(
+                f"{folder / files.CONFIG}: {name} of [text] is {str(config['text'][name])[:80]!r}; expected a "
+                f"{kind.__name__}; try training again"
+            )
+    if not isinstance(config["source"]["name"], str):
+        raise FormatError(f"{folder / files.CONFIG}: name of [source] is no text; expected one; try training again")
+    return config, log
+
+
+class RunView(ABC):
+    """What a trained language model and a trained task show alike: the configuration and the log of their run."""
+
+    def __init__(self, config: Table, log: list[Table], *, as_written: bool) -> None:
+        self.config = config
+        """The complete configuration of the run."""
+        self.log = log
+        """The training log, one entry for each event."""
+        self.as_written = as_written
+        """Whether texts are read as they are, even where the training text was written in another way."""
+
+    @abstractmethod
+    def summary(self) -> Table:
+        """Figures of what was trained: kind, settings, source, results of training."""
+
+    def results(self) -> Table:
+        """What the log says beside the figures of single steps and validations."""
+        facts: Table = {}
+        for line in self.log:
+            if line.get("event") not in ("step", "validation", "guard", "resumed"):
+                facts |= {name: value for name, value in line.items() if name != "event"}
+        return facts
+
+    def _repr_html_(self) -> str:
+        """In a notebook: what it is and was trained on."""
+        return facts_html(self.summary(), repr(self))

@@ -26,9 +26,9 @@ from thereafter.base.memory import available_memory, is_out_of_memory, memory_in
 from thereafter.kernels.functions import leaving_unread
 from thereafter.models.state import NeuralState
 from thereafter.training import numerics, optimizers
+from thereafter.training.graphs import changed_by_a_step
 from thereafter.training.learner import B, Learner
 from thereafter.training.numerics import mixed_products, seeded, steady_products
-from thereafter.training.rehearsing import changed_by_a_step
 from thereafter.training.settings import TrainingSettings
 from thereafter.training.weights import weights_of
 
@@ -53,6 +53,21 @@ def describe_batch(rows: int, most: int, training: TrainingSettings) -> str:
         return f"batch {rows:,}, the default: the largest that fits is searched for on a GPU"
     reason = "all that the data gives" if rows == most else "the largest that fits into the memory of the GPU"
     return f"batch {rows:,}: {reason} (seldom the best to learn from; a larger learning rate may help)"
+
+
+def choose(
+    begin: Callable[[torch.device], Learner[B]],
+    batches: Callable[[int], Iterable[B]],
+    training: TrainingSettings,
+    usual: int,
+    most: int,
+    validated: Callable[[int], Iterable[B]] | None = None,
+) -> tuple[int, str]:
+    """The most rows that fit into the memory of a GPU, elsewhere the usual number, and the note on it; see
+    `find_batch`."""
+    if is_searched(training):
+        usual = find_batch(begin, batches, training, first=min(usual, most), most=most, validated=validated)
+    return usual, describe_batch(usual, most, training)
 
 
 def find_batch(

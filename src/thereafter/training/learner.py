@@ -8,12 +8,13 @@ says what its targets are called and how a loss is described: "ppl 41.1" of a te
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Protocol, Self, TypeVar
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, Self, TypeVar
 
 from torch import Tensor, nn
 
 from thereafter.models.state import NeuralState
+from thereafter.training.weights import LayerNames
 
 
 class Batch(Protocol):
@@ -109,3 +110,15 @@ class Heldout(Protocol):
 
     def measure(self) -> float:
         """The mean loss of a target under the weights as they are; draws no random numbers, leaves all as it was."""
+
+
+@dataclass(frozen=True)
+class Course(Generic[B]):
+    """What learns, what from, and what it is validated on. `facts` are saved beside the weights. `layers`: see
+    `weights.LayerNames`."""
+
+    learner: Learner[B]
+    epochs: Epochs[B]
+    heldout: Heldout
+    facts: Mapping[str, str] = field(default_factory=dict)
+    layers: LayerNames = ()

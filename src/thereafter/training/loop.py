@@ -29,18 +29,14 @@ from thereafter.runs import checkpoint
 from thereafter.runs.checkpoint import Snapshot
 from thereafter.runs.journal import Journal
 from thereafter.training import numerics, optimizers
-from thereafter.training.counters import Counters
-from thereafter.training.graphs import Graphs, beside_graphs
-from thereafter.training.guard import Guard, blame
-from thereafter.training.learner import B, Epoch, Epochs, Heldout, Learner
+from thereafter.training.counters import Counters, Position, Schedule
+from thereafter.training.graphs import Graphs, beside_graphs, undone
+from thereafter.training.guard import Guard, PendingSteps, Stop, blame, undisturbed
+from thereafter.training.learner import B, Course, Epoch
 from thereafter.training.numerics import generator_states, mixed_products, set_generators
-from thereafter.training.pending import PendingSteps
-from thereafter.training.rehearsing import undone
-from thereafter.training.schedules import Position, Schedule
 from thereafter.training.settings import TrainingSettings
-from thereafter.training.stopping import Stop, undisturbed
 from thereafter.training.watching import Audience, ProgressLine, StepReport, ValidationReport
-from thereafter.training.weights import Layering, LayerNames, load_weights, weights_of
+from thereafter.training.weights import Layering, load_weights, weights_of
 
 STEPS_AT_ONCE = {"cpu": 1}
 """Steps whose figures are read from the device together, by type of device; every other one is asked seldom."""
@@ -57,31 +53,27 @@ class Loop(Generic[B]):
     """One training.
 
     `keep()` is called when the learner has the best weights so far; `write(snapshot)` saves a snapshot, where there is
-    a place for it. `layers`: the weights by layer, for settings that ask for them. `started`: the learner has
-    weights of another training, which are saved before the first step, so that that training is not asked for again.
-    `known`: all of them are; they are validated first, and whatever comes later is measured by them.
+    a place for it. `started`: the learner has weights of another training, which are saved before the first step, so
+    that that training is not asked for again. `known`: all of them are; they are validated first, and whatever comes
+    later is measured by them.
     """
 
     def __init__(
         self,
-        learner: Learner[B],
-        epochs: Epochs[B],
-        heldout: Heldout,
+        course: Course[B],
         settings: TrainingSettings,
         journal: Journal,
         keep: Callable[[], None],
         write: Callable[[Snapshot], None] | None = None,
-        *,
-        layers: LayerNames = (),
         started: bool = False,
         known: bool = False,
     ) -> None:
-        self.learner, self.model, self.settings, self.journal = learner, learner.module, settings, journal
+        self.learner, self.model, self.settings, self.journal = course.learner, course.learner.module, settings, journal
         self.at = Counters()
-        self._epochs, self._heldout = epochs, heldout
+        self._epochs, self._heldout = course.epochs, course.heldout
         self._keep, self._write = keep, write
         self._device = next(self.model.parameters()).device
-        self._layering, self._started = Layering(self.model, settings, layers), started
+        self._layering, self._started = Layering(self.model, settings, course.layers), started
         self._known = known
         self._optimizer = optimizers.make(self.model, settings, self._layering.factors)
         self._schedule, self.guard = Schedule(settings), Guard()
@@ -89,7 +81,7 @@ class Loop(Generic[B]):
         self.loss_scale = _LOSS_SCALE if settings.precision == "bfloat16" and self._device.type == "cuda" else 1.0
         self._graphs = self.new_graphs()
         self._state: NeuralState | None = None
-        self._epoch, self._laid_out = epochs.epoch(0), 0
+        self._epoch, self._laid_out = course.epochs.epoch(0), 0
         self._pending = PendingSteps()
         self._careful = 0  # up to this step the figures of every step are read at once
         self._good: Snapshot | None = None
@@ -117,7 +109,8 @@ class Loop(Generic[B]):
                 self._audience.deliver()
                 if self._warm and line.is_due():
                     line.show(self._used(), self.at, self.learner, self.journal)
-                if self._is_finished():
+                patience = self.settings.patience or 0
+                if self._used() >= 1.0 - 1e-12 or (patience and self.at.stale >= patience):
                     if self.at.validated == self.at.step or self._validate():
                         break
                 elif self.step():
@@ -405,10 +398,6 @@ class Loop(Generic[B]):
     def _used(self) -> float:
         # between two epochs the length of the next one does not matter: no need to lay it out
         return self.at.used(self.settings, len(self._current_epoch()) if self.at.block else 1)
-
-    def _is_finished(self) -> bool:
-        patience = self.settings.patience or 0
-        return self._used() >= 1.0 - 1e-12 or bool(patience and self.at.stale >= patience)
 
     def _ask_every(self) -> int:
         return 1 if self.at.step < self._careful else STEPS_AT_ONCE.get(self._device.type, _ASK_SELDOM)

@@ -24,12 +24,12 @@ from thereafter.models.neural import NeuralModel
 from thereafter.models.settings import NeuralSettings
 from thereafter.models.state import NeuralState
 from thereafter.text.chunks import IdArray
-from thereafter.training import defaults, largest_batch, order
-from thereafter.training.blocks import Blocks, TextBatch, TextEpochs
+from thereafter.training import defaults, largest_batch
+from thereafter.training.blocks import Blocks, Plan, TextBatch, TextEpochs, lines, partition, stream
 from thereafter.training.counters import perplexity
-from thereafter.training.fit import Course, Destination, fit
+from thereafter.training.fit import fit
 from thereafter.training.kinds import NEURAL_KIND, About, TrainingJob
-from thereafter.training.learner import Loss
+from thereafter.training.learner import Course, Loss
 from thereafter.training.loop import Loop
 from thereafter.training.settings import AUTO, TrainingSettings
 from thereafter.training.weights import check_counts, check_layered, restored, weights_of
@@ -87,30 +87,41 @@ class NeuralKind:
             inside_BT = torch.ones(shape, dtype=torch.bool, device=device) if lines else None
             return [TextBatch(ids_BT, ids_BT, inside_BT, rows * longest)]
 
-        rows = chosen.rows
-        if largest_batch.is_searched(chosen):
-            rows = largest_batch.find_batch(begin, batches, chosen, first=min(rows, most), most=most)
-        return rows, largest_batch.describe_batch(rows, most, chosen)
+        return largest_batch.choose(begin, batches, chosen, chosen.rows, most)
 
     def train(self, job: TrainingJob) -> NeuralModel:
-        if job.valid is None:
-            raise OptionError(f"the model {self.name!r} is validated while it is trained, and no text was given for it")
-        initial = {name: torch.from_numpy(np.array(array)) for name, array in job.initial.items()}
-        place = Destination(job.journal, job.run, job.snapshot, initial)
-        valid = job.valid
-
         def begin(device: torch.device) -> tuple[NeuralModel, Course[TextBatch]]:
-            model = self._build(job).to(device)
-            epochs = TextEpochs(
-                Blocks(job.ids, job.tokenizer.start_id, device), _plans(job), _expected_steps(job.training)
-            )
-            heldout = Validation(valid, model, device)
+            assert isinstance(job.settings, NeuralSettings)
+            vocabulary = job.tokenizer.vocabulary
+            model = build(
+                self.name,
+                job.settings,
+                vocabulary_size=len(vocabulary),
+                context=job.context,
+                line_end=job.tokenizer.line_end_id,
+                counts=vocabulary.counts,
+            ).to(device)
+            blocks = Blocks(job.ids, job.tokenizer.start_id, device)
+            epochs = TextEpochs(blocks, _plans(job), job.training.steps if job.training.jitter else None)
+            heldout = Validation(job.valid, model, device)
             return model, Course(TextLearner(model), epochs, heldout, self.arrays(model)[1], model.weights_by_layer())
 
         def last_line(model: NeuralModel, loop: Loop[TextBatch]) -> Table:
-            return job.figures | self.describe(model) | _figures(loop)
+            at = loop.at
+            return {
+                **job.figures,
+                **self.describe(model),
+                "validation": at.best,
+                "validation_perplexity": perplexity(at.best),
+                "best_step": at.best_step,
+                "steps": at.step,
+                "epochs": at.epoch,
+                "seen": at.seen,
+                "tokens_per_second": round(at.seen / max(1e-9, at.elapsed())),
+                "seconds_training": round(at.elapsed(), 3),
+            }
 
-        return fit(begin, job.training, place, last_line)
+        return fit(begin, job.training, job.place, last_line)
 
     def describe(self, model: NeuralModel) -> Table:
         return {"parameters": model.parameters_count()}
@@ -135,17 +146,6 @@ class NeuralKind:
             raise FormatError(f"the weights are incomplete or damaged ({error}); try training again") from error
         made = partial(build, self.name, settings, vocabulary_size=size, context=context, line_end=last)
         return restored(made, arrays).eval()
-
-    def _build(self, job: TrainingJob) -> NeuralModel:
-        assert isinstance(job.settings, NeuralSettings)
-        return build(
-            self.name,
-            job.settings,
-            vocabulary_size=len(job.tokenizer.vocabulary),
-            context=job.context,
-            line_end=job.tokenizer.line_end_id,
-            counts=job.tokenizer.vocabulary.counts,
-        )
 
 
 class TextLearner:
@@ -176,34 +176,15 @@ class TextLearner:
         return {"perplexity": perplexity(loss)}
 
 
-def _expected_steps(training: TrainingSettings) -> int | None:
-    """The length of a block that the rate is meant for, where lengths are drawn."""
-    return training.steps if training.jitter else None
-
-
-def _plans(job: TrainingJob) -> Callable[[int], order.Plan]:
+def _plans(job: TrainingJob) -> Callable[[int], Plan]:
     """The order of each epoch."""
     s, ids = job.training, job.ids
     batch, steps, line_end = s.rows, s.steps or 1, job.tokenizer.line_end_id
     if s.batching == "lines" and line_end is not None:
-        return lambda epoch: order.lines(ids, line_end, batch, steps, seed=s.seed, epoch=epoch)
+        return lambda epoch: lines(ids, line_end, batch, steps, seed=s.seed, epoch=epoch)
     if s.batching == "partition":
-        return lambda epoch: order.partition(len(ids), batch, steps, seed=s.seed, epoch=epoch)
-    return lambda epoch: order.stream(len(ids), batch, steps, jitter=bool(s.jitter), seed=s.seed, epoch=epoch)
-
-
-def _figures(loop: Loop[TextBatch]) -> Table:
-    at = loop.at
-    return {
-        "validation": at.best,
-        "validation_perplexity": perplexity(at.best),
-        "best_step": at.best_step,
-        "steps": at.step,
-        "epochs": at.epoch,
-        "seen": at.seen,
-        "tokens_per_second": round(at.seen / max(1e-9, at.elapsed())),
-        "seconds_training": round(at.elapsed(), 3),
-    }
+        return lambda epoch: partition(len(ids), batch, steps, seed=s.seed, epoch=epoch)
+    return lambda epoch: stream(len(ids), batch, steps, jitter=bool(s.jitter), seed=s.seed, epoch=epoch)
 
 
 def __getattr__(name: str) -> NeuralKind:
@@ -234,9 +215,9 @@ class Validation:
         self.model = model
         rows = min(_ROWS, max(1, len(ids) // _ROW))
         if model.context == "line" and model.line_end is not None:
-            self._plan = order.lines(ids, model.line_end, _ROWS, len(ids), shuffle=False)
+            self._plan = lines(ids, model.line_end, _ROWS, len(ids), shuffle=False)
         else:
-            self._plan = order.stream(len(ids), rows, _STEPS)
+            self._plan = stream(len(ids), rows, _STEPS)
         self._blocks = Blocks(ids, model.vocabulary_size, device)
         self._lead_BL = _lead_in(ids, self._plan, model.vocabulary_size).to(device)
         self.tokens = len(ids)
@@ -277,7 +258,7 @@ class Validation:
         return self.model.stack([first, state])
 
 
-def _lead_in(ids: IdArray, plan: order.Plan, start_id: int) -> torch.Tensor:
+def _lead_in(ids: IdArray, plan: Plan, start_id: int) -> torch.Tensor:
     """What the rows after the first read before their first block, [B - 1, 1 + 2 L]."""
     starts_B = plan.starts_R[plan.rows(0)][1:] if plan.carried else np.empty(0, dtype=np.int64)
     before_BL = np.asarray(ids)[starts_B[:, None] - 1 - _LEAD + np.arange(_LEAD)]

@@ -1,21 +1,28 @@
-"""n-grams as a kind of model: settings, training, and what is saved of them."""
+"""n-grams as a kind of model: settings, training, and what is saved of them; ARPA files as trained models."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.base import config as toml
 from thereafter.base.config import Table
-from thereafter.errors import FormatError
+from thereafter.errors import FormatError, OptionError
+from thereafter.ngram import arpa
 from thereafter.ngram.estimate import estimate
 from thereafter.ngram.model import NgramModel
 from thereafter.ngram.tables import Tables
-from thereafter.training.kinds import About, TrainingJob
+from thereafter.runs.folder import FORMAT
+from thereafter.text.tokenizers import TOKENIZERS
+from thereafter.text.tokenizers.base import Tokenizer
+from thereafter.text.vocabulary import Vocabulary
+from thereafter.training.kinds import About, Trained, TrainingJob
 from thereafter.training.settings import TrainingSettings
 
 
@@ -45,6 +52,7 @@ class NgramKind:
     def train(self, job: TrainingJob) -> NgramModel:
         settings = job.settings
         assert isinstance(settings, NgramSettings)
+        began = time.perf_counter()
         own = {"alpha": settings.alpha, "factor": settings.factor, "normalise": settings.normalise}
         model = estimate(
             job.ids,
@@ -57,7 +65,9 @@ class NgramKind:
             **{name: value for name, value in own.items() if value is not None},
         )
         of_text: list[str] = job.figures.get("notes", [])
-        job.done(self.describe(model) | {"notes": [*of_text, *model.notes]})
+        seconds = {"seconds_training": round(time.perf_counter() - began, 3)}
+        described = self.describe(model) | {"notes": [*of_text, *model.notes]}
+        job.place.journal.write({"event": "trained", **job.figures, **seconds, **described})
         return model
 
     def describe(self, model: NgramModel) -> Table:
@@ -116,3 +126,55 @@ def _check_types(arrays: Mapping[str, NDArray[np.generic]]) -> None:
 _DTYPES = list(zip(fields(Tables), (np.int32, np.float32, np.int32, np.float32, np.int32, np.int64), strict=True))
 
 NGRAM = NgramKind()
+
+
+READABLE = ("word", "prose", "char")
+
+
+def read_arpa(path: Path, tokens: str = "word") -> Trained:
+    """The model in an ARPA file: the words of the file become a tokenizer."""
+    if tokens not in READABLE:
+        raise OptionError(f"tokens is {tokens!r}; an ARPA file can be read as {', '.join(READABLE)}")
+    model, spelled = arpa.read_arpa(path, escaped=tokens != "word")
+    kind: type[Tokenizer] = TOKENIZERS.load(tokens)
+    try:
+        forms = [form.decode("utf-8") for form in spelled]
+    except UnicodeDecodeError as error:
+        raise FormatError(
+            f"{path}: a word is not UTF-8 ({error.reason}); try converting the file with iconv"
+        ) from error
+    if tokens == "word" and model.line_end is None:
+        raise FormatError(
+            f"{path} has no </s> among its 1-grams: it is no model of lines of words; "
+            "try tokens='prose' or 'char' (--tokens) if it was written from such a model"
+        )
+    tokenizer = kind(Vocabulary(forms))
+    stranger = next((form for form in tokenizer.ordinary_forms if not kind.is_form(form)), None)
+    if stranger is not None:
+        raise FormatError(f"{path}: {stranger!r} is no {tokens} token; try tokens='word' (--tokens word)")
+    config = {
+        "format": FORMAT,
+        "model": "ngram",
+        "source": {"name": path.name, "part": path.name, "detail": "ARPA file"},
+        "text": {"tokens": tokens, "context": model.context, "lower": False, "letters_only": False},
+        "ngram": {"order": model.order, "smoothing": "arpa"},
+    }
+    line = {"event": "read", "ngrams": model.tables.sizes(), "table_bytes": model.tables.nbytes, "notes": model.notes}
+    return Trained(model, tokenizer, config, [line])
+
+
+def write_arpa(trained: Trained, path: Path) -> Path:
+    """Write a trained n-gram model; anything else has no ARPA form."""
+    model, own = trained.model, trained.tokenizer
+    if not isinstance(model, NgramModel):
+        raise OptionError(f"a model of kind {trained.config['model']!r} cannot be written as ARPA; only n-grams can")
+    if model.context != own.context:
+        raise OptionError(
+            f"this {own.name} model has the context {model.context!r}, which an ARPA file cannot say: its readers "
+            f"take {own.context!r}; try training without context="
+        )
+    if own.name == "byte":
+        forms = [bytes([value]) for value in range(256)]
+    else:
+        forms = [form.encode("utf-8") for form in own.vocabulary.forms]
+    return arpa.write_arpa(model, forms, path, escaped=own.name != "word")

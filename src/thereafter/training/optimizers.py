@@ -86,24 +86,15 @@ class Optimizer:
         for factor in dict.fromkeys(self._factors):
             own = ((row, weight.grad) for row, weight in enumerate(self.parameters) if self._factors[row] == factor)
             gradients = {row: gradient for row, gradient in own if gradient is not None}
-            weights = [self.parameters[row] for row in gradients]
-            state = {name: [tensors[row] for row in gradients] for name, tensors in self._state.items()}
-            if weights:
-                scaled = rate if factor == 1.0 else rate * factor
-                self._update(weights, list(gradients.values()), state, scaled, scale)
+            if gradients:
+                self._update(gradients, rate if factor == 1.0 else rate * factor, scale)
 
-    def _update(
-        self,
-        weights: list[Tensor],
-        gradients: list[Tensor],
-        state: OptimizerState,
-        rate: float | Tensor,
-        scale: Tensor | None,
-    ) -> None:
+    def _update(self, gradients: dict[int, Tensor], rate: float | Tensor, scale: Tensor | None) -> None:
+        """Change the weights that have these gradients, by the rows of both."""
         torch._fused_sgd_(
-            weights,
-            gradients,
-            state.get("momentum", []),
+            [self.parameters[row] for row in gradients],
+            list(gradients.values()),
+            [self._state["momentum"][row] for row in gradients] if self._momentum else [],
             weight_decay=self._decay,
             momentum=self._momentum,
             lr=rate,
@@ -157,22 +148,16 @@ class Adam(Optimizer):
         state = {name: [torch.zeros_like(weight) for weight in self.parameters] for name in ("mean", "square")}
         return state | {"step": [torch.zeros((), device=weight.device) for weight in self.parameters]}
 
-    def _update(
-        self,
-        weights: list[Tensor],
-        gradients: list[Tensor],
-        state: OptimizerState,
-        rate: float | Tensor,
-        scale: Tensor | None,
-    ) -> None:
-        torch._foreach_add_(state["step"], 1.0)
+    def _update(self, gradients: dict[int, Tensor], rate: float | Tensor, scale: Tensor | None) -> None:
+        state = self._state
+        torch._foreach_add_([state["step"][row] for row in gradients], 1.0)
+        operator = torch._fused_adamw_ if self._decoupled else torch._fused_adam_
         for deep in (True, False):
-            rows = [row for row, weight in enumerate(weights) if (weight.dim() >= 2) == deep]
+            rows = [row for row in gradients if (self.parameters[row].dim() >= 2) == deep]
             if not rows:
                 continue
-            operator = torch._fused_adamw_ if self._decoupled else torch._fused_adam_
             operator(
-                [weights[row] for row in rows],
+                [self.parameters[row] for row in rows],
                 [gradients[row] for row in rows],
                 [state["mean"][row] for row in rows],
                 [state["square"][row] for row in rows],
@@ -224,15 +209,13 @@ class NonmonotonicAverage(Optimizer):
             yield
             return
         kept = [weight.detach().clone() for weight in self.parameters]
-        self._put(self._state["average"])
+        with torch.no_grad():
+            torch._foreach_copy_(self.parameters, self._state["average"])
         try:
             yield
         finally:
-            self._put(kept)
-
-    @torch.no_grad()
-    def _put(self, weights: list[Tensor]) -> None:
-        torch._foreach_copy_(self.parameters, weights)
+            with torch.no_grad():
+                torch._foreach_copy_(self.parameters, kept)
 
     def state(self) -> tuple[dict[str, Tensor], Facts]:
         return super().state()[0], {"losses": list(self._losses), "averaged": self._averaged}

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from thereafter.base import packages
+from thereafter.base.config import Table
 from thereafter.base.devices import DEVICES as DEVICES
 from thereafter.base.devices import check_device
 from thereafter.errors import OptionError, nearest
@@ -148,6 +149,13 @@ class TrainingSettings:
     def rows(self) -> int:
         """The batch as a number, where it is chosen."""
         return 1 if self.batch is None or isinstance(self.batch, str) else self.batch
+
+    def completed(self, device: str, precision: str, **defaults: object) -> TrainingSettings:
+        """These settings on a device, where those that are left open have defaults: these, and what all share."""
+        shared: Table = {"optimizer": "adamw", "weight_decay": 0.01, "clip": 1.0}
+        shared |= {"log_every": 10, "checkpoint_every": 100}
+        given: Table = {name: value for name, value in vars(self).items() if value is not None}
+        return TrainingSettings(**shared | defaults | given | {"device": device, "precision": precision})
 
     @property
     def logs(self) -> tuple[str, ...]:

@@ -23,12 +23,9 @@ from thereafter.evaluation.scores import MANY, unknown_share
 from thereafter.runs import folder as files
 from thereafter.text.chunks import IdArray
 from thereafter.text.tokenizers.base import Tokenizer
-from thereafter.training import store
-from thereafter.training.kinds import MODELS, ModelKind, Trained
-from thereafter.training.options import Sorted
+from thereafter.training.kinds import MODELS, ModelKind, Trained, load_trained, read_config
+from thereafter.training.options import START, Sorted
 
-TABLE = "start"
-"""What a configuration calls the run that its own began with."""
 _OF_TOKENS = ("tokens", "context", "min_count", "vocabulary", "lower", "letters_only")
 """The options of the text that the vocabulary, and so the weights, depend on."""
 _FREE = ("dropout", "weight_drop", "alpha", "beta")
@@ -56,7 +53,7 @@ class Start:
 
     def describe(self) -> Table:
         """What the configuration says of it. `texts`: hashes of what it has learned from, whatever comes after."""
-        source, before = self.trained.config["source"], self.trained.config.get(TABLE, {})
+        source, before = self.trained.config["source"], self.trained.config.get(START, {})
         hashes = [source[key] for key in ("text_sha256", "whole_text_sha256") if source.get(key)]
         texts = [*hashes, *before.get("texts", ())]
         return {"run": str(self.folder.absolute()), "sha256": self.sha256, "texts": texts}
@@ -95,14 +92,14 @@ def read_start(run: Path, model: str | None = None) -> Start:
         raise OptionError(
             f"model is {model!r}, and training goes on from {run}, which is {kind!r}; try leaving model out"
         )
-    return Start(run, _sha256(run), store.load(run))
+    return Start(run, _sha256(run), load_trained(run))
 
 
 def check_start(run: Path) -> str:
     """The kind of model in a run that another training can begin with."""
     if files.holds_task(run):
         raise FormatError(f"{run} holds a task; expected a language model to start from; try one of `thereafter train`")
-    config, _ = store.read_config(run)
+    config, _ = read_config(run)
     kind: ModelKind = MODELS.load(config["model"])
     if not kind.trained_in_steps:
         neural = listed([name for name, row in KINDS.items() if row.neural])
@@ -113,12 +110,6 @@ def check_start(run: Path) -> str:
         )
     files.check_weights(config, run)
     return str(config["model"])
-
-
-def weights_again(config: Table, run: Path) -> dict[str, NDArray[np.generic]]:
-    """The weights that an unfinished run without a checkpoint began with; none where it began with fresh ones."""
-    about = config.get(TABLE)
-    return {} if about is None else read_again(about, run).weights
 
 
 def read_again(about: Table, run: Path) -> Start:

@@ -109,13 +109,6 @@ class Watcher:
     at_checkpoint: Callable[[Training], None] = _nothing
     repeats: bool = False
 
-    def give(self, training: Training, report: StepReport | ValidationReport) -> None:
-        """Call the function that is there for this report."""
-        if isinstance(report, StepReport):
-            self.after_step(training, report)
-        else:
-            self.at_validation(training, report)
-
 
 _watchers: ContextVar[tuple[Watcher, ...]] = ContextVar("thereafter_watchers", default=())
 
@@ -192,7 +185,10 @@ class Audience:
                 try:
                     if not watcher.repeats:
                         left.remove(watcher)
-                    watcher.give(self._training, report)
+                    if isinstance(report, StepReport):
+                        watcher.after_step(self._training, report)
+                    else:
+                        watcher.at_validation(self._training, report)
                     if watcher.repeats:
                         left.remove(watcher)
                 except BaseException as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TypeVar
 
 import numpy as np
@@ -63,12 +64,10 @@ def restored(build: Callable[[], N], saved: Mapping[str, NDArray[np.generic]]) -
     The settings come from a file, so whatever goes wrong while building is a FormatError.
     """
     try:
+        stored = sum(array.size for array in saved.values())
         with torch.random.fork_rng(devices=[]):  # fresh weights are drawn and overwritten: leave no trace of that
-            if _check_fit(build, saved):
+            with nullcontext() if _check_fit(build, saved, stored) else _Bounded(stored):
                 model = build()
-            else:
-                with _Bounded(_stored(saved)):
-                    model = build()
         load_weights(model, {name: torch.from_numpy(np.array(array)) for name, array in saved.items()})
         _check_finite(model)
     except FormatError:
@@ -106,13 +105,8 @@ class _Bounded(TorchFunctionMode):
         return func(*args, **given)
 
 
-def _stored(saved: Mapping[str, NDArray[np.generic]]) -> int:
-    return sum(array.size for array in saved.values())
-
-
-def _check_fit(build: Callable[[], nn.Module], saved: Mapping[str, NDArray[np.generic]]) -> bool:
-    """Refuse a model that the weights do not fit; False where that shows only when it is built."""
-    stored = _stored(saved)
+def _check_fit(build: Callable[[], nn.Module], saved: Mapping[str, NDArray[np.generic]], stored: int) -> bool:
+    """Refuse a model that so many stored numbers do not fit; False where that shows only when it is built."""
     try:
         with torch.device("meta"):
             hollow = build()

@@ -21,7 +21,7 @@ from pydantic import Field
 from thereafter.errors import OptionError
 from thereafter.serving.schema import Answer
 from thereafter.task_model import TaskModel
-from thereafter.tasks import store
+from thereafter.tasks import finding
 from thereafter.vision.glimpsing.cluttered import ClutteredPictures
 from thereafter.vision.made_pictures import clutter_rules
 from thereafter.vision.pictures.codec import PictureCodec
@@ -73,7 +73,7 @@ class RunExamples(Generic[T]):
     def pick(self, model: TaskModel, number: int) -> tuple[T, int]:
         """The one of a number, counted round and round, and how many there are."""
         if model not in self._known:
-            examples = store.learned_from(model.task, model.config, "the training")[1].examples
+            examples = finding.learned_from(model.task, model.config, "the training")[1].examples
             self._known[model] = [one for one in map(self._convert, examples) if one is not None]
         known = self._known[model]
         if not known:

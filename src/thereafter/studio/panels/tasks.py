@@ -22,7 +22,7 @@ from thereafter.studio.making import MakingAnswer
 from thereafter.studio.panels.numbers import number, rows
 from thereafter.studio.studio import Studio
 from thereafter.task_model import TaskModel
-from thereafter.tasks import store
+from thereafter.tasks import finding
 from thereafter.tasks.explaining import LabelExplained, TagsExplained
 from thereafter.tasks.translate.pairs import measure_pairs
 from thereafter.tasks.translate.task import Aligned
@@ -220,7 +220,7 @@ def held_out(model: TaskModel, test: Path | None = None) -> ByLength:
         if test is not None:
             examples = model.task.read([test])
         else:
-            examples = store.learned_from(model.task, model.config, "the training")[1].examples
+            examples = finding.learned_from(model.task, model.config, "the training")[1].examples
         by_length: ByLength = {}
         for one in examples:
             if isinstance(one, SentencePair) and (length := len(one.source.split())) <= MOST_LENGTH:

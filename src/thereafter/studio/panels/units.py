@@ -27,7 +27,8 @@ from thereafter.studio.asking import Visitor, answers, as_json, of_language_mode
 from thereafter.studio.panels.numbers import number, numbers
 from thereafter.text.sources import Source
 from thereafter.text.tokenizers.base import Tokenizer
-from thereafter.training.protocol import TextSettings, find_texts
+from thereafter.training.finding import find_texts
+from thereafter.training.options import TextSettings
 
 LIMIT = 30_000
 """Tokens a search reads: enough for a ranking, and a few seconds."""

@@ -1,10 +1,10 @@
-"""Trained models as one mixture, and the text a trained model can be asked for again."""
+"""Trained models asked about a text: as one mixture, with switches on, for what each token of the text costs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 
@@ -12,8 +12,13 @@ import numpy as np
 
 from thereafter.base import progress
 from thereafter.errors import CorpusError, EmptyCorpusError, OptionError, SourceError
+from thereafter.evaluation.conditions import WordCounts
 from thereafter.evaluation.dynamic_settings import STATISTICS_TOKENS
+from thereafter.evaluation.predicted import check_top, read_predictions
+from thereafter.evaluation.scores import unknown_caution, unknown_share
 from thereafter.evaluation.switches import REMEDY, Switched, Switches, switched_on
+from thereafter.evaluation.text_reading import TextReading, walk_of
+from thereafter.evaluation.token_costs import read_costs
 from thereafter.evaluation.tuning import MOST_TOKENS
 from thereafter.models.any_model import AnyModel
 from thereafter.models.base import NOT_NORMALISED, Ids, is_normalised
@@ -22,7 +27,9 @@ from thereafter.runs.folder import FORMAT
 from thereafter.text.sources import Source
 from thereafter.text.tokenizers.base import Tokenizer, join_ids
 from thereafter.training import roles
+from thereafter.training.finding import describe_changes, find_again, find_texts, part_of
 from thereafter.training.kinds import Trained
+from thereafter.training.options import TextSettings
 
 
 @dataclass
@@ -144,31 +151,24 @@ def training_ids(trained: Trained, model: AnyModel) -> Ids | None:
             if ids is not None:
                 return ids
         elif member.model is model:
-            source = _training_text(member)
-            return None if source is None else first_ids(member.tokenizer, source, STATISTICS_TOKENS)
+            try:
+                source = training_text(member)
+            except (SourceError, CorpusError, OptionError) as error:
+                progress.note(f"dynamic evaluation by sgd, not rms, which needs the training text: {error}")
+                return None
+            return first_ids(member.tokenizer, source, STATISTICS_TOKENS)
     return None
-
-
-def _training_text(trained: Trained) -> Source | None:
-    try:
-        return training_text(trained)
-    except (SourceError, CorpusError, OptionError) as error:
-        progress.note(f"dynamic evaluation by sgd, not rms, which needs the training text: {error}")
-        return None
 
 
 def training_text(trained: Trained) -> Source:
     """The text that a model was trained on; SourceError where it is gone or has changed."""
-    from thereafter.training import protocol
-    from thereafter.training.resume import find_again
-
     about = trained.config["source"]
     if trained.texts is not None or "training" in trained.config:
-        return protocol.part_of(trained.texts or find_again(trained.config, Path("trained here")), "train")
+        return part_of(trained.texts or find_again(trained.config, Path("trained here")), "train")
     if "text_sha256" not in about:
         raise SourceError(f"the text that {about['name']} was trained on is not known; try a run of its own")
-    settings = protocol.TextSettings.of_config(trained.config["text"], trained.config["text"].get("encoding"))
-    source = protocol.part_of(protocol.find_texts(str(about["name"]), None, settings), "train")
+    settings = TextSettings.of_config(trained.config["text"], trained.config["text"].get("encoding"))
+    source = part_of(find_texts(str(about["name"]), None, settings), "train")
     if source.text_hash() != about["text_sha256"]:
         raise SourceError(f"{source.name} has changed since the model was trained on it; try putting that text back")
     return source
@@ -184,3 +184,59 @@ def first_ids(tokenizer: Tokenizer, source: Source, most: int) -> Ids:
         if count >= most:
             break
     return join_ids(parts).astype(np.int64)
+
+
+def read_surprisals(
+    trained: Trained,
+    text: Source,
+    switches: Switches,
+    tune: Source | None = None,
+    *,
+    detail: bool = False,
+    top: int = 3,
+    name: str | None = None,
+    before: int | None = None,
+    with_counts: bool = False,
+) -> TextReading:
+    """What each token of a text costs; with `detail` what was predicted before each, too. `name` is the model's.
+
+    `before`: how many items are read before each, where items are read (`evaluation.text_reading`). `with_counts`:
+    count the words of the training text too.
+    """
+    check_top(top)
+    with switch_on(trained, switches, tune) as on:
+        chunks, walk = walk_of(text, before)
+        costs = read_costs(on.model, trained.tokenizer, chunks, name=text.name, walk=walk)
+        # A second pass: log p of the whole pass and of single steps agree to rounding only, and sums are to be exact.
+        predicted = read_predictions(on.model, costs.ids, top, costs.item_T, before) if detail else None
+        # in `word` line ends are no words
+        ends = int((costs.ids == trained.tokenizer.line_end_id).sum()) if trained.tokenizer.name == "word" else 0
+        notes = [
+            describe_switches(trained, on, tune, text),
+            roles.caveat(trained, text, tune),
+            "" if is_normalised(on.model) else NOT_NORMALISED,
+            unknown_caution(unknown_share(int(costs.unknown_T.sum()), len(costs.ids) - ends)),
+            describe_changes(text),
+            "" if text.rewriting is None else "the text was brought into the form of the training text",
+        ]
+    counts = None
+    if with_counts:
+        try:
+            learned = (training_text(leaf) for _, leaf in roles.leaves(trained))
+            sources = {source.text_hash(): source for source in learned}.values()
+            counts = WordCounts.of_text(chunk for source in sources for chunk in source.chunks("counting words"))
+        except (SourceError, CorpusError, OptionError) as error:
+            notes.append(f"no log_frequency, which needs the training text: {error}")
+    return TextReading(
+        model=name or str(trained.config["model"]),
+        text=text.name,
+        tokenizer=trained.tokenizer,
+        context=trained.context,
+        costs=costs,
+        predicted=predicted,
+        notes=tuple(filter(None, notes)),
+        written="" if text.rewriting is None else replace(text, rewriting=None).text(),
+        before=before,
+        rows=text.table_rows(),
+        counts=counts,
+    )
