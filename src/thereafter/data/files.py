@@ -9,6 +9,7 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -23,6 +24,21 @@ _JOINED = ("pictures", "captioned")
 """Kinds of corpora of which a part is several files."""
 _KEPT = ("series", "clips", "games")
 """Kinds of which one file is of the same kind."""
+
+
+FileState = tuple[int, int, int, int]
+
+
+def file_state(path: Path) -> FileState:
+    """Size, inode and times of a file. What is remembered of a file holds as long as its state does."""
+    status = os.stat(path)
+    return status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+
+
+@lru_cache(maxsize=1 << 12)
+def _hash_of_file(path: Path, state: FileState) -> bytes:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
 
 
 @dataclass(frozen=True)
@@ -52,8 +68,7 @@ class Files:
         digest = hashlib.sha256(reading)
         for path in self.files:
             try:
-                with open(path, "rb") as file:
-                    digest.update(hashlib.file_digest(file, "sha256").digest())
+                digest.update(_hash_of_file(path, file_state(path)))
             except OSError as failed:
                 raise SourceError(f"{path} could not be read: {failed.strerror}") from None
         return digest.hexdigest()

@@ -7,20 +7,22 @@ it is said with its reason. Named corpora are never changed.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+from thereafter.data.files import FileState, file_state
+from thereafter.data.opening import open_content
 from thereafter.errors import SourceError
+from thereafter.text.chunks import look_ahead
 from thereafter.text.documents import declares_encoding, describe_document, document_format, read_document
-from thereafter.text.lines import READ_AS_WESTERN, guess_encoding, lines_of
-from thereafter.text.reading import BLOCK, read_chunks
+from thereafter.text.lines import LOOKED_AT, READ_AS_WESTERN, guess_encoding, guess_of_bytes, lines_of
+from thereafter.text.reading import BLOCK, check_encoding, decode, read_chunks
 from thereafter.text.wrapping import Wrapping, measure_wrapping, unwrap
 
-_LOOKED_AT = 8 * BLOCK  # characters in which the marks of a licence are looked for: more than any novel has
+_MARKED = 8 * BLOCK  # characters in which the marks of a licence are looked for: more than any novel has
 _SAMPLE = 400_000  # characters by which line breaks are judged
 
 
@@ -92,24 +94,27 @@ class Form:
 def form_of(path: Path, encoding: str | None, forming: Forming) -> Form:
     """The form of a file, by its first characters; it is read once as long as it does not change."""
     try:
-        state = os.stat(path)
+        state = file_state(path)
     except OSError as failed:
         raise SourceError(f"{path} could not be read: {failed.strerror}") from None
-    return _recognise_file(path, encoding, forming, state.st_size, state.st_mtime_ns)
+    return _recognise_file(path, encoding, forming, state)
 
 
 @lru_cache(maxsize=1 << 16)  # more files than a folder of texts has
-def _recognise_file(path: Path, encoding: str | None, forming: Forming, size: int, changed: int) -> Form:
-    """`size` and `changed` are there for the cache: a file that was written again is read again."""
-    document = document_format(path, markup=forming.markup)
-    guessed = guess_encoding(path) if encoding is None and not declares_encoding(path, document) else None
-    pieces, length = [], 0
-    for chunk in Form(document=document, encoding=guessed).read(path, encoding, None):
-        pieces.append(chunk)
-        length += len(chunk)
-        if length >= _LOOKED_AT:
-            break
-    form = recognise("".join(pieces), forming)
+def _recognise_file(path: Path, encoding: str | None, forming: Forming, state: FileState) -> Form:
+    """`state` is there for the cache: a file that was written again is read again. Plain text is opened once."""
+    guessed, beginning = None, ""
+    with open_content(path, LOOKED_AT) as content:
+        document = document_format(path, markup=forming.markup, head=content.head)
+        if encoding is None and not declares_encoding(content.head, document):
+            guessed = guess_of_bytes(content.head)
+        if document is None:
+            chunks = decode(str(path), content, check_encoding(encoding or guessed))
+            beginning, _ = look_ahead(chunks, _MARKED)
+    if document is not None:
+        chunks = read_document(path, encoding=encoding or guessed, format=document)
+        beginning, _ = look_ahead(chunks, _MARKED)
+    form = recognise(beginning, forming)
     if document is not None:
         form = replace(form, document=document, reason=f"{describe_document(path, document)}; {form.reason}")
     if guessed is not None:

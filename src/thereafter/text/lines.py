@@ -57,7 +57,8 @@ def place(path: str | os.PathLike[str], line: int) -> str:
 
 WESTERN = "cp1252"
 READ_AS_WESTERN = "no UTF-8, read as Windows-1252 (--encoding names another encoding)"
-_LOOKED_AT = 1 << 23  # bytes
+LOOKED_AT = 1 << 23
+"""The first bytes of a file, by which its encoding is told."""
 _HIGH = re.compile(rb"[\x80-\xff]")
 _NO_CHARACTER = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")  # bytes that Windows-1252 leaves open
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
@@ -70,7 +71,7 @@ _MOST_HIGH = 0.2  # of the bytes; a text in Cyrillic or Greek has far more
 
 def guess_encoding(path: Path) -> str | None:
     """`cp1252` for a file that is no UTF-8 and can hardly be anything else; None where nothing has to be guessed."""
-    with open_content(path, _LOOKED_AT) as content:
+    with open_content(path, LOOKED_AT) as content:
         return guess_of_bytes(content.head)
 
 
@@ -82,7 +83,7 @@ def guess_of_bytes(raw: bytes) -> str | None:
     """
     if not _HIGH.search(raw) or _NO_TEXT.search(raw) or _NO_CHARACTER.search(raw):
         return None
-    if len(raw) >= _LOOKED_AT:
+    if len(raw) >= LOOKED_AT:
         raw = raw[: raw.rfind(b"\n") + 1] or raw  # the last character may be half a one
     text = raw.decode("utf-8", "surrogateescape")
     wrong = len(_ESCAPED.findall(text))

@@ -15,11 +15,10 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from itertools import chain
 
 from thereafter.base.config import Table
 from thereafter.errors import FormatError
-from thereafter.text.chunks import WORD_TAIL, recut
+from thereafter.text.chunks import WORD_TAIL, look_ahead, recut
 from thereafter.text.pretokenised_words import CLITICS, Habits, Splitter, ends_sentence, restore
 
 SAMPLE = 1 << 16
@@ -34,16 +33,8 @@ class WritingStyle(Habits):
 
     def rewrite(self, chunks: Iterable[str]) -> Iterator[str]:
         """A text in the form of the corpus; chunks may end anywhere. Spaces stay, others come between words."""
-        head, size, rest = [], 0, iter(chunks)
-        for chunk in rest:
-            head.append(chunk)
-            size += len(chunk)
-            if size > SAMPLE:
-                break
-        beginning = "".join(head)
-        if self.applies(beginning):
-            return self._rewritten(chain([beginning], rest))
-        return chain([beginning] if beginning else [], rest)
+        beginning, whole = look_ahead(chunks, SAMPLE + 1)
+        return self._rewritten(whole) if self.applies(beginning) else whole
 
     def rewritten(self, text: str) -> str:
         """A whole text in the form of the corpus."""

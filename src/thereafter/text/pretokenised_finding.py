@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from thereafter.base.config import Table
+from thereafter.text.chunks import look_ahead
 from thereafter.text.pretokenised import WritingStyle
 from thereafter.text.pretokenised_words import CLITICS, is_abbreviation
 from thereafter.text.tokenizers.base import Tokenizer
@@ -33,11 +34,8 @@ def find_style(chunks: Iterable[str]) -> WritingStyle | None:
     WritingStyle(lower=False, clitics="n't", hyphens='joined', glue=False, numbers='', quotes='', brackets='(', \
 marks=(',', '.'), stripped=False, unknown=False, sentence_lines=True, straight=True, runs=False)
     """
-    sample = ""
-    for chunk in chunks:
-        sample += chunk[: SAMPLE - len(sample)]
-        if len(sample) >= SAMPLE:
-            break
+    beginning, _ = look_ahead(chunks, SAMPLE)
+    sample = beginning[:SAMPLE]
     lines = sum(1 for line in sample.split("\n") if line.strip())
     return _Forms(Counter(sample.split()), lines).style()
 

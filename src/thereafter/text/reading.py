@@ -59,12 +59,13 @@ def _read(
     advance: Callable[[float], None] | None,
 ) -> Iterator[str]:
     with open_content(source, _HEAD, advance) as content:
-        yield from _decode(name_of(source), content, encoding, block)
+        yield from decode(name_of(source), content, encoding, block)
 
 
-def _decode(name: str, content: Rewindable, encoding: str | None, block: int) -> Iterator[str]:
+def decode(name: str, content: Rewindable, encoding: str | None, block: int = BLOCK) -> Iterator[str]:
+    """The text of an open file, as of `read_chunks`; its head must be that long that its encoding can be told."""
     if encoding is None:
-        encoding, skipped = _detect_encoding(name, content.head)
+        encoding, skipped = _detect_encoding(name, content.head[:_HEAD])
     else:
         skipped = 0
     decoder = codecs.getincrementaldecoder(encoding)()

@@ -49,13 +49,15 @@ ALWAYS = ("EPUB", "Word")
 """Formats that are no text at all unless they are read as documents."""
 
 
-def document_format(path: str | os.PathLike[str], *, markup: bool = False) -> str | None:
+def document_format(path: str | os.PathLike[str], *, markup: bool = False, head: bytes | None = None) -> str | None:
     """The format that a file is read by, None for plain text; with `markup` marked-up text is plain text too.
+
+    `head`: the first bytes of its content, 1,024 or more; without them the file is opened.
 
     >>> document_format("novel.txt") is None
     True
     """
-    name = recognise_document(Path(path))
+    name = recognise_document(Path(path), head)
     return None if markup and name not in ALWAYS else name
 
 
@@ -80,26 +82,21 @@ def read_document(
     return reader(Path(path), encoding=check_encoding(encoding), advance=advance)
 
 
-def declares_encoding(path: str | os.PathLike[str], format: str | None) -> bool:
+def declares_encoding(head: bytes, format: str | None) -> bool:
     """Whether a file says itself how its characters are written: packed formats do, and HTML that declares it."""
     if format != "HTML":
         return format in ALWAYS
-    from thereafter.text.documents.hypertext import encoding_of_file
+    from thereafter.text.documents.hypertext import declared_encoding
 
-    return encoding_of_file(Path(path)) is not None
-
-
-def count_chapters(path: str | os.PathLike[str]) -> int:
-    """How many chapters an EPUB has."""
-    from thereafter.text.documents.epub import chapters_of
-
-    return len(chapters_of(Path(path)))
+    return declared_encoding(head) is not None
 
 
 def describe_document(path: str | os.PathLike[str], format: str) -> str:
     """One sentence on how a document was read."""
     if format == "EPUB":
-        count = count_chapters(path)
+        from thereafter.text.documents.epub import chapters_of
+
+        count = len(chapters_of(Path(path)))
         return f"EPUB: {count} chapter{'s' * (count != 1)}, markup left out"
     if format == "subtitles":
         return "subtitles: times, numbers and tags left out, one cue a line (--keep-markup keeps them)"
