@@ -12,7 +12,7 @@ from thereafter.studio.verbs.number import twin_of, verb_forms
 from thereafter.studio.verbs.prediction import predict
 from thereafter.studio.verbs.stepping import step
 from thereafter.text.agreement import read_sentences, sentences
-from thereafter.text.agreement.numbers import twin, verb_number
+from thereafter.text.agreement.lexicon import twin, verb_number
 
 PROMPT = "the teachers near the farmer"
 

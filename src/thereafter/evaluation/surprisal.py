@@ -36,7 +36,7 @@ from thereafter.evaluation.text_units import (
 )
 from thereafter.inspection.drawing import DrawnFigure
 from thereafter.inspection.measurement import Measurement
-from thereafter.text.lines import lines_of
+from thereafter.text.reading import lines_of
 
 Floats = NDArray[np.float64]
 _BITS = 1 / math.log(2)

@@ -14,7 +14,7 @@ from thereafter.base.config import Table
 from thereafter.base.devices import device_for, placed
 from thereafter.data import corpora
 from thereafter.data.files import AnySource, Files, Parts
-from thereafter.data.parts import own_parts
+from thereafter.data.finding import own_parts
 from thereafter.errors import FormatError, SourceError
 from thereafter.runs import folder as files
 from thereafter.runs import ownership, writer

@@ -22,8 +22,8 @@ from thereafter.data.finding import TABLE_ENDINGS, FileKind
 from thereafter.data.sources import locate
 from thereafter.errors import OptionError, SourceError
 from thereafter.text.chunks import WORD_TAIL, last_cut, require_unicode
-from thereafter.text.columns import describe_table, read_column, read_rows
 from thereafter.text.form import Form, Forming, form_of, form_of_column
+from thereafter.text.labelled import describe_table, read_column, read_rows
 from thereafter.text.reading import BLOCK, check_encoding, read_chunks
 
 _NOT_LETTERS = re.compile(r"(?:(?!\n)[\W\d_])+")

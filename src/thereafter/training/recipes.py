@@ -19,7 +19,7 @@ from pathlib import Path
 from thereafter.base import config as toml
 from thereafter.base.config import Table
 from thereafter.data.files import Parts
-from thereafter.data.parts import own_parts
+from thereafter.data.finding import own_parts
 from thereafter.errors import FormatError, OptionError, SourceError, nearest
 from thereafter.training.kinds import MODELS
 from thereafter.training.starting import TABLE

@@ -35,7 +35,7 @@ from thereafter.export.plan import Plan, TransformerPlan
 from thereafter.export.targets import FLOAT32, WrittenFiles
 from thereafter.models.base import Floats, Ids
 from thereafter.text.tokenizers import TOKENIZERS
-from thereafter.text.tokenizers.pieces import byte_alphabet
+from thereafter.text.tokenizers.byte_level import byte_alphabet
 from thereafter.training.gpt2 import CONFIG, TOKENIZER, WEIGHTS, read_network
 
 

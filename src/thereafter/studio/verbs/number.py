@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from thereafter.language_model import LanguageModel
 from thereafter.studio.answers.prediction import VerbFormsAnswer
 from thereafter.text.agreement import words
-from thereafter.text.agreement.lexicon import lexicon
-from thereafter.text.agreement.numbers import twin, verb_number, verb_numbers
+from thereafter.text.agreement.lexicon import lexicon, twin, verb_number, verb_numbers
 
 
 @dataclass(frozen=True)

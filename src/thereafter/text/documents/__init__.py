@@ -1,11 +1,9 @@
-"""Documents as people have them, read as plain text: one file a format.
+"""Documents as people have them, read as plain text: by format.
 
 recognising  which format a file has, by its ending and its first bytes; what is refused, and the way out
 hypertext    HTML: one block a line, no scripts, styles or navigation, tables as lines, `pre` as it is; XML as events
-markdown     Markdown: no markup, one paragraph a line, code as it is
-subtitles    .srt and .vtt: what is said, one cue a line
-epub         EPUB: the chapters in reading order, by the rules of hypertext
-word         .docx: paragraphs and rows of tables
+markup       Markdown: no markup, one paragraph a line, code as it is; .srt and .vtt: what is said, one cue a line
+packed       EPUB: the chapters in reading order, by the rules of hypertext; .docx: paragraphs and rows of tables
 archive      the zip files of EPUB and .docx, with bounds on all sizes
 
 Plain text is no document: `text/reading.py` reads it.
@@ -40,10 +38,10 @@ class _DocumentReader(Protocol):
 _ROOM = "thereafter.text.documents"
 _READERS = {
     "HTML": "hypertext:read_html",
-    "Markdown": "markdown:read_markdown",
-    "subtitles": "subtitles:read_subtitles",
-    "EPUB": "epub:read_epub",
-    "Word": "word:read_word",
+    "Markdown": "markup:read_markdown",
+    "subtitles": "markup:read_subtitles",
+    "EPUB": "packed:read_epub",
+    "Word": "packed:read_word",
 }
 ALWAYS = ("EPUB", "Word")
 """Formats that are no text at all unless they are read as documents."""
@@ -94,7 +92,7 @@ def declares_encoding(head: bytes, format: str | None) -> bool:
 def describe_document(path: str | os.PathLike[str], format: str) -> str:
     """One sentence on how a document was read."""
     if format == "EPUB":
-        from thereafter.text.documents.epub import chapters_of
+        from thereafter.text.documents.packed import chapters_of
 
         count = len(chapters_of(Path(path)))
         return f"EPUB: {count} chapter{'s' * (count != 1)}, markup left out"

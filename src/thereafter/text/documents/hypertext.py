@@ -17,7 +17,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from xml.parsers import expat
 
-from thereafter.data.opening import open_content
+from thereafter.data.files import open_content
 from thereafter.errors import OptionError, SourceError
 from thereafter.text.reading import check_encoding, read_chunks
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from thereafter.data.opening import open_content
+from thereafter.data.files import open_content
 from thereafter.errors import SourceError
 from thereafter.text.documents.archive import ZIP_MAGIC, open_archive
 

@@ -1,19 +1,41 @@
-"""Byte-level pieces: unigram cuts a form into the most probable, byte pair encoding merges the most frequent pair."""
+"""The tokenizers whose pieces are learned: byte pair encoding, unigram and WordPiece; and that of a GPT-2 folder.
+
+Byte pair encoding merges the most frequent pair, unigram cuts a form into the most probable pieces, WordPiece from its
+left into the longest ones.
+
+GPT-2's byte pairs were learned elsewhere, with a way of splitting of its own, by the pattern of Radford et al. 2019: a
+space belongs to the word behind it. No form has white space behind other characters, so a text can be cut before white
+space that follows anything else.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import re
+from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar, Self
 
+import numpy as np
+
 from thereafter.base.config import Table
 from thereafter.errors import OptionError
-from thereafter.text.tokenizers.base import Chunks
-from thereafter.text.tokenizers.byte_level import ByteLevelTokenizer, check_numbered, check_pieces, damage_error
-from thereafter.text.tokenizers.pieces import byte_alphabet
+from thereafter.text.chunks import slice_chunks
+from thereafter.text.tokenizers.base import Chunks, Ids, join_ids
+from thereafter.text.tokenizers.byte_level import (
+    ByteLevelTokenizer,
+    byte_alphabet,
+    check_numbered,
+    check_pieces,
+    damage_error,
+)
+from thereafter.text.vocabulary import UNKNOWN
 
 if TYPE_CHECKING:
+    import os
+
+    from tokenizers import Tokenizer as Engine
     from tokenizers.models import Model
     from tokenizers.trainers import Trainer
 
@@ -146,3 +168,109 @@ def _check_merges(listed: object, pieces: dict[str, int]) -> list[tuple[str, str
             raise damage_error("bpe", f"the merge {entry!r} makes no piece")
         merges.append((pair[0], pair[1]))
     return merges
+
+
+_TAIL = re.compile(r"[\S\x1c-\x1f]*[^\S\x1c-\x1f]+")
+"""The end of a text that is read backwards, up to white space as Unicode has it: \\s of Python has four marks more."""
+_AT_ONCE = 100_000
+
+
+class Gpt2Tokenizer(BpeTokenizer):
+    """Pieces of GPT-2. It is read from a folder of transformers and cannot be saved with a run."""
+
+    name: ClassVar[str] = "gpt2"
+
+    @classmethod
+    def of_pieces(cls, model: Table, size: int) -> Self:
+        """The tokenizer of the "model" of a tokenizer.json; numbers up to `size` without a piece are never written."""
+        pieces = dict(model["vocab"]) if isinstance(model.get("vocab"), dict) else {}
+        if not all(type(number) is int for number in pieces.values()):
+            raise damage_error(cls.name, "the number of a piece is not a whole number")
+        taken = set(pieces.values())
+        if max(taken, default=0) >= size:
+            raise damage_error(cls.name, f"it has {max(taken) + 1:,} pieces, and the network knows {size:,}")
+        pieces |= {f"<|unused-{number}|>": number for number in range(size) if number not in taken}
+        return cls(cls._engine_of(cls._stored_model(cls._library(), {**model, "vocab": pieces})))
+
+    @classmethod
+    def _engine_of(cls, model: Model) -> Engine:
+        library = cls._library()
+        engine: Engine = library.Tokenizer(model)
+        engine.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+        engine.decoder = library.decoders.ByteLevel()
+        return engine
+
+    def groups(self, chunks: Iterable[str]) -> Iterator[str]:
+        return _cut_before_space(slice_chunks(chunks))
+
+    def ids_of(self, group: str) -> Ids:
+        pieces = _cut_before_space(slice_chunks([group], _AT_ONCE))
+        return join_ids(
+            [np.array(self._engine.encode(piece, add_special_tokens=False).ids, np.int32) for piece in pieces]
+        )
+
+    def to_json(self) -> Table:
+        raise OptionError(
+            "the tokenizer of a GPT-2 folder is kept in that folder and not in a run; try keeping the folder itself"
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Refused: see `to_json`."""
+        self.to_json()
+
+
+def _cut_before_space(chunks: Iterable[str]) -> Iterator[str]:
+    """The same text, cut before white space that follows another character."""
+    rest = ""
+    for chunk in chunks:
+        text = rest + chunk
+        tail = _TAIL.match(text[::-1])
+        cut = 0 if tail is None else len(text) - tail.end()
+        if cut:
+            yield text[:cut]
+        rest = text[cut:]
+    if rest:
+        yield rest
+
+
+class WordPieceTokenizer(ByteLevelTokenizer):
+    """`max_size` pieces, learned from frequent pairs; `min_count` is how often a pair must be seen.
+
+    There is no mark for pieces inside a word: the space before a word belongs to its first piece, and the 256 bytes
+    are pieces, so that nothing is unknown and every text comes back. Schuster and Nakajima, "Japanese and Korean Voice
+    Search", 2012; the greedy cut is that of Devlin et al., "BERT", 2019.
+    """
+
+    name: ClassVar[str] = "wordpiece"
+    longest_form: ClassVar[int] = 100  # the search for the longest piece takes the cube of the length of a form
+
+    @classmethod
+    def _new_model(cls, library: ModuleType) -> Model:
+        return _wordpiece_model(library, {})
+
+    @classmethod
+    def _new_trainer(cls, library: ModuleType, size: int, min_count: int | None) -> Trainer:
+        trainer: Trainer = library.trainers.WordPieceTrainer(
+            vocab_size=size,
+            min_frequency=2 if min_count is None else min_count,
+            show_progress=False,
+            special_tokens=[],
+            initial_alphabet=sorted(byte_alphabet()),
+            continuing_subword_prefix="",
+        )
+        return trainer
+
+    def _model_identity(self, model: Table) -> object:
+        return None  # the pieces say it all
+
+    @classmethod
+    def _stored_model(cls, library: ModuleType, model: Table) -> Model:
+        return _wordpiece_model(library, check_numbered(cls.name, model.get("vocab")))
+
+
+def _wordpiece_model(library: ModuleType, pieces: dict[str, int]) -> Model:
+    # the unknown piece is named and never met: a form is in bytes, and each of them is a piece
+    model: Model = library.models.WordPiece(
+        vocab=pieces, unk_token=UNKNOWN, max_input_chars_per_word=1 << 20, continuing_subword_prefix=""
+    )
+    return model
