@@ -317,7 +317,8 @@ def measure_wrapping(text: str) -> Wrapping:
     if len(breaks) < _FEWEST_BREAKS or len(breaks) < 0.3 * len(written):
         return Wrapping(False, 0, 0.0, "most lines are paragraphs of their own")
     spaceless = not text.isascii() and len(SPACELESS.findall(text)) > len(text) / 3
-    width = _width_of(written)
+    lengths = sorted(map(len, written))
+    width = lengths[int(_WIDEST * (len(lengths) - 1))]
     full = sum(_is_full(line, after, width) for line, after in breaks) / len(breaks)
     wrapped, reason = _decide(written, breaks, width, full, spaceless)
     if not wrapped:
@@ -405,11 +406,6 @@ def _has_case(lines: list[str]) -> bool:
     """Whether the script knows small and capital letters."""
     letters = [letter for letter in "".join(lines[:200]) if letter.isalpha()]
     return sum(letter.lower() != letter.upper() for letter in letters) > len(letters) / 2
-
-
-def _width_of(lines: list[str]) -> int:
-    lengths = sorted(map(len, lines))
-    return lengths[int(_WIDEST * (len(lengths) - 1))]
 
 
 def _inside_paragraph(line: str, after: str) -> bool:

@@ -193,8 +193,9 @@ def style_of_vocabulary(tokenizer: Tokenizer) -> WritingStyle | None:
 
 def style_of_forms(forms: Iterable[str]) -> WritingStyle | None:
     """The style of the text that these words are of, each named once."""
-    # a mark that stands among the words was seen again and again, so it is evidence alone
-    return _Forms({form: _EVIDENCE if _stands_apart(form) else 1 for form in forms if form}, 0, True).style()
+    # a mark or clitic that stands among the words was seen again and again, so it is evidence alone
+    apart = {form: form in CLITICS or _MARK.fullmatch(form) is not None for form in forms if form}
+    return _Forms({form: _EVIDENCE if alone else 1 for form, alone in apart.items()}, 0, True).style()
 
 
 def style_of_run(config: Table, tokenizer: Tokenizer) -> WritingStyle | None:
@@ -217,7 +218,9 @@ class _Forms:
         """The style, None where marks and clitics are not apart from words."""
         counts = self.counts
         words = self._sum(lambda form: any(map(str.isalpha, form)))
-        if not self._is_language(words) or not self._is_spaced(words):
+        # most words of a language have two letters or more: rows of symbols, such as `a a b b`, have no style
+        is_language = 2 * self._sum(lambda form: sum(map(str.isalpha, form)) > 1) > words
+        if not is_language or not self._is_spaced(words):
             return None
         marks = sorted((form for form in counts if _MARK.fullmatch(form)), key=lambda form: (-counts[form], form))
         marks = marks[:_MOST_MARKS]
@@ -242,10 +245,6 @@ class _Forms:
 
     def _sum(self, belongs: Callable[[str], object]) -> int:
         return sum(count for form, count in self.counts.items() if belongs(form))
-
-    def _is_language(self, words: int) -> bool:
-        """Whether most words have two letters or more: rows of symbols, such as `a a b b`, have no style."""
-        return 2 * self._sum(lambda form: sum(map(str.isalpha, form)) > 1) > words
 
     def _is_spaced(self, words: int) -> bool:
         alone = sum(self._of(mark) for mark in ",;:!?")
@@ -278,10 +277,6 @@ class _Forms:
         if stripped and not self._of("."):
             return words < 60 * self.lines
         return 0.7 <= sum(self._of(mark) for mark in _ENDS) / self.lines <= 1.3
-
-
-def _stands_apart(form: str) -> bool:
-    return form in CLITICS or _MARK.fullmatch(form) is not None
 
 
 def _has_capital(form: str) -> bool:

@@ -123,7 +123,12 @@ def read_chunks(
     decoder_name = check_encoding(encoding)
     if block < 1:
         raise OptionError(f"block is {block}, expected at least 1 byte; try block={BLOCK}")
-    return _read(source, decoder_name, block, advance)
+
+    def read() -> Iterator[str]:
+        with open_content(source, _HEAD, advance) as content:
+            yield from decode(name_of(source), content, decoder_name, block)
+
+    return read()
 
 
 def check_encoding(encoding: str | None) -> str | None:
@@ -137,16 +142,6 @@ def check_encoding(encoding: str | None) -> str | None:
         raise OptionError(
             f"{encoding!r} is not a text encoding known to Python; try --encoding latin-1, cp1252 or utf-16"
         ) from None
-
-
-def _read(
-    source: str | os.PathLike[str] | BinaryIO,
-    encoding: str | None,
-    block: int,
-    advance: Callable[[float], None] | None,
-) -> Iterator[str]:
-    with open_content(source, _HEAD, advance) as content:
-        yield from decode(name_of(source), content, encoding, block)
 
 
 def decode(name: str, content: Rewindable, encoding: str | None, block: int = BLOCK) -> Iterator[str]:

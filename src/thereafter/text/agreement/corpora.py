@@ -17,7 +17,7 @@ from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, TypedDict, get_args
+from typing import Literal, get_args
 
 from thereafter.base import progress
 from thereafter.errors import FormatError, OptionError, SourceError, StorageError, UnknownNameError
@@ -133,15 +133,6 @@ def _neutral_pair(sentence: Sentence, frame: Frame) -> tuple[str, ...]:
 _FEWER = MappingProxyType({"train": 20_000, "valid": 1_000, "test": 2_000})
 
 
-class CorpusOptions(TypedDict):
-    """Arguments of `write_corpus`."""
-
-    name: str
-    pairs: tuple[str, ...]
-    max_distance: int
-    sizes: Mapping[str, int]
-
-
 @dataclass(frozen=True)
 class SentenceCorpus:
     """A built-in corpus by its name; `question` says what its sentences ask a model."""
@@ -152,10 +143,9 @@ class SentenceCorpus:
     max_distance: int = LONGEST
     sizes: Mapping[str, int] = field(default_factory=lambda: DEFAULT_SENTENCES)
 
-    @property
-    def options(self) -> CorpusOptions:
-        """What `write_corpus` takes to write this corpus."""
-        return {"name": self.name, "pairs": self.pairs, "max_distance": self.max_distance, "sizes": self.sizes}
+    def write(self, folder: Path) -> dict[str, Path]:
+        """The files of this corpus: see `write_corpus`."""
+        return write_corpus(folder, name=self.name, sizes=self.sizes, pairs=self.pairs, max_distance=self.max_distance)
 
     def sentences(
         self, count: int, *, seed: int, part: Part = "test", longest: int | None = None

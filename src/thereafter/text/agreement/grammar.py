@@ -216,10 +216,7 @@ class Phrases:
         shape = self.dice.between(0, 2)  # drawn for every size, so that the number moves no later draw
         present = plural is not None and self.dice.chance(0.6)
         if size <= 3 and (present or size == 1 or shape == 0):
-            if size == 2:
-                self.fresh(self.lexicon.often)
-            elif size == 3:
-                self.say(*self.dice.pick(words.OFTEN_PAIRS))
+            self.often(size - 1)
             self.say(verb.form(plural) if present and plural is not None else verb.past)
         elif size == 2:
             self.say(*(("had", verb.participle) if shape == 1 else (self.dice.pick(words.MODALS), verb.base)))
@@ -230,6 +227,13 @@ class Phrases:
             )
         else:
             self.say(self.dice.pick(words.MODALS), self.dice.pick(self.lexicon.often), "have", verb.participle)
+
+    def often(self, size: int) -> None:
+        """An adverb before a verb, in 0 to 2 words."""
+        if size == 1:
+            self.fresh(self.lexicon.often)
+        elif size == 2:
+            self.say(*self.dice.pick(words.OFTEN_PAIRS))
 
     def action(self, size: int, kind: NounClass) -> None:
         """A verb phrase that does not show the number of who acts; at least 1 word."""

@@ -21,18 +21,11 @@ import os
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol
 
 from thereafter.text.documents.recognising import recognise_document
 from thereafter.text.reading import check_encoding
 
 __all__ = ["document_format", "read_document"]
-
-
-class _DocumentReader(Protocol):
-    def __call__(
-        self, path: Path, *, encoding: str | None, advance: Callable[[float], None] | None
-    ) -> Iterator[str]: ...
 
 
 _ROOM = "thereafter.text.documents"
@@ -76,7 +69,7 @@ def read_document(
 
         return read_chunks(path, encoding=encoding, advance=advance)
     module, _, function = _READERS[name].partition(":")
-    reader: _DocumentReader = vars(import_module(f"{_ROOM}.{module}"))[function]
+    reader: Callable[..., Iterator[str]] = vars(import_module(f"{_ROOM}.{module}"))[function]
     return reader(Path(path), encoding=check_encoding(encoding), advance=advance)
 
 

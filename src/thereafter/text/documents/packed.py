@@ -82,7 +82,9 @@ def _chapters(path: Path, archive: Archive) -> list[str]:
             names.append(_inside(path, folder, item["href"]))
     if not names:
         raise SourceError(f"{path} is an EPUB without chapters (its spine names none); is it a book of pictures?")
-    locked = _locked(path, archive) & set(names)
+    encrypted = _elements(path, _ENCRYPTION, archive) if _ENCRYPTION in archive.names else []
+    references = [attributes.get("URI", "") for tag, attributes in encrypted if tag == "CipherReference"]
+    locked = set(map(unquote, references)) & set(names)
     if locked:
         raise SourceError(
             f"{path} is locked by its seller (DRM): {min(locked)} is encrypted; try a copy without a lock"
@@ -99,13 +101,6 @@ def _inside(path: Path, folder: str, href: str) -> str:
             f"{path} names a chapter outside of itself ({href!r}), expected one in the file; fetch it again"
         )
     return name
-
-
-def _locked(path: Path, archive: Archive) -> set[str]:
-    if _ENCRYPTION not in archive.names:
-        return set()
-    elements = _elements(path, _ENCRYPTION, archive)
-    return {unquote(attributes.get("URI", "")) for tag, attributes in elements if tag == "CipherReference"}
 
 
 def _elements(path: Path, name: str, archive: Archive) -> Elements:

@@ -112,28 +112,21 @@ class ByteLevelTokenizer(Tokenizer):
             raise damage_error(self.name, "its pieces are not numbered 0, 1, 2, ...")
         super().__init__(Vocabulary([piece for piece, _ in numbered]))
         self._engine = engine
-        self._table = PieceTable(self._encode_forms)
+        self._table = PieceTable(
+            lambda forms: [encoding.ids for encoding in engine.encode_batch_fast(forms, add_special_tokens=False)]
+        )
         values = byte_alphabet()
         self._bytes = [bytes(values[char] for char in piece) for piece in self.vocabulary.forms]
 
     @classmethod
     @abstractmethod
-    def _new_model(cls, library: ModuleType) -> Model:
-        """A model of the library with nothing learned."""
-
-    @classmethod
-    @abstractmethod
-    def _new_trainer(cls, library: ModuleType, size: int, min_count: int | None) -> Trainer:
-        """What teaches it `size` pieces."""
+    def _untrained(cls, library: ModuleType, least: int, options: Table) -> tuple[Model, Trainer]:
+        """A model of the library with nothing learned, and what teaches it: pairs that are seen `least` times."""
 
     @classmethod
     @abstractmethod
     def _stored_model(cls, library: ModuleType, model: Table) -> Model:
         """The model of the JSON of the library; FormatError if training cannot have made it."""
-
-    @abstractmethod
-    def _model_identity(self, model: Table) -> object:
-        """What decides how texts are encoded beside the pieces."""
 
     @classmethod
     def fit(cls, chunks: Chunks, *, min_count: int | None = None, max_size: int | None = None) -> Self:
@@ -142,8 +135,14 @@ class ByteLevelTokenizer(Tokenizer):
         if size < 256:
             raise OptionError(f"max_size is {size}, but all 256 bytes are always pieces; try max_size={DEFAULT_SIZE}")
         library = cls._library()
-        trainer = cls._new_trainer(library, size, min_count)
-        engine = cls._engine_of(cls._new_model(library))
+        options: Table = {
+            "vocab_size": size,
+            "show_progress": False,
+            "special_tokens": [],
+            "initial_alphabet": sorted(byte_alphabet()),
+        }
+        model, trainer = cls._untrained(library, 2 if min_count is None else min_count, options)
+        engine = cls._engine_of(model)
         total = sum(len(chunk) for chunk in chunks())
         with task(f"learning {cls.name} pieces", total=min(total, SAMPLE_CHARS), unit="chars") as advance:
             lessons = Lessons(recut(chunks(), PROSE_TAIL, LESSON), total, advance)
@@ -178,9 +177,6 @@ class ByteLevelTokenizer(Tokenizer):
     def measure(self, group: str, inside_line: bool) -> MeasuredText:
         return MeasuredText(self.ids_of(group), group.count("\n"), len(group), byte_length(group))
 
-    def _encode_forms(self, forms: list[str]) -> list[list[int]]:
-        return [encoding.ids for encoding in self._engine.encode_batch_fast(forms, add_special_tokens=False)]
-
     @cached_property
     def token_sizes(self) -> NDArray[np.int64]:
         return np.array([len(piece) for piece in self._bytes], dtype=np.int64)
@@ -196,7 +192,10 @@ class ByteLevelTokenizer(Tokenizer):
         return b"".join(map(self._bytes.__getitem__, self.check_ids(ids))).decode("utf-8", errors="replace")
 
     def identity(self) -> object:
-        return [self.vocabulary.forms, self._model_identity(json.loads(self._engine.to_str())["model"])]
+        model = json.loads(self._engine.to_str())["model"]
+        # beside its pieces, unigram is decided by their scores, byte pair encoding by its merges, WordPiece by nothing
+        scores = [score for _, score in model["vocab"]] if isinstance(model["vocab"], list) else model.get("merges")
+        return [self.vocabulary.forms, scores]
 
     def to_json(self) -> Table:
         return {**header(self.name), "tokenizers": json.loads(self._engine.to_str())}

@@ -60,27 +60,14 @@ class UnigramTokenizer(ByteLevelTokenizer):
                 "or max_size (--vocabulary) for fewer pieces"
             )
         learned = super().fit(chunks, max_size=max_size)
-        scores = learned._scores()
-        return cls(cls._engine_of(_model(cls._library(), _settle(scores))))
-
-    def _scores(self) -> list[tuple[str, float]]:
-        listed = json.loads(self._engine.to_str())["model"]["vocab"]
-        return [(piece, score) for piece, score in listed if score is not None]  # of an empty text, none has a score
+        listed = json.loads(learned._engine.to_str())["model"]["vocab"]
+        scores = [(piece, score) for piece, score in listed if score is not None]  # of an empty text, none has a score
+        model: Model = cls._library().models.Unigram(_settle(scores))
+        return cls(cls._engine_of(model))
 
     @classmethod
-    def _new_model(cls, library: ModuleType) -> Model:
-        model: Model = library.models.Unigram()
-        return model
-
-    @classmethod
-    def _new_trainer(cls, library: ModuleType, size: int, min_count: int | None) -> Trainer:
-        trainer: Trainer = library.trainers.UnigramTrainer(
-            vocab_size=size, show_progress=False, special_tokens=[], initial_alphabet=sorted(byte_alphabet())
-        )
-        return trainer
-
-    def _model_identity(self, model: Table) -> object:
-        return [score for _, score in model["vocab"]]
+    def _untrained(cls, library: ModuleType, least: int, options: Table) -> tuple[Model, Trainer]:
+        return library.models.Unigram(), library.trainers.UnigramTrainer(**options)
 
     @classmethod
     def _stored_model(cls, library: ModuleType, model: Table) -> Model:
@@ -97,7 +84,8 @@ class UnigramTokenizer(ByteLevelTokenizer):
         check_pieces(cls.name, (piece for piece, _ in scores))
         if len({piece for piece, _ in scores}) != len(scores):
             raise damage_error(cls.name, "a piece is there twice")
-        return _model(library, scores)
+        restored: Model = library.models.Unigram(scores)
+        return restored
 
 
 def _settle(scores: list[tuple[str, float]]) -> list[tuple[str, float]]:
@@ -117,11 +105,6 @@ def _settle(scores: list[tuple[str, float]]) -> list[tuple[str, float]]:
     return sorted(rounded, key=lambda entry: (-entry[1], entry[0]))
 
 
-def _model(library: ModuleType, scores: list[tuple[str, float]]) -> Model:
-    model: Model = library.models.Unigram(scores)
-    return model
-
-
 class BpeTokenizer(ByteLevelTokenizer):
     """`max_size` pieces; `min_count` is how often a pair must be seen to be merged.
 
@@ -131,23 +114,8 @@ class BpeTokenizer(ByteLevelTokenizer):
     name: ClassVar[str] = "bpe"
 
     @classmethod
-    def _new_model(cls, library: ModuleType) -> Model:
-        model: Model = library.models.BPE()
-        return model
-
-    @classmethod
-    def _new_trainer(cls, library: ModuleType, size: int, min_count: int | None) -> Trainer:
-        trainer: Trainer = library.trainers.BpeTrainer(
-            vocab_size=size,
-            min_frequency=2 if min_count is None else min_count,
-            show_progress=False,
-            special_tokens=[],
-            initial_alphabet=sorted(byte_alphabet()),
-        )
-        return trainer
-
-    def _model_identity(self, model: Table) -> object:
-        return model["merges"]
+    def _untrained(cls, library: ModuleType, least: int, options: Table) -> tuple[Model, Trainer]:
+        return library.models.BPE(), library.trainers.BpeTrainer(min_frequency=least, **options)
 
     @classmethod
     def _stored_model(cls, library: ModuleType, model: Table) -> Model:
@@ -245,32 +213,18 @@ class WordPieceTokenizer(ByteLevelTokenizer):
     longest_form: ClassVar[int] = 100  # the search for the longest piece takes the cube of the length of a form
 
     @classmethod
-    def _new_model(cls, library: ModuleType) -> Model:
-        return _wordpiece_model(library, {})
-
-    @classmethod
-    def _new_trainer(cls, library: ModuleType, size: int, min_count: int | None) -> Trainer:
-        trainer: Trainer = library.trainers.WordPieceTrainer(
-            vocab_size=size,
-            min_frequency=2 if min_count is None else min_count,
-            show_progress=False,
-            special_tokens=[],
-            initial_alphabet=sorted(byte_alphabet()),
-            continuing_subword_prefix="",
-        )
-        return trainer
-
-    def _model_identity(self, model: Table) -> object:
-        return None  # the pieces say it all
+    def _untrained(cls, library: ModuleType, least: int, options: Table) -> tuple[Model, Trainer]:
+        trainer = library.trainers.WordPieceTrainer(min_frequency=least, continuing_subword_prefix="", **options)
+        return cls._model(library, {}), trainer
 
     @classmethod
     def _stored_model(cls, library: ModuleType, model: Table) -> Model:
-        return _wordpiece_model(library, check_numbered(cls.name, model.get("vocab")))
+        return cls._model(library, check_numbered(cls.name, model.get("vocab")))
 
-
-def _wordpiece_model(library: ModuleType, pieces: dict[str, int]) -> Model:
-    # the unknown piece is named and never met: a form is in bytes, and each of them is a piece
-    model: Model = library.models.WordPiece(
-        vocab=pieces, unk_token=UNKNOWN, max_input_chars_per_word=1 << 20, continuing_subword_prefix=""
-    )
-    return model
+    @staticmethod
+    def _model(library: ModuleType, pieces: dict[str, int]) -> Model:
+        # the unknown piece is named and never met: a form is in bytes, and each of them is a piece
+        model: Model = library.models.WordPiece(
+            vocab=pieces, unk_token=UNKNOWN, max_input_chars_per_word=1 << 20, continuing_subword_prefix=""
+        )
+        return model
