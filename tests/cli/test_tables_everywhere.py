@@ -19,8 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 import thereafter
 from thereafter.cli import app, main
 from thereafter.text.agreement import sentences
-from thereafter.text.memory import TASKS
-from thereafter.text.memory.generator import text_of
+from thereafter.text.memory import TASKS, text_of
 
 OLD_RUNS = Path(__file__).resolve().parents[1] / "old_runs"
 TEXT = "the dogs near the old house are here"

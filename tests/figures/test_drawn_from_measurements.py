@@ -30,8 +30,7 @@ from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.inspection.trace import Trace
 from thereafter.text.agreement import sentences
-from thereafter.text.memory import TASKS
-from thereafter.text.memory.generator import text_of
+from thereafter.text.memory import TASKS, text_of
 
 pytest.importorskip("plotly")
 OLD_RUNS = Path(__file__).resolve().parents[1] / "old_runs"

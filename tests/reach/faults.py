@@ -166,14 +166,14 @@ FAULTS = (
     Fault("scaler-of-the-sample", "data/scaler.py", "numbers.std()", "numbers.std(ddof=len(numbers) > 1)"),
     Fault(
         "parts-of-named-files",
-        "data/parts.py",
+        "data/finding.py",
         "if file not in chosen and own and own[0].part in missing:",
         "if file not in chosen and own:",
     ),
     # text
     Fault(
         "lines-lose-their-last",
-        "text/lines.py",
+        "text/reading.py",
         '    if last := "".join(unfinished):\n        yield last\n',
         '    if last := "".join(unfinished[:1]):\n        yield last\n',
     ),

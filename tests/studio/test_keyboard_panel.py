@@ -8,7 +8,7 @@ import pytest
 from visits import visiting
 
 import thereafter
-from thereafter.text.agreement.numbers import verb_number
+from thereafter.text.agreement.lexicon import verb_number
 
 
 def words(page: Any, model: str) -> list[str]:

@@ -11,7 +11,7 @@ import thereafter
 from thereafter.studio.panels.prediction import predict, twin_of, verb_forms
 from thereafter.studio.panels.stepping import step
 from thereafter.text.agreement import read_sentences, sentences
-from thereafter.text.agreement.numbers import twin, verb_number
+from thereafter.text.agreement.lexicon import twin, verb_number
 
 PROMPT = "the teachers near the farmer"
 

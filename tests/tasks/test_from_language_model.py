@@ -20,7 +20,7 @@ from thereafter.tasks.classify.network import ClassBatch, Classifier, Classifier
 from thereafter.tasks.lexicon import Lexicon
 from thereafter.tasks.reading import WordReading
 from thereafter.tasks.tag.task import habits_of, reader_of
-from thereafter.text.written import split_sentence
+from thereafter.text.conll import split_sentence
 from thereafter.training.watching import Training, watching
 
 LM: dict[str, Any] = {"embed": 6, "sizes": (8, 6), "batch": 4, "steps": 8, "epochs": 1}

@@ -21,8 +21,7 @@ from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.tasks.lexicon import Lexicon
 from thereafter.tasks.predictions import PredictionTable
 from thereafter.tasks.tag.task import habits_of, reader_of
-from thereafter.text.conll import read_tagged
-from thereafter.text.written import is_set_off, split_sentence, split_text
+from thereafter.text.conll import is_set_off, read_tagged, split_sentence, split_text
 
 TAGS = {"the": "DET", "he": "PRON", "said": "VERB", "fled": "VERB", "wretch": "NOUN", "cat": "NOUN", ",": "PUNCT",
         ".": "PUNCT", "?": "PUNCT", '"': "PUNCT", "do": "AUX", "n't": "PART", "know": "VERB", "-": "PUNCT"}  # fmt: skip

@@ -285,7 +285,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: pytes
             yield "train", one
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("thereafter.text.agreement.writing.deal", full_disk)
+    monkeypatch.setattr("thereafter.text.agreement.corpora.deal", full_disk)
     with pytest.raises(StorageError, match="No space left on device"):
         write_corpus(tmp_path, seed=2)
     assert before["train"].read_bytes() == kept

@@ -11,10 +11,9 @@ import pytest
 
 from breadth import core
 from thereafter.text.agreement import Sentence
-from thereafter.text.agreement.dice import Dice
+from thereafter.text.agreement.corpora import deal
 from thereafter.text.agreement.frames import FRAMES
-from thereafter.text.agreement.generator import deal
-from thereafter.text.agreement.grammar import Phrases
+from thereafter.text.agreement.grammar import Dice, Phrases
 from thereafter.text.agreement.lexicon import Noun, lexicon
 
 Features = Callable[[Sentence], Iterable[Hashable]]

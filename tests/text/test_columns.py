@@ -15,8 +15,8 @@ import thereafter
 from refusals import refused
 from thereafter.cli.app import app
 from thereafter.errors import FormatError, OptionError, SourceError, UnknownNameError
-from thereafter.text.columns import read_column
 from thereafter.text.form import Forming
+from thereafter.text.labelled import read_column
 from thereafter.text.sources import Source, resolve
 
 ROWS = [("1", "so long, and\nthanks", "5"), ("2", 'for "all"', "4"), ("3", "", "3"), ("4", "the fish é漢", "5")]

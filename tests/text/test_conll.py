@@ -13,7 +13,7 @@ from breadth import core
 from refusals import refused
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError, SourceError, UnknownNameError
 from thereafter.text.conll import TaggedSentence, read_columns, read_conllu, read_tagged, require_known_tags
-from thereafter.text.lines import read_lines
+from thereafter.text.reading import read_lines
 
 
 def row(number: str, form: str, upos: str = "_", xpos: str = "_") -> str:

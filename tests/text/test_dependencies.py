@@ -16,10 +16,9 @@ from thereafter.data import corpora
 from thereafter.errors import UnknownNameError
 from thereafter.text import agreement
 from thereafter.text.agreement import CORPORA, PARTS, Sentence, sentence_corpus, sentences, write_corpus
-from thereafter.text.agreement.dice import Dice
+from thereafter.text.agreement.corpora import deal
 from thereafter.text.agreement.frames import FRAMES
-from thereafter.text.agreement.generator import deal
-from thereafter.text.agreement.grammar import Phrases
+from thereafter.text.agreement.grammar import Dice, Phrases
 from thereafter.text.agreement.lexicon import lexicon
 
 NAMES = ("reflexives", "filler-gap")

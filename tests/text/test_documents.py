@@ -19,8 +19,7 @@ from refusals import refused
 from thereafter.errors import SourceError
 from thereafter.text.documents import archive, describe_document, document_format, read_document
 from thereafter.text.documents.hypertext import declared_encoding, text_of_html
-from thereafter.text.documents.markdown import text_of_markdown
-from thereafter.text.documents.subtitles import text_of_cues
+from thereafter.text.documents.markup import text_of_cues, text_of_markdown
 from thereafter.text.form import Forming, form_of
 from thereafter.text.sources import resolve
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from thereafter.text.lines import guess_encoding, guess_of_bytes
+from thereafter.text.reading import guess_encoding, guess_of_bytes
 
 FRENCH = "L'été dernier, Hélène a passé ses journées à rêver près du château où naquit son père.\n" * 20
 GERMAN = "Die Mühle am Bach gehörte früher dem Großvater, der sie „Süße Mühle“ nannte.\n" * 20

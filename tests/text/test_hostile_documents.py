@@ -17,16 +17,14 @@ from test_documents import CONTAINER, book, package, text_of, written
 
 from breadth import core
 from refusals import refused
-from thereafter.data import opening
+from thereafter.data import files
 from thereafter.errors import FormatError, SourceError, ThereafterError, UnknownNameError
 from thereafter.inspection.pair_files import read_pairs
-from thereafter.text.columns import read_column
-from thereafter.text.documents import archive, epub, hypertext
+from thereafter.text.documents import archive, hypertext, packed
 from thereafter.text.documents.hypertext import declared_encoding, text_of_html
-from thereafter.text.documents.markdown import text_of_markdown
-from thereafter.text.documents.subtitles import text_of_cues
-from thereafter.text.labelled import read_labelled
-from thereafter.text.wrapping import measure_wrapping, unwrap
+from thereafter.text.documents.markup import text_of_cues, text_of_markdown
+from thereafter.text.form import measure_wrapping, unwrap
+from thereafter.text.labelled import read_column, read_labelled
 
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 MIB = 1 << 20
@@ -94,7 +92,7 @@ def test_elements_that_are_left_out_take_no_memory() -> None:
 
 
 def test_a_book_of_tags_alone_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(epub, "MOST_ELEMENTS", 20_000)
+    monkeypatch.setattr(packed, "MOST_ELEMENTS", 20_000)
     chapters = {f"{k}.xhtml": "<p>" * 6_000 + "&a;" * 6_000 for k in range(2)}
     with refused(SourceError, 20000):
         text_of(book(tmp_path / "a.epub", chapters))
@@ -132,7 +130,7 @@ def test_other_parts_of_a_word_document_are_not_read(tmp_path: Path, monkeypatch
 
 
 def test_gzip_that_grows_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "MOST_UNPACKED", MIB // 8)
+    monkeypatch.setattr(files, "MOST_UNPACKED", MIB // 8)
     bomb, repeated = gzip.compress(b"aaaaaaa\n" * 40_000), gzip.compress(b"<p>so long</p>" * 40_000)
     assert len(bomb) < 2_000
     for name in ("a.html.gz", "a.md.gz", "a.srt.gz"):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from thereafter.text.lines import lines_of
 from thereafter.text.pretokenised_words import split_words
+from thereafter.text.reading import lines_of
 from thereafter.text.sentences import split_sentences
 
 

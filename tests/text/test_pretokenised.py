@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from refusals import refused
 from thereafter.errors import FormatError
-from thereafter.text.pretokenised import SAMPLE, WritingStyle
-from thereafter.text.pretokenised_finding import find_style, style_of_forms, style_of_vocabulary
+from thereafter.text.pretokenised import SAMPLE, WritingStyle, find_style, style_of_forms, style_of_vocabulary
 from thereafter.text.pretokenised_words import Restorer, restore_stream, split_words
 from thereafter.text.sources import Source, Texts
 from thereafter.text.tokenizers.word import WordTokenizer

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from refusals import refused
 from thereafter.base.progress import reporting
-from thereafter.data import opening
+from thereafter.data import files
 from thereafter.errors import EncodingError, OptionError, SourceError, StorageError
 from thereafter.text.sources import Source, Texts, resolve
 
@@ -102,7 +102,7 @@ def test_a_pipe_can_be_read_twice(folder: Path) -> None:
 
 
 def test_no_room_for_the_copy_of_a_stream(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(opening.tempfile, "tempdir", str(tmp_path / "absent"))
+    monkeypatch.setattr(files.tempfile, "tempdir", str(tmp_path / "absent"))
     monkeypatch.setattr(sys, "stdin", Piped(io.BytesIO(b"x")))
     with refused(StorageError, "TMPDIR"):
         resolve("-")

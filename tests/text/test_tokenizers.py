@@ -23,7 +23,7 @@ from refusals import refused
 from thereafter.errors import EncodingError, FormatError, OptionError, StorageError, UnknownNameError
 from thereafter.text import chunks as cutting
 from thereafter.text import spaces as scripts_module
-from thereafter.text.tokenizers import TOKENIZERS, lessons, load_tokenizer, tokenizer_from_json
+from thereafter.text.tokenizers import TOKENIZERS, byte_level, load_tokenizer, tokenizer_from_json
 from thereafter.text.tokenizers.base import Tokenizer, join_ids
 from thereafter.text.tokenizers.byte_level import ByteLevelTokenizer
 
@@ -412,8 +412,8 @@ def test_endless_runs_are_cut_alike(which: str, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_bpe_learns_from_a_spread_sample_of_a_long_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lessons, "SAMPLE_CHARS", 400)
-    monkeypatch.setattr(lessons, "DISTINCT_BYTES", 40)
+    monkeypatch.setattr(byte_level, "SAMPLE_CHARS", 400)
+    monkeypatch.setattr(byte_level, "DISTINCT_BYTES", 40)
     monkeypatch.setattr(cutting, "ENOUGH", 1)
     lines = [f"{'early' if number < 50 else 'later'} {chr(97 + number % 26) * 150}\n" for number in range(100)]
     tokenizer = TOKENIZERS.load("bpe").fit(lambda: lines)
@@ -428,10 +428,10 @@ def test_an_error_while_bpe_learns_reaches_the_caller() -> None:
 
 
 def test_the_bpe_table_forgets_and_stays_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    from thereafter.text.tokenizers import pieces
+    from thereafter.text.tokenizers import byte_level
 
-    monkeypatch.setattr(pieces, "MOST_FORMS", 3)
-    monkeypatch.setattr(pieces, "BATCH_CHARS", 4)
+    monkeypatch.setattr(byte_level, "MOST_FORMS", 3)
+    monkeypatch.setattr(byte_level, "BATCH_CHARS", 4)
     fresh = tokenizer_from_json(trained("bpe").to_json())
     for text in NASTY:
         np.testing.assert_array_equal(fresh.encode(text), trained("bpe").encode(text))

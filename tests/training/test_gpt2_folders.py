@@ -12,8 +12,8 @@ import thereafter
 from refusals import refused
 from thereafter.base.storage import write_arrays
 from thereafter.errors import FormatError
-from thereafter.text.tokenizers.gpt2 import Gpt2Tokenizer
-from thereafter.text.tokenizers.pieces import byte_alphabet
+from thereafter.text.tokenizers.byte_level import byte_alphabet
+from thereafter.text.tokenizers.subword import Gpt2Tokenizer
 
 HIDDEN, WORDS, PLACES = 4, 260, 6
 CONFIG = {"model_type": "gpt2", "n_embd": HIDDEN, "n_layer": 1, "n_head": 2, "n_positions": PLACES, "vocab_size": WORDS}

@@ -19,7 +19,7 @@ from thereafter.base.config import Table
 from thereafter.errors import FormatError
 from thereafter.evaluation.bootstrap import Difference
 from thereafter.inspection import arrays
-from thereafter.text.lines import lines_of
+from thereafter.text.reading import lines_of
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.text.vocabulary import Spelling
 

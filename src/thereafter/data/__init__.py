@@ -1,9 +1,8 @@
 """Data below text: files and where they are, and codecs, which turn values into numbers and back.
 
-files      several files as one, and the parts of a corpus: size and hash
+files      the bytes of a file, decompressed if they are gzip; several files as one, and the parts of a corpus
+finding    from paths, folders and globs to files, and to their parts by their names
 sources    what a source means: a path, a folder, a glob, standard input, the name of a corpus
-finding    from paths to files
-opening    bytes of a file, decompressed if they are gzip; copies of streams that can be read only once
 corpora    corpora by name; catalogue: the table of them; download
 codecs     the contract of codecs, and the table of those that a run folder can contain
 scaler     numbers scaled to mean 0 and standard deviation 1; the channels of series, each by itself

@@ -140,9 +140,9 @@ def _find_or_fetch(known: CorpusCard, file: CorpusFile, download: bool) -> Path:
     """The path of the file, after its content was checked; downloaded if it is missing or damaged."""
     path = _find(known, file)
     if path is not None:
-        if _is_remembered(path, file):
-            return path
         state = _state(path)
+        if _memory().get(str(path.absolute())) == [*state, file.sha256]:
+            return path
         problem = content_problem(path, sha256=file.sha256, size=file.bytes)
         if problem is None:
             _remember(path, file, state)
@@ -202,10 +202,6 @@ def _memory() -> dict[str, object]:
     except (OSError, ValueError):
         return {}
     return kept if isinstance(kept, dict) else {}
-
-
-def _is_remembered(path: Path, file: CorpusFile) -> bool:
-    return _memory().get(str(path.absolute())) == [*_state(path), file.sha256]
 
 
 def _remember(path: Path, file: CorpusFile, state: list[int]) -> None:

@@ -68,7 +68,10 @@ def fetch(
     addresses = (urls,) if isinstance(urls, str) else tuple(urls)
     compressed = target.suffix == ".gz"
     failures: list[tuple[str, _Failed]] = []
-    _make_folder(target.parent)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as trouble:
+        raise storage_error(target.parent, trouble) from trouble
     with _alone(target) as alone:
         if target.is_file() and content_problem(target, sha256=sha256, size=size) is None:
             return target  # another process brought it while this one waited
@@ -84,7 +87,7 @@ def fetch(
                     os.replace(part, target)
                 except OSError as trouble:
                     part.unlink(missing_ok=True)
-                    raise _storage_error(target, trouble) from trouble
+                    raise storage_error(target, trouble) from trouble
                 return target
         finally:
             if not alone:
@@ -198,7 +201,7 @@ def _transfer(url: str, part: Path, label: str, limit: int, size: int | None, ti
             raise
         except OSError as trouble:  # the disk: errors of the network became _Interrupted in _blocks
             part.unlink(missing_ok=True)
-            raise _storage_error(part, trouble) from trouble
+            raise storage_error(part, trouble) from trouble
     return offset
 
 
@@ -284,14 +287,8 @@ def _explain(failures: list[tuple[str, _Failed]], target: Path) -> DownloadError
     )
 
 
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as trouble:
-        raise _storage_error(folder, trouble) from trouble
-
-
-def _storage_error(path: Path, trouble: OSError) -> StorageError:
+def storage_error(path: Path | str, trouble: OSError) -> StorageError:
+    """The error for a file that cannot be written to the cache."""
     return StorageError(
         f"cannot write {path}: {trouble.strerror or trouble}; "
         "try: free some space, or set THEREAFTER_CACHE to a folder that can be written"

@@ -1,16 +1,26 @@
-"""From a path, folder or glob to files."""
+"""From a path, folder or glob to files, and to their parts: training, validation and test, by their names.
+
+train.txt, valid.txt, test.txt      ptb.valid.txt      eng.testa, eng.testb      train-00000.jsonl      dev/a.txt
+
+A name claims a part if one whole piece of it is the name of a part; numbers at its end do not count. There are parts if
+files claim to be for training and others for something else, in names that are otherwise alike. So `contest.txt` claims
+nothing, and `test_of_time.txt` is a book among books.
+"""
 
 from __future__ import annotations
 
 import difflib
 import glob
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
-from thereafter.data.parts import NamedParts, by_language, is_bare, language_files, parts_by_name
+from thereafter.base.progress import WARNING
+from thereafter.data.files import Files, Parts
 from thereafter.errors import SourceError
 
 TABLE_ENDINGS = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson")
@@ -160,3 +170,184 @@ def not_found_error(got: str, corpora: list[str]) -> SourceError:
     return SourceError(
         f"{shown!r} is {kind}; {hint}", "raw text is passed as text=", "text itself is piped in, with - as the source"
     )
+
+
+PARTS = {"train": "training", "valid": "validation", "test": "test"}
+"""The parts, and what they are called in sentences."""
+_WORDS = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("valid", "validation", "val", "dev", "testa"), "valid"),  # testa, testb: CoNLL-2003
+    **dict.fromkeys(("test", "testing", "testb", "testc", "t10k"), "test"),  # t10k: MNIST
+}
+_BETWEEN = re.compile(r"[\W_]+|(?<=[a-z])(?=[A-Z])")
+_PERHAPS = re.compile("train|val|dev|test|t10k", re.IGNORECASE)
+_SHOWN = 3  # names of files in a sentence
+_AS_ONE = "parts=False (--parts no) reads all files as one"
+
+
+@dataclass(frozen=True)
+class NamedParts:
+    """The files of each part, and those of none, in the order they were found."""
+
+    parts: Mapping[str, tuple[Path, ...]]
+    others: tuple[Path, ...]
+
+
+@dataclass(frozen=True)
+class _Claim:
+    part: str
+    template: tuple[tuple[str, ...], tuple[str, ...]]
+    """The folders above the name that claims, and the other words in it."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether the name is that of a part and no more."""
+        return not self.template[1]
+
+
+def is_bare(path: Path) -> bool:
+    """Whether a file has no ending, or the name of a part is its ending: train, eng.testb."""
+    _, dot, ending = _plain(path.name).rpartition(".")
+    return not dot or _word(ending) in _WORDS
+
+
+def parts_by_name(files: Sequence[Path], folder: Path) -> NamedParts | None:
+    """The parts of files below a folder; None unless there is a training part and another."""
+    depth = len(folder.parts)
+    if not any("train" in piece.lower() for file in files for piece in file.parts[depth:]):
+        return None
+    claims = {file: list(_claims(file.parts[depth:])) for file in files}
+    chosen = _alike(claims) or _unlike(claims)
+    if not chosen:
+        return None
+    missing = PARTS.keys() - set(chosen.values())
+    for file, own in claims.items():  # train.txt, valid.txt and ptb.test.txt
+        if file not in chosen and own and own[0].part in missing:
+            chosen[file] = own[0].part
+    parts = {part: tuple(file for file in files if chosen.get(file) == part) for part in PARTS}
+    return NamedParts(
+        {part: own for part, own in parts.items() if own}, tuple(file for file in files if file not in chosen)
+    )
+
+
+def own_parts(name: str, files: Mapping[str, Iterable[Path]], *, column: str | None = None) -> Parts:
+    """The user's own files of each part."""
+    stem = name.rstrip("/\\") or name
+    parts = {part: Files(f"{stem}:{part}", tuple(own), column=column) for part, own in files.items()}
+    train = [one for part, one in parts.items() if part.partition(".")[0] == "train"]
+    count, used = (sum(len(one.files) for one in several) for several in (parts.values(), train))
+    detail = f"{used:,} of {count:,} files, {sum(one.size for one in train):,} bytes"
+    return Parts(name, parts, detail=detail, notes=_notes(files))
+
+
+def left_out_note(others: Collection[Path], folder: Path) -> list[str]:
+    """A sentence on files that belong to no part; none where there are none."""
+    if not others:
+        return []
+    names = _listed([file.relative_to(folder).as_posix() for file in others])
+    belong, are = ("belongs", "is") if len(others) == 1 else ("belong", "are")
+    return [f"{names} {belong} to no part and {are} not read; {_AS_ONE}"]
+
+
+def unclear_note(files: Sequence[Path], folder: Path) -> list[str]:
+    """A warning where files without parts are trained on as one, and one of them is called test or valid."""
+    depth = len(folder.parts)
+    exact = [
+        file for file in files if any(claim.exact and claim.part != "train" for claim in _claims(file.parts[depth:]))
+    ]
+    if not exact or len(files) < 2:
+        return []
+    names = _listed([file.relative_to(folder).as_posix() for file in exact])
+    are = "is" if len(exact) == 1 else "are"
+    note = (
+        f"{WARNING}{names} {are} read with all {len(files):,} files as one: there is no training part beside, or most "
+        "files are of no part; expected names such as train.txt, valid.txt and test.txt"
+    )
+    return [note]
+
+
+def language_files(files: Iterable[Path]) -> list[Path]:
+    """Files whose ending may be a language: train.de, train.en."""
+    return [file for file in files if re.fullmatch(r".+\.[a-z]{2,3}", _plain(file.name))]
+
+
+def by_language(parts: Mapping[str, Iterable[Path]]) -> dict[str, tuple[Path, ...]]:
+    """The files of parts by their endings, as in "train.de": those that all parts have; none unless there are two."""
+    endings: dict[str, dict[str, list[Path]]] = {part: {} for part in parts}
+    for part, files in parts.items():
+        for file in files:
+            endings[part].setdefault(_plain(file.name).rpartition(".")[2], []).append(file)
+    shared = sorted(set.intersection(*map(set, endings.values())))
+    if len(shared) < 2:
+        return {}
+    return {f"{part}.{language}": tuple(own[language]) for part, own in endings.items() for language in shared}
+
+
+def _alike(claims: Mapping[Path, Sequence[_Claim]]) -> dict[Path, str]:
+    """Files whose names are those of a training file but for the part; of several claims the outermost counts."""
+    offered: dict[object, set[str]] = {}
+    for own in claims.values():
+        for claim in own:
+            offered.setdefault(claim.template, set()).add(claim.part)
+    whole = {template for template, parts in offered.items() if "train" in parts and len(parts) > 1}
+    agreed = {file: [claim.part for claim in own if claim.template in whole] for file, own in claims.items()}
+    return {file: parts[0] for file, parts in agreed.items() if parts}
+
+
+def _unlike(claims: Mapping[Path, Sequence[_Claim]]) -> dict[Path, str]:
+    """The same for names that differ otherwise too: train_full.txt and test.txt. Titles of books may claim as much, so
+    one name must be that of a part alone, or every file must claim one."""
+    first = {file: own[0] for file, own in claims.items() if own}
+    parts = {claim.part for claim in first.values()}
+    sure = len(first) == len(claims) or any(claim.exact for claim in first.values())
+    return {file: claim.part for file, claim in first.items()} if sure and "train" in parts and len(parts) > 1 else {}
+
+
+def _claims(path: Sequence[str]) -> Iterator[_Claim]:
+    """The parts that folders and the name of a file below them claim, from the outermost on."""
+    *folders, name = path
+    stem, _, ending = _plain(name).rpartition(".")
+    pieces = [*folders, _plain(name) if not stem or _word(ending) in _WORDS else stem]
+    for depth, piece in enumerate(pieces):
+        if claimed := _claimed(piece):
+            part, rest = claimed
+            yield _Claim(part, (tuple(folders[:depth]), rest))
+
+
+@lru_cache(maxsize=4096)
+def _claimed(piece: str) -> tuple[str, tuple[str, ...]] | None:
+    """The part that a folder or a name claims, and the other words in it; train_dev.txt claims none."""
+    if not _PERHAPS.search(piece):
+        return None
+    words = [word for word in map(_word, _BETWEEN.split(piece)) if word]
+    parts = {_WORDS[word] for word in words if word in _WORDS}
+    return (parts.pop(), tuple(word for word in words if word not in _WORDS)) if len(parts) == 1 else None
+
+
+def _word(piece: str) -> str:
+    """A piece of a name without the number at its end."""
+    return piece.lower().rstrip("0123456789")
+
+
+def _plain(name: str) -> str:
+    return name.removesuffix(".gz")
+
+
+def _notes(files: Mapping[str, Iterable[Path]]) -> tuple[str, ...]:
+    """Which files are which part."""
+    every = [str(file) for own in files.values() for file in own]
+    base = os.path.commonpath([os.path.dirname(file) for file in every]) if every else ""
+    clauses: list[str] = []
+    for part, role in PARTS.items():
+        own = [file for key, several in files.items() if key.partition(".")[0] == part for file in several]
+        if own:
+            first = Path(os.path.relpath(own[0], base or ".")).as_posix()
+            names = first if len(own) == 1 else f"{first} and {len(own) - 1:,} more"
+            verb = "" if clauses else (" is" if len(own) == 1 else " are")
+            clauses.append(f"{names}{verb} the {role} part")
+    return (f"{', '.join(clauses)}; {_AS_ONE}",)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

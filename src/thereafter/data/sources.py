@@ -11,10 +11,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from thereafter.data.files import AnySource, Files, Parts
-from thereafter.data.finding import FileKind, Listing, find_files, list_files, not_found_error, split_column
-from thereafter.data.opening import Spool, spooled_stdin
-from thereafter.data.parts import PARTS, left_out_note, own_parts, unclear_note
+from thereafter.data.files import AnySource, Files, Parts, Spool, spooled_stdin
+from thereafter.data.finding import (
+    PARTS,
+    FileKind,
+    Listing,
+    find_files,
+    left_out_note,
+    list_files,
+    not_found_error,
+    own_parts,
+    split_column,
+    unclear_note,
+)
 from thereafter.errors import OptionError, SourceError
 
 P = TypeVar("P", bound=Parts)
@@ -24,7 +33,7 @@ def locate(source: AnySource, kind: FileKind, part: str | None = None, *, parts:
     """Find the files of a source without reading them (except standard input, which can be read only once).
 
     A corpus name wins over a path of the same name; `./ptb` is always the path. `ptb:valid`, or `part="valid"`, is one
-    part of a corpus. A folder gives its files of that `kind`, in parts where their names say so (`data/parts.py`),
+    part of a corpus. A folder gives its files of that `kind`, in parts where their names say so (`data/finding.py`),
     unless `parts` is False.
     """
     if isinstance(source, Parts):

@@ -29,7 +29,7 @@ from thereafter.base.tabular import Row
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.evaluation.bootstrap import LEAST, Floats, interval, resample_sums
 from thereafter.evaluation.text_units import words_alone
-from thereafter.text.lines import lines_of
+from thereafter.text.reading import lines_of
 from thereafter.text.spaces import has_characters
 
 ITEM = "item"

@@ -35,7 +35,7 @@ from thereafter.evaluation.text_units import (
     words_alone,
 )
 from thereafter.inspection.measurement import DrawnFigure, Measurement
-from thereafter.text.lines import lines_of
+from thereafter.text.reading import lines_of
 
 Floats = NDArray[np.float64]
 _BITS = 1 / math.log(2)

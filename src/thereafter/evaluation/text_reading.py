@@ -27,7 +27,7 @@ from thereafter.evaluation.scores import Walk, score_items, score_pieces
 from thereafter.evaluation.text_units import LINE_END, TextUnits, cut_units, words_alone
 from thereafter.evaluation.token_costs import TokenCosts
 from thereafter.models.base import NOT_NORMALISED
-from thereafter.text.lines import lines_of
+from thereafter.text.reading import lines_of
 from thereafter.text.sources import Source
 from thereafter.text.spaces import Places, code_points, is_space
 from thereafter.text.tokenizers.base import Tokenizer

@@ -36,7 +36,7 @@ from thereafter.export.plan import Plan, TransformerPlan
 from thereafter.export.targets import FLOAT32, WrittenFiles
 from thereafter.models.base import Floats, Ids
 from thereafter.text.tokenizers import TOKENIZERS
-from thereafter.text.tokenizers.pieces import byte_alphabet
+from thereafter.text.tokenizers.byte_level import byte_alphabet
 
 
 class TransformersTarget:

@@ -27,7 +27,7 @@ from thereafter.models.build import build
 from thereafter.models.neural import NeuralModel
 from thereafter.models.settings import TransformerSettings
 from thereafter.runs.folder import FORMAT, is_file
-from thereafter.text.tokenizers.gpt2 import Gpt2Tokenizer
+from thereafter.text.tokenizers.subword import Gpt2Tokenizer
 from thereafter.training.kinds import Trained
 from thereafter.training.weights import check_counts, restored
 

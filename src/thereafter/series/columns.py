@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from thereafter.errors import FormatError, SourceError
 from thereafter.series.times import is_stamp
-from thereafter.text.lines import guess_encoding, place, read_lines
+from thereafter.text.reading import guess_encoding, place, read_lines
 
 _BLOCK = 20_000  # rows
 _SAMPLE = 1_000  # rows by which columns are recognised

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.base import progress
-from thereafter.data.files import Files
-from thereafter.data.opening import Spool
+from thereafter.data.files import Files, Spool
 from thereafter.errors import OptionError
 from thereafter.series.times import is_stamp
 

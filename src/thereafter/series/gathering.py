@@ -19,7 +19,7 @@ from thereafter.series.choosing import ChosenColumns, choose_columns
 from thereafter.series.columns import CellBlock, TableLayout, is_missing, numbers_of, table_blocks, table_layout
 from thereafter.series.table import ColumnChoice
 from thereafter.series.times import EXAMPLES, StampReader, StampReading
-from thereafter.text.lines import place
+from thereafter.text.reading import place
 
 _MOST_SERIES = 200_000
 

@@ -38,7 +38,7 @@ from thereafter.series.labelled_series import (
 )
 from thereafter.series.long_rows import block_numbers, read_long
 from thereafter.text.labelled import LABEL_NAMES
-from thereafter.text.lines import guess_encoding, place, read_lines
+from thereafter.text.reading import guess_encoding, place, read_lines
 from thereafter.text.tables import format_of, stream_rows
 
 LABEL_LISTS = ("labels.csv", "labels.tsv")

@@ -16,7 +16,7 @@ from thereafter.series.columns import CellBlock, TableLayout, is_missing, number
 from thereafter.series.labelled_series import LabelledSeries, LongColumns
 from thereafter.series.times import TEXT_FORMS, StampReader
 from thereafter.series.times import form_of as form_of_times
-from thereafter.text.lines import place
+from thereafter.text.reading import place
 
 _SAMPLE = 1_000  # cells by which the form of times is recognised
 

@@ -23,7 +23,7 @@ from thereafter.models.recurrent import RecurrentModel
 from thereafter.models.task_net import CELLS
 from thereafter.tasks.lexicon import PAD, UNKNOWN, Lexicon
 from thereafter.tasks.reading import READINGS, WordReading
-from thereafter.text.pretokenised_finding import style_of_run
+from thereafter.text.pretokenised import style_of_run
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.training.starting import Start, describe_unknown
 from thereafter.training.weights import weights_of

@@ -13,7 +13,7 @@ from thereafter.base import progress
 from thereafter.base.config import Table
 from thereafter.data import corpora
 from thereafter.data.files import AnySource, Files, Parts
-from thereafter.data.parts import own_parts
+from thereafter.data.finding import own_parts
 from thereafter.data.sources import locate, require_own
 from thereafter.errors import EmptyCorpusError, SourceError
 from thereafter.series.frames import IN_MEMORY

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from thereafter.base.config import Table
 from thereafter.errors import FormatError
 from thereafter.tasks.reading import WordReading
-from thereafter.text.pretokenised import WritingStyle
-from thereafter.text.pretokenised_finding import style_of_forms
+from thereafter.text.pretokenised import WritingStyle, style_of_forms
 
 PAD, UNKNOWN = "<pad>", "<unk>"
 _REMEMBERED = 1 << 17  # words whose letters are kept

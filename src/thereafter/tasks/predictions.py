@@ -12,7 +12,7 @@ from thereafter.base.storage import write_text
 from thereafter.base.tabular import ENDINGS, Row, Tabular, check_ending, write_table
 from thereafter.errors import OptionError
 from thereafter.series.classifying.answers import SeriesPrediction
-from thereafter.text.written import join_words
+from thereafter.text.conll import join_words
 from thereafter.vision.captioning.answers import CaptionPrediction
 from thereafter.vision.clips.answers import ClipPrediction, FramesPrediction
 

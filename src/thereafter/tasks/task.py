@@ -20,7 +20,7 @@ from thereafter.tasks.batching import Codecs
 from thereafter.tasks.bodies import Body
 from thereafter.tasks.predictions import PlainPrediction, PredictedRows
 from thereafter.tasks.shown import Explained, Shown
-from thereafter.text.lines import lines_of
+from thereafter.text.reading import lines_of
 from thereafter.text.sources import TEXT_FILES
 from thereafter.training.settings import TrainingSettings
 

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from thereafter.base.config import Table
 from thereafter.errors import FormatError
 from thereafter.models.word_decoder import END
-from thereafter.text.pretokenised import WritingStyle
-from thereafter.text.pretokenised_finding import style_of_vocabulary
+from thereafter.text.pretokenised import WritingStyle, style_of_vocabulary
 from thereafter.text.tokenizers import TOKENIZERS, tokenizer_from_json
 from thereafter.text.tokenizers.base import Tokenizer
 

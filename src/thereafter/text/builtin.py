@@ -22,6 +22,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from thereafter.base.folders import cache_folder
+from thereafter.data.download import storage_error
 from thereafter.errors import CorpusError, StorageError
 
 PACKAGES = frozenset(
@@ -89,9 +90,9 @@ def _sentences(name: str) -> Built:
     if parts is None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            _list_parts(folder, module.write_corpus(folder, **module.CORPORA[name].options))
+            _list_parts(folder, module.CORPORA[name].write(folder))
         except OSError as trouble:
-            raise _storage_error(folder, trouble) from trouble
+            raise storage_error(f"the corpus to {folder}", trouble) from trouble
         parts = _listed_parts(folder)
         if parts is None:
             raise StorageError(
@@ -196,7 +197,7 @@ def keep_texts(folder: Path, texts: dict[str, str], suffix: str = ".txt") -> dic
             if not path.is_file() or path.read_bytes() != content:
                 _write(path, content)
     except OSError as trouble:
-        raise _storage_error(folder, trouble) from trouble
+        raise storage_error(f"the corpus to {folder}", trouble) from trouble
     return parts
 
 
@@ -243,10 +244,3 @@ def _write(path: Path, content: bytes) -> None:
         os.replace(growing, path)
     finally:
         growing.unlink(missing_ok=True)
-
-
-def _storage_error(folder: Path, trouble: OSError) -> StorageError:
-    return StorageError(
-        f"cannot write the corpus to {folder}: {trouble.strerror or trouble}; "
-        "try: free some space, or set THEREAFTER_CACHE to a folder that can be written"
-    )

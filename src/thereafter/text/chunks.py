@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -67,6 +68,23 @@ def last_cut(text: str, tail: re.Pattern[str]) -> int:
         return line
     unfinished = tail.match(text[::-1])
     return len(text) - (unfinished.end() if unfinished else 0)
+
+
+def look_ahead(chunks: Iterable[str], size: int) -> tuple[str, Iterator[str]]:
+    """The first chunks of a text, `size` characters or more where it has so many, and all of it again.
+
+    >>> beginning, whole = look_ahead(["so ", "long", " thanks"], 5)
+    >>> beginning, list(whole)
+    ('so long', ['so long', ' thanks'])
+    """
+    pieces, length, rest = [], 0, iter(chunks)
+    for chunk in rest:
+        pieces.append(chunk)
+        length += len(chunk)
+        if length >= size:
+            break
+    beginning = "".join(pieces)
+    return beginning, chain([beginning] if beginning else [], rest)
 
 
 def require_unicode(text: str) -> str:

@@ -12,8 +12,9 @@ import json
 import os
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
@@ -39,23 +40,20 @@ def encode_source(tokenizer: Tokenizer, source: Source, *, cache_from_bytes: int
     result is a read-only memory map of the smallest of uint8, uint16 and int32 that holds the vocabulary.
     """
     label = f"tokenizing {source.name}"
-    if source.size >= cache_from_bytes:
-        path = _cache_path(tokenizer, source)
-        cached = _open_ids(path)
-        if cached is not None:
-            return cached
-        return _write_ids(path, tokenizer, tokenizer.encode_stream(source.chunks(label), whole=True))
+    stream = tokenizer.encode_stream(source.chunks(label), whole=True)
     arrays: list[Ids] = []
     size = 0
-    stream = tokenizer.encode_stream(source.chunks(label), whole=True)
-    for array in stream:
-        arrays.append(array)
-        size += array.nbytes
-        if size > 4 * max(cache_from_bytes, 1):
-            path = _cache_path(tokenizer, source)
-            cached = _open_ids(path)
-            return cached if cached is not None else _write_ids(path, tokenizer, chain(_drain(arrays), stream))
-    return join_ids(arrays)
+    if source.size < cache_from_bytes:
+        for array in stream:
+            arrays.append(array)
+            size += array.nbytes
+            if size > 4 * max(cache_from_bytes, 1):
+                break
+        else:
+            return join_ids(arrays)
+    path = _cache_path(tokenizer, source)
+    cached = _open_ids(path)
+    return cached if cached is not None else _write_ids(path, tokenizer, chain(_drain(arrays), stream))
 
 
 def fit_source(
@@ -67,15 +65,11 @@ def fit_source(
     cache_from_bytes: int = CACHE_FROM_BYTES,
 ) -> tuple[Tokenizer, IdArray]:
     """Fit a tokenizer to a source and encode the source with it; a small one is split only once."""
-    chunks = _chunks_of(source, f"reading {source.name}")
+    chunks = partial(source.chunks, f"reading {source.name}")
     if source.size >= cache_from_bytes or any(path.suffix == ".gz" for path in source.files):
         fitted = tokenizer.fit(chunks, min_count=min_count, max_size=max_size)
         return fitted, encode_source(fitted, source, cache_from_bytes=cache_from_bytes)
     return tokenizer.fit_encode(chunks, min_count=min_count, max_size=max_size)
-
-
-def _chunks_of(source: Source, label: str) -> Callable[[], Iterator[str]]:
-    return lambda: source.chunks(label)
 
 
 def _drain(arrays: list[Ids]) -> Iterator[Ids]:
@@ -88,13 +82,10 @@ def _cache_path(tokenizer: Tokenizer, source: Source) -> Path:
     return cache_folder() / "tokens" / f"{hashlib.sha256(key.encode()).hexdigest()}.ids"
 
 
-def _smallest(size: int) -> np.dtype[np.integer]:
-    return np.dtype("u1" if size <= 1 << 8 else "<u2" if size <= 1 << 16 else "<i4")
-
-
 def _write_ids(path: Path, tokenizer: Tokenizer, arrays: Iterable[Ids]) -> IdArray:
     """Write a temporary file and rename it. Plain writes: the pages of a writable map would count as memory."""
-    dtype = _smallest(len(tokenizer.vocabulary))
+    size = len(tokenizer.vocabulary)
+    dtype: np.dtype[np.integer] = np.dtype("u1" if size <= 1 << 8 else "<u2" if size <= 1 << 16 else "<i4")
     temporary = ""
     try:
         try:

@@ -3,24 +3,44 @@
 Project Gutenberg's header and licence are left out, and hard-wrapped prose is unwrapped into paragraphs, one a line;
 every other text stays as it is. The choice is made by the file alone, so that training and scoring read it alike, and
 it is said with its reason. Named corpora are never changed.
+
+Hard-wrapped prose is recognised by where its lines end: a line break lies where the line was full, since the first word
+of the next line had no room in it,
+
+    len(line) + 1 + len(next word) > width.
+
+Verse, code, lists and one sentence a line break elsewhere. Prose also goes on in the middle of a sentence after most
+breaks, and ends sentences in the middle of lines; a table or a log of even lines does neither.
 """
 
 from __future__ import annotations
 
-import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 
+from thereafter.data.files import FileState, file_state, open_content
 from thereafter.errors import SourceError
+from thereafter.text.chunks import look_ahead
 from thereafter.text.documents import declares_encoding, describe_document, document_format, read_document
-from thereafter.text.lines import READ_AS_WESTERN, guess_encoding, lines_of
-from thereafter.text.reading import BLOCK, read_chunks
-from thereafter.text.wrapping import Wrapping, measure_wrapping, unwrap
+from thereafter.text.reading import (
+    BLOCK,
+    LOOKED_AT,
+    READ_AS_WESTERN,
+    check_encoding,
+    decode,
+    guess_encoding,
+    guess_of_bytes,
+    lines_of,
+    read_chunks,
+)
+from thereafter.text.spaces import SPACELESS
 
-_LOOKED_AT = 8 * BLOCK  # characters in which the marks of a licence are looked for: more than any novel has
+_MARKED = 8 * BLOCK  # characters in which the marks of a licence are looked for: more than any novel has
 _SAMPLE = 400_000  # characters by which line breaks are judged
 
 
@@ -50,7 +70,7 @@ class Form:
     document: str | None = None
     """The format of a document that is read without its markup; None for plain text."""
     encoding: str | None = None
-    """The encoding of a file that is no UTF-8, where its bytes leave no doubt (`text/lines.py`)."""
+    """The encoding of a file that is no UTF-8, where its bytes leave no doubt (`text/reading.py`)."""
 
     @property
     def changes(self) -> bool:
@@ -92,24 +112,27 @@ class Form:
 def form_of(path: Path, encoding: str | None, forming: Forming) -> Form:
     """The form of a file, by its first characters; it is read once as long as it does not change."""
     try:
-        state = os.stat(path)
+        state = file_state(path)
     except OSError as failed:
         raise SourceError(f"{path} could not be read: {failed.strerror}") from None
-    return _recognise_file(path, encoding, forming, state.st_size, state.st_mtime_ns)
+    return _recognise_file(path, encoding, forming, state)
 
 
 @lru_cache(maxsize=1 << 16)  # more files than a folder of texts has
-def _recognise_file(path: Path, encoding: str | None, forming: Forming, size: int, changed: int) -> Form:
-    """`size` and `changed` are there for the cache: a file that was written again is read again."""
-    document = document_format(path, markup=forming.markup)
-    guessed = guess_encoding(path) if encoding is None and not declares_encoding(path, document) else None
-    pieces, length = [], 0
-    for chunk in Form(document=document, encoding=guessed).read(path, encoding, None):
-        pieces.append(chunk)
-        length += len(chunk)
-        if length >= _LOOKED_AT:
-            break
-    form = recognise("".join(pieces), forming)
+def _recognise_file(path: Path, encoding: str | None, forming: Forming, state: FileState) -> Form:
+    """`state` is there for the cache: a file that was written again is read again. Plain text is opened once."""
+    guessed, beginning = None, ""
+    with open_content(path, LOOKED_AT) as content:
+        document = document_format(path, markup=forming.markup, head=content.head)
+        if encoding is None and not declares_encoding(content.head, document):
+            guessed = guess_of_bytes(content.head)
+        if document is None:
+            chunks = decode(str(path), content, check_encoding(encoding or guessed))
+            beginning, _ = look_ahead(chunks, _MARKED)
+    if document is not None:
+        chunks = read_document(path, encoding=encoding or guessed, format=document)
+        beginning, _ = look_ahead(chunks, _MARKED)
+    form = recognise(beginning, forming)
     if document is not None:
         form = replace(form, document=document, reason=f"{describe_document(path, document)}; {form.reason}")
     if guessed is not None:
@@ -250,3 +273,153 @@ def _begins(line: str) -> bool:
 
 def _ends(line: str) -> bool:
     return _NAME in line.lower() and _END.match(line) is not None
+
+
+_ENOUGH_FULL = 0.8  # of the breaks; wrapped books have 0.98 and more, verse and lists below 0.5
+_RAGGED = 0.88  # of the width: how short a full line may be, for texts that were wrapped by hand
+_WIDTHS = range(40, 131)
+_WIDTHS_WITHOUT_SPACES = range(16, 131)
+_FEWEST_BREAKS = 6
+_WORDS_A_LINE = 4
+_WIDEST = 0.98  # the share of lines that are no longer than the width; a few long ones are no evidence
+# a sentence that ends inside a line
+_INSIDE = re.compile(r"[.!?؟]['\"”’»)]*[ \t]+\S|[。！？]\S")
+_SENTENCE_END = tuple(".!?:;\"”'’»)]…。！？؟")
+_LIST_MARK = re.compile(r"(?:[-*•·]|\d{1,3}[.)]|\(?[a-z]\))[ \t]")
+_DIVIDED = re.compile(r"(?<![^\W\d_])([^\W\d_]+)-$")  # from the beginning of a word: a line may be endless
+_FIRST_LETTERS = re.compile(r"[^\W\d_]+")
+
+
+@dataclass(frozen=True)
+class Wrapping:
+    """How the lines of a text break. `width` is that of a full line; `wrapped` says whether it is wrapped prose."""
+
+    wrapped: bool
+    width: int
+    full: float
+    """The share of line breaks that lie where the line was full."""
+    reason: str
+    divided: bool = False
+    """Whether hyphens at line ends divide words."""
+    compounds: frozenset[str] = frozenset()
+    """Words that are written with a hyphen inside lines too: they keep it."""
+
+
+def measure_wrapping(text: str) -> Wrapping:
+    """How the lines of a text break, by a sample of it.
+
+    >>> measure_wrapping("one sentence a line.\\nanother one.\\n").wrapped
+    False
+    """
+    lines = [line.rstrip() for line in text.split("\n")]
+    written = [line for line in lines if line]
+    breaks = [(line, after) for line, after in pairwise(lines) if _inside_paragraph(line, after)]
+    if len(breaks) < _FEWEST_BREAKS or len(breaks) < 0.3 * len(written):
+        return Wrapping(False, 0, 0.0, "most lines are paragraphs of their own")
+    spaceless = not text.isascii() and len(SPACELESS.findall(text)) > len(text) / 3
+    lengths = sorted(map(len, written))
+    width = lengths[int(_WIDEST * (len(lengths) - 1))]
+    full = sum(_is_full(line, after, width) for line, after in breaks) / len(breaks)
+    wrapped, reason = _decide(written, breaks, width, full, spaceless)
+    if not wrapped:
+        return Wrapping(False, width, full, reason)
+    divided, compounds = _read_hyphens(text, breaks)
+    return Wrapping(True, width, full, reason, divided, compounds)
+
+
+def _decide(
+    written: list[str], breaks: list[tuple[str, str]], width: int, full: float, spaceless: bool
+) -> tuple[bool, str]:
+    """Whether the lines are those of wrapped prose, and why."""
+    if full < _ENOUGH_FULL:
+        return False, f"only {full * 100:.0f} % of the line breaks lie where a line was full"
+    if width not in (_WIDTHS_WITHOUT_SPACES if spaceless else _WIDTHS):
+        return False, f"lines of {width} characters are too {'short' if width < _WIDTHS.start else 'long'} for a page"
+    if not spaceless and sum(len(line.split()) for line in written) < _WORDS_A_LINE * len(written):
+        return False, "its lines have too few words to be prose"
+    inside = sum(_INSIDE.search(line) is not None for line in written) / len(written)
+    if inside < 0.04:
+        return False, "no sentence ends inside a line"
+    small = sum(after.lstrip()[0].islower() for _, after in breaks) / len(breaks)
+    open_ends = sum(not line.endswith(_SENTENCE_END) for line, _ in breaks) / len(breaks)
+    if not (small >= 0.3 if _has_case(written) else open_ends >= 0.5):
+        return False, "most lines begin anew instead of going on in a sentence"
+    return True, f"{full * 100:.0f} % of the line breaks lie where a line of {width} characters was full"
+
+
+def unwrap(lines: Iterable[str], wrapping: Wrapping) -> Iterator[str]:
+    """Paragraphs, one a line without its newline; blank lines are left out.
+
+    A line that was not full keeps its end: headings, verse and addresses inside a book stay lines of their own.
+    """
+    paragraph: list[str] = []
+    before = ""
+    for line in lines:
+        line = line.rstrip()
+        if paragraph and line and _inside_paragraph(before, line) and _is_full(before, line, wrapping.width):
+            _join(paragraph, line.lstrip(), wrapping)
+        else:
+            if paragraph:
+                yield "".join(paragraph)
+            paragraph = [line.lstrip()] if line else []
+        before = line
+    if paragraph:
+        yield "".join(paragraph)
+
+
+def _join(paragraph: list[str], line: str, wrapping: Wrapping) -> None:
+    """Append a line to a paragraph: with a space, without one, or in the place of a hyphen."""
+    last = paragraph[-1]
+    if last.endswith(("--", "—")) or line.startswith(("--", "—")):
+        paragraph.append(line)
+    elif division := _DIVIDED.search(last):
+        rest = _FIRST_LETTERS.match(line)
+        word = f"{division[1]}-{rest[0]}".lower() if rest else ""
+        if rest and wrapping.divided and rest[0].islower() and word not in wrapping.compounds:
+            paragraph[-1] = last[:-1]
+        paragraph.append(line)
+    elif SPACELESS.match(last[-1]) or SPACELESS.match(line[0]) or last[-1] in "。、，！？":
+        paragraph.append(line)
+    else:
+        paragraph += [" ", line]
+
+
+def _read_hyphens(text: str, breaks: list[tuple[str, str]]) -> tuple[bool, frozenset[str]]:
+    """Whether hyphens at line ends divide words, and which words have one inside lines too.
+
+    They divide where the word without the hyphen is known from inside the lines more often than the one with it. In
+    books that were proof-read into files, such as Project Gutenberg's, most are compounds, and stay.
+    """
+    words = Counter(re.findall(r"[^\W\d_]+(?:-[^\W\d_]+)*", text.lower()))
+    whole = hyphened = 0
+    for line, after in breaks:
+        division, rest = _DIVIDED.search(line), _FIRST_LETTERS.match(after.lstrip())
+        if division and rest:
+            whole += f"{division[1]}{rest[0]}".lower() in words
+            hyphened += f"{division[1]}-{rest[0]}".lower() in words
+    if whole <= hyphened:
+        return False, frozenset()
+    return True, frozenset(word for word in words if "-" in word)
+
+
+def _has_case(lines: list[str]) -> bool:
+    """Whether the script knows small and capital letters."""
+    letters = [letter for letter in "".join(lines[:200]) if letter.isalpha()]
+    return sum(letter.lower() != letter.upper() for letter in letters) > len(letters) / 2
+
+
+def _inside_paragraph(line: str, after: str) -> bool:
+    """Whether the break between two lines may lie inside a paragraph: neither is blank, and none begins there."""
+    if not line or not after:
+        return False
+    return _indent(after) <= _indent(line) and _LIST_MARK.match(after.lstrip()) is None
+
+
+def _is_full(line: str, after: str, width: int) -> bool:
+    first = after.split(maxsplit=1)[0]
+    room = 1 if SPACELESS.match(first) else 1 + len(first)
+    return len(line) + room > _RAGGED * width
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())

@@ -16,7 +16,7 @@ from itertools import islice
 
 from thereafter.base import progress
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError
-from thereafter.text.lines import place, read_lines
+from thereafter.text.reading import place, read_lines
 from thereafter.text.tables import columns
 
 Path = str | os.PathLike[str]

@@ -10,22 +10,26 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import repeat
 from pathlib import Path
 from typing import Protocol, Self
 
 from thereafter.base.progress import task
-from thereafter.data.files import AnySource, Files, Parts
+from thereafter.data.files import AnySource, Files, FileState, Parts, file_state
 from thereafter.data.finding import TABLE_ENDINGS, FileKind
 from thereafter.data.sources import locate
 from thereafter.errors import OptionError, SourceError
 from thereafter.text.chunks import WORD_TAIL, last_cut, require_unicode
-from thereafter.text.columns import describe_table, read_column, read_rows
 from thereafter.text.form import Form, Forming, form_of, form_of_column
+from thereafter.text.labelled import describe_table, read_column, read_rows
 from thereafter.text.reading import BLOCK, check_encoding, read_chunks
 
 _NOT_LETTERS = re.compile(r"(?:(?!\n)[\W\d_])+")
+_SMALL = 1 << 23  # bytes, and characters: more than any novel has
+_MOST_HASHES = 1 << 12
+_text_hashes: dict[object, str] = {}  # of texts that were read to their end, by `Source._state`
 DEFAULT_TOKENS = "prose"
 TEXT_FILES = FileKind("text files", ((".txt", ".text", ".tokens"), (".md", ".rst", ".tex")), bare=True)
 """The text files of a folder. Markup only if there is no plain text: a README is not mixed into a corpus."""
@@ -98,10 +102,10 @@ class Source(Files):
     def chunks(self, progress_label: str | None = None) -> Iterator[str]:
         """The text from its beginning, in pieces of about a million characters that may end anywhere."""
         if progress_label is None:
-            yield from self._normalised(lambda amount: None)
+            yield from self._hashed(self._normalised(lambda amount: None))
         else:
             with task(progress_label, total=self.size, unit="B") as advance:
-                yield from self._normalised(advance)
+                yield from self._hashed(self._normalised(advance))
 
     def text(self) -> str:
         """The whole text at once."""
@@ -126,11 +130,13 @@ class Source(Files):
         >>> Source.of_text("so long").text_hash() == Source.of_text("so long\\r\\n").text_hash()
         True
         """
-        digest, ended = hashlib.sha256(), False
-        for chunk in self.chunks():
-            digest.update(b"\n" * ended + chunk.removesuffix("\n").encode("utf-8"))
-            ended = chunk.endswith("\n")
-        return digest.hexdigest()
+        remembered = _text_hashes.get(self._state())
+        if remembered is None:
+            hashing = _TextHash()
+            for chunk in self.chunks():
+                hashing.add(chunk)
+            remembered = hashing.hexdigest()
+        return remembered
 
     @property
     def forms(self) -> tuple[Form, ...]:
@@ -154,6 +160,29 @@ class Source(Files):
         if self.column is None and (path := next(tables, None)) is not None:
             described, column = describe_table(path, self.encoding)
             raise SourceError(f"{path} is a table with {described}; expected the one that holds the text; try {column}")
+
+    def _state(self) -> object:
+        """The same as long as the text is the same; None for a text in memory, or files that cannot be read."""
+        if self.content is not None:
+            return None
+        try:
+            return replace(self, name="", spools=()), tuple(file_state(path) for path in self.files)
+        except OSError:
+            return None
+
+    def _hashed(self, chunks: Iterable[str]) -> Iterator[str]:
+        """The text as it is; `text_hash` has the hash of one that was read to its end without another reading."""
+        state = self._state()
+        if state is None or state in _text_hashes:
+            yield from chunks
+            return
+        hashing = _TextHash()
+        for chunk in chunks:
+            hashing.add(chunk)
+            yield chunk
+        if len(_text_hashes) >= _MOST_HASHES:
+            _text_hashes.clear()
+        _text_hashes[state] = hashing.hexdigest()
 
     def _normalised(self, advance: Callable[[float], None]) -> Iterator[str]:
         chunks = self._raw(advance)
@@ -180,11 +209,60 @@ class Source(Files):
             open_line = last != "\n" if last else open_line
 
     def _file(self, path: Path, form: Form | None, advance: Callable[[float], None]) -> Iterator[str]:
-        if self.column is not None:
-            return read_column(path, self.column, encoding=self.encoding, advance=advance)
-        if form is None:
-            return read_chunks(path, encoding=self.encoding, advance=advance)
-        return form.read(path, self.encoding, advance)
+        size = path.stat().st_size if path.is_file() else _SMALL + 1  # what is no file has no size, and is read once
+        chunks = None
+        if size <= _SMALL:
+            chunks = _remembered_text(path, file_state(path), self.encoding, self.column, form)
+        if chunks is None:
+            yield from _open_text(path, self.encoding, self.column, form, advance)
+            return
+        for chunk in chunks:
+            yield chunk
+            advance(size / len(chunks))
+
+
+def _open_text(
+    path: Path, encoding: str | None, column: str | None, form: Form | None, advance: Callable[[float], None] | None
+) -> Iterator[str]:
+    """The text of a file, or of a column of a table, in its form."""
+    if column is not None:
+        return read_column(path, column, encoding=encoding, advance=advance)
+    if form is None:
+        return read_chunks(path, encoding=encoding, advance=advance)
+    return form.read(path, encoding, advance)
+
+
+@lru_cache(maxsize=4)
+def _remembered_text(
+    path: Path, state: FileState, encoding: str | None, column: str | None, form: Form | None
+) -> tuple[str, ...] | None:
+    """The text of a small file, read once as long as its state is the same; None for one that turns out to be large.
+
+    A training reads its text a dozen times: to split it, to know it again, to count its words and to encode it.
+    """
+    pieces: list[str] = []
+    length = 0
+    for chunk in _open_text(path, encoding, column, form, None):
+        pieces.append(chunk)
+        length += len(chunk)
+        if length > _SMALL:  # packed files become larger
+            return None
+    return tuple(pieces)
+
+
+class _TextHash:
+    """sha256 of a text that comes in pieces, without its last newline."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+        self._ended = False
+
+    def add(self, chunk: str) -> None:
+        self._digest.update(b"\n" * self._ended + chunk.removesuffix("\n").encode("utf-8"))
+        self._ended = chunk.endswith("\n")
+
+    def hexdigest(self) -> str:
+        return self._digest.hexdigest()
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from itertools import chain
 from typing import Never
 
 from thereafter.errors import FormatError, UnknownNameError
-from thereafter.text.lines import place, read_lines
+from thereafter.text.reading import place, read_lines
 
 Path = str | os.PathLike[str]
 

@@ -18,14 +18,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from itertools import chain
 from typing import Protocol
 
 from thereafter.base.config import Table
 from thereafter.errors import FormatError
-from thereafter.text.chunks import WORD_TAIL, recut
-from thereafter.text.pretokenised import WritingStyle
-from thereafter.text.pretokenised_finding import find_style, style_of_run
+from thereafter.text.chunks import WORD_TAIL, look_ahead, recut
+from thereafter.text.pretokenised import WritingStyle, find_style, style_of_run
 from thereafter.text.sources import Rewriting, Source, Texts
 from thereafter.text.tokenizers.base import Tokenizer
 
@@ -67,11 +65,7 @@ def in_style(texts: Texts, source: Source, writing: WritingForm | None) -> Sourc
     """A source of these texts, rewritten where it is not in the form yet; named corpora stay as they are."""
     if writing is None or texts.corpus is not None:
         return replace(source, rewriting=None)
-    beginning = ""
-    for chunk in replace(source, rewriting=None).chunks():
-        beginning += chunk
-        if len(beginning) > SAMPLE:
-            break
+    beginning, _ = look_ahead(replace(source, rewriting=None).chunks(), SAMPLE + 1)
     return replace(source, rewriting=writing if writing.applies(beginning) else None)
 
 
@@ -111,15 +105,8 @@ class Typography:
 
     def rewrite(self, chunks: Iterable[str]) -> Iterator[str]:
         """A text in this form, as far as its beginning is not in it already; chunks may end anywhere."""
-        head, size, rest = [], 0, iter(chunks)
-        for chunk in rest:
-            head.append(chunk)
-            size += len(chunk)
-            if size > SAMPLE:
-                break
-        beginning = "".join(head)
+        beginning, whole = look_ahead(chunks, SAMPLE + 1)
         needed = self._needed(beginning)
-        whole = chain([beginning] if beginning else [], rest)
         return map(needed._with_marks, recut(whole, WORD_TAIL)) if needed != Typography() else whole
 
     def rewritten(self, text: str) -> str:

@@ -24,7 +24,7 @@ from pathlib import Path
 from thereafter.base import config as toml
 from thereafter.base.config import Table
 from thereafter.data.files import Parts
-from thereafter.data.parts import own_parts
+from thereafter.data.finding import own_parts
 from thereafter.errors import FormatError, MissingPackageError, OptionError, SourceError, nearest
 from thereafter.text.form import Forming
 from thereafter.training import settings as training_settings

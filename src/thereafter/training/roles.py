@@ -100,7 +100,9 @@ def tuned_on_training(trained: Trained, tune: Source) -> list[str]:
     """A warning where what is tuned is tuned on text that a model learned from."""
     names = trained_on(trained, tune.text_hash())
     if not names:
-        names = [name for name, leaf in leaves(trained) if _learned_from_part(leaf, tune)]
+        for name, leaf in leaves(trained):
+            train = None if leaf.texts is None else leaf.texts.parts.get("train", leaf.texts.parts.get("text"))
+            names += [name] if train is not None and _overlap(train, tune) is not None else []
     if not names:
         return []
     warning = (
@@ -108,11 +110,6 @@ def tuned_on_training(trained: Trained, tune: Source) -> list[str]:
         "text known by heart and for no other; try another text (tune=, --tune)"
     )
     return [warning]
-
-
-def _learned_from_part(leaf: Trained, tune: Source) -> bool:
-    train = None if leaf.texts is None else leaf.texts.parts.get("train", leaf.texts.parts.get("text"))
-    return train is not None and _overlap(train, tune) is not None
 
 
 def _overlap(train: Source, other: Source) -> str | None:

@@ -7,11 +7,16 @@ pieces like any other text, so a text may be larger than memory.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.text.sources import Source, Texts
+from thereafter.text.spaces import code_points
 
 HELD_OUT = 0.05
 _LEAST = 200  # characters that a text of one line must have to be cut inside the line
@@ -39,10 +44,10 @@ class SourceSlice(Source):
         """The characters; a progress bar needs no more than that."""
         return self.end - self.begin
 
-    def chunks(self, progress_label: str | None = None) -> Iterator[str]:
+    def _normalised(self, advance: Callable[[float], None]) -> Iterator[str]:
         """The stretch, in pieces."""
         at = 0
-        for chunk in super().chunks(progress_label):
+        for chunk in super()._normalised(advance):
             piece = chunk[max(0, self.begin - at) : max(0, self.end - at)]
             at += len(chunk)
             if piece:
@@ -105,8 +110,13 @@ def _last_lines(source: Source) -> tuple[list[int], str]:
     """Where the last 5 % of lines begin, and the end, in characters."""
     lines = length = 0
     last = "\n"
+    line_ends: deque[NDArray[np.int64]] = deque()  # where lines end, of the last chunks: the cut is at one of them
+    before = 0  # lines that end before those
     for chunk in source.chunks():
-        lines, length, last = lines + chunk.count("\n"), length + len(chunk), chunk[-1]
+        line_ends.append(np.flatnonzero(code_points(chunk) == ord("\n")) + length + 1)
+        lines, length, last = lines + len(line_ends[-1]), length + len(chunk), chunk[-1]
+        while before + len(line_ends[0]) < lines - _held_out_lines(lines):
+            before += len(line_ends.popleft())
     lines += last != "\n"
     if lines < 2 and length < _LEAST:
         raise EmptyCorpusError(
@@ -116,21 +126,10 @@ def _last_lines(source: Source) -> tuple[list[int], str]:
     if lines < 2:
         begin = round(length * (1 - HELD_OUT))
         return [0, begin, length], f"one long line: its last {length - begin:,} characters are held out for validation"
-    last_lines = max(1, round(lines * HELD_OUT))
-    begin = _offset_after(source, lines - last_lines)
+    last_lines = _held_out_lines(lines)
+    begin = int(np.concatenate(line_ends)[lines - last_lines - before - 1])
     return [0, begin, length], f"the last {last_lines:,} of {lines:,} lines are held out for validation"
 
 
-def _offset_after(source: Source, newlines: int) -> int:
-    """How many characters there are up to and with the newline of that number."""
-    at = 0
-    for chunk in source.chunks():
-        here = chunk.count("\n")
-        if here >= newlines:
-            place = -1
-            for _ in range(newlines):
-                place = chunk.index("\n", place + 1)
-            return at + place + 1
-        newlines -= here
-        at += len(chunk)
-    return at
+def _held_out_lines(lines: int) -> int:
+    return max(1, round(lines * HELD_OUT))

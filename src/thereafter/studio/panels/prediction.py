@@ -28,8 +28,7 @@ from thereafter.studio.asking import Visitor, answers, as_json, attempt_together
 from thereafter.studio.panels.units import own_text
 from thereafter.studio.studio import Studio
 from thereafter.text.agreement import words
-from thereafter.text.agreement.lexicon import lexicon
-from thereafter.text.agreement.numbers import twin, verb_number, verb_numbers
+from thereafter.text.agreement.lexicon import lexicon, twin, verb_number, verb_numbers
 
 _KNOWN: WeakKeyDictionary[LanguageModel, VerbForms | None] = WeakKeyDictionary()
 _SHOWN = 400  # tokens of a prompt that are shown

@@ -32,7 +32,7 @@ from thereafter.tasks.fill.network import FillBatch, Filler, FillerSettings
 from thereafter.tasks.lexicon import UNKNOWN, Lexicon, padded
 from thereafter.tasks.shown import Fields, Shown
 from thereafter.tasks.task import Task
-from thereafter.text.lines import read_lines
+from thereafter.text.reading import read_lines
 
 BLANK = "___"
 CANDIDATES = 5

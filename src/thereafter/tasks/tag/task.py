@@ -25,10 +25,16 @@ from thereafter.tasks.shown import Shown
 from thereafter.tasks.tag.measures import TaggingScore, measure_tagging
 from thereafter.tasks.tag.network import TagBatch, Tagger, TaggerSettings
 from thereafter.tasks.task import Task
-from thereafter.text.conll import TaggedSentence, read_tagged, require_known_tags
+from thereafter.text.conll import (
+    TaggedSentence,
+    WrittenSentence,
+    read_tagged,
+    require_known_tags,
+    split_sentence,
+    split_text,
+)
 from thereafter.text.pretokenised_words import ENGLISH, Habits, Splitter
 from thereafter.text.sources import TAGGED_FILES
-from thereafter.text.written import WrittenSentence, split_sentence, split_text
 
 _RARE = 2  # words met less often are learned as the unknown one
 _CUTTING = "text cut into sentences and words, marks apart (--pretokenised: a sentence a line, spaces between words)"

@@ -8,11 +8,22 @@ coin of its own, so a model that sees fewer words than the distance is right hal
 True
 """
 
-from thereafter.text.agreement.generator import DEFAULT_SEED, DEFAULT_SENTENCES, LONGEST, sentences
-from thereafter.text.agreement.named import CORPORA, SentenceCorpus, sentence_corpus
-from thereafter.text.agreement.parts import PARTS, Part, neutral_text, part_of
+from thereafter.text.agreement.corpora import (
+    CORPORA,
+    DEFAULT_SEED,
+    DEFAULT_SENTENCES,
+    LONGEST,
+    PARTS,
+    Part,
+    SentenceCorpus,
+    neutral_text,
+    part_of,
+    read_sentences,
+    sentence_corpus,
+    sentences,
+    write_corpus,
+)
 from thereafter.text.agreement.sentence import Attractor, Number, Sentence, from_record
-from thereafter.text.agreement.writing import read_sentences, write_corpus
 
 __all__ = [
     "CORPORA",

@@ -24,9 +24,9 @@ def agreement(phrases: Phrases, distance: int) -> Sentence:
     noun = dice.pick(lexicon.all_nouns)
     plural = _subject(phrases, noun)
     opener = len(phrases.words) - 1
-    adverb = _adverb_size(phrases, distance)
+    adverb = min(phrases.dice.pick((0, 0, 0, 1, 1, 2)), distance)  # words of an adverb right before the verb
     phrases.modifiers(distance - adverb, noun.kind)
-    _before_verb(phrases, adverb)
+    phrases.often(adverb)
 
     kind = noun.kind
     living = kind in ("person", "animal")
@@ -209,19 +209,6 @@ def _reflexive_verb(phrases: Phrases, distance: int, noun: Noun) -> None:
     group = phrases.dice.between(1, min(3, distance))
     phrases.modifiers(distance - group, noun.kind)
     phrases.verb_group(group, phrases.dice.pick(phrases.lexicon.reflexive))
-
-
-def _adverb_size(phrases: Phrases, distance: int) -> int:
-    """How many of the words in between are an adverb right before the verb."""
-    wanted = phrases.dice.pick((0, 0, 0, 1, 1, 2))
-    return min(wanted, distance)
-
-
-def _before_verb(phrases: Phrases, size: int) -> None:
-    if size == 1:
-        phrases.fresh(phrases.lexicon.often)
-    elif size == 2:
-        phrases.say(*phrases.dice.pick(words.OFTEN_PAIRS))
 
 
 def _state(phrases: Phrases, noun: Noun) -> None:

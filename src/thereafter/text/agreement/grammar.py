@@ -4,18 +4,52 @@ Each method appends exactly `size` words. The recursion spends the budget on nes
 falls back to adverbs where too little is left for more.
 
 What keeps the subject's number a secret until the verb: the number of each noun is one fair coin, and no other
-draw looks at it. Verbs whose subject is the noun being modified (subject relatives: "the dogs that slept") stand in
-forms that do not show number: past, modal, pluperfect. Only verbs of object relatives ("that the cat likes") may
-show number, and they agree with their own subject, an attractor with a coin of its own.
+draw looks at it (`Dice` makes the draws, which come out the same on every Python). Verbs whose subject is the noun
+being modified (subject relatives: "the dogs that slept") stand in forms that do not show number: past, modal,
+pluperfect. Only verbs of object relatives ("that the cat likes") may show number, and they agree with their own
+subject, an attractor with a coin of its own.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
+from typing import TypeVar
 
 from thereafter.text.agreement import words
-from thereafter.text.agreement.dice import Dice
 from thereafter.text.agreement.lexicon import AgreementLexicon, Noun, NounClass, Verb
+
+Item = TypeVar("Item")
+
+
+class Dice:
+    """Choices made from `random.Random.random` alone: of that module, only its stream is promised never to change."""
+
+    def __init__(self, seed: str) -> None:
+        self._random = random.Random(seed).random
+
+    def chance(self, probability: float) -> bool:
+        return self._random() < probability
+
+    def fraction(self) -> float:
+        return self._random()
+
+    def between(self, low: int, high: int) -> int:
+        """A whole number from `low` to `high`, both included."""
+        return low + int(self._random() * (high - low + 1))
+
+    def pick(self, items: Sequence[Item]) -> Item:
+        return items[int(self._random() * len(items))]
+
+    def weighted(self, items: Sequence[tuple[Item, float]]) -> Item:
+        """An item drawn in proportion to the weight beside it."""
+        left = self._random() * sum([weight for _, weight in items])
+        for item, weight in items:
+            left -= weight
+            if left < 0:
+                return item
+        return items[-1][0]  # rounding may leave a crumb
+
 
 _DEEPEST = 2  # object relatives inside object relatives: people lose the thread at three
 _LONGEST_VERB = 4  # `might often have slept`
@@ -182,10 +216,7 @@ class Phrases:
         shape = self.dice.between(0, 2)  # drawn for every size, so that the number moves no later draw
         present = plural is not None and self.dice.chance(0.6)
         if size <= 3 and (present or size == 1 or shape == 0):
-            if size == 2:
-                self.fresh(self.lexicon.often)
-            elif size == 3:
-                self.say(*self.dice.pick(words.OFTEN_PAIRS))
+            self.often(size - 1)
             self.say(verb.form(plural) if present and plural is not None else verb.past)
         elif size == 2:
             self.say(*(("had", verb.participle) if shape == 1 else (self.dice.pick(words.MODALS), verb.base)))
@@ -196,6 +227,13 @@ class Phrases:
             )
         else:
             self.say(self.dice.pick(words.MODALS), self.dice.pick(self.lexicon.often), "have", verb.participle)
+
+    def often(self, size: int) -> None:
+        """An adverb before a verb, in 0 to 2 words."""
+        if size == 1:
+            self.fresh(self.lexicon.often)
+        elif size == 2:
+            self.say(*self.dice.pick(words.OFTEN_PAIRS))
 
     def action(self, size: int, kind: NounClass) -> None:
         """A verb phrase that does not show the number of who acts; at least 1 word."""

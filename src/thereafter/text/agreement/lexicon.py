@@ -1,17 +1,22 @@
-"""The words the sentences are made of: nouns and verbs with their forms, and the small words between them.
+"""The words the sentences are made of: nouns and verbs with their forms, and which of these agree with which number.
 
 Three rules keep the ground truth honest, and a test checks each. Every noun has two different forms. No noun form
 is also another word, so the nouns of a sentence can be read off its text. No determiner, adjective or adverb marks
 number, so a noun's own form is the only place where its number can be seen.
+
+The twin of a sentence is the same with every number turned round: what differs between what a model does with the two
+is what it knows of number.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Literal, NamedTuple
 
 from thereafter.text.agreement import words
+from thereafter.text.agreement.sentence import Number
 
 NounClass = Literal["person", "animal", "thing", "place"]
 
@@ -187,3 +192,44 @@ def neutral_forms() -> dict[str, str]:
     for (opener, closer), (other_opener, other_closer) in (words.CHOICES, words.QUOTES, words.BRACKETS):
         table.update({other_opener: opener, other_closer: closer})
     return table
+
+
+def verb_number(word: str, after: str = "") -> Number | None:
+    """The number of the subject a verb form agrees with; None for forms that agree with any, and for other words.
+
+    `after` is the word before: what follows a modal is an infinitive.
+
+    >>> verb_number("is"), verb_number("walk"), verb_number("walked"), verb_number("walk", after="would")
+    ('singular', 'plural', None, None)
+    """
+    return None if after in words.MODALS else verb_numbers().get(word)
+
+
+@cache
+def verb_numbers() -> dict[str, Number]:
+    """Every verb form of the sentences that shows a number, with that number."""
+    pairs = [*words.AUXILIARIES, *((verb.third, verb.base) for verb in lexicon().all_verbs)]
+    table: dict[str, Number] = {singular: "singular" for singular, _ in pairs}
+    table.update((plural, "plural") for _, plural in pairs)
+    return table
+
+
+def twin(sentence: Sequence[str]) -> tuple[str, ...]:
+    """The words of a sentence with the number of every noun and verb turned round.
+
+    >>> " ".join(twin("the teachers near the farmer are old .".split()))
+    'the teacher near the farmers is old .'
+    """
+    before = ("", *sentence[:-1])
+    return tuple(
+        word if after in words.MODALS else _other_numbers().get(word, word)
+        for after, word in zip(before, sentence, strict=True)
+    )
+
+
+@cache
+def _other_numbers() -> dict[str, str]:
+    nouns = [(noun.singular, noun.plural) for noun in lexicon().all_nouns]
+    verbs = [(verb.third, verb.base) for verb in lexicon().all_verbs]
+    pairs = [*nouns, *verbs, *words.AUXILIARIES]
+    return {one: other for pair in pairs for one, other in (pair, pair[::-1])}

@@ -1,11 +1,9 @@
-"""Documents as people have them, read as plain text: one file a format.
+"""Documents as people have them, read as plain text: by format.
 
 recognising  which format a file has, by its ending and its first bytes; what is refused, and the way out
 hypertext    HTML: one block a line, no scripts, styles or navigation, tables as lines, `pre` as it is; XML as events
-markdown     Markdown: no markup, one paragraph a line, code as it is
-subtitles    .srt and .vtt: what is said, one cue a line
-epub         EPUB: the chapters in reading order, by the rules of hypertext
-word         .docx: paragraphs and rows of tables
+markup       Markdown: no markup, one paragraph a line, code as it is; .srt and .vtt: what is said, one cue a line
+packed       EPUB: the chapters in reading order, by the rules of hypertext; .docx: paragraphs and rows of tables
 archive      the zip files of EPUB and .docx, with bounds on all sizes
 
 Plain text is no document: `text/reading.py` reads it.
@@ -23,7 +21,6 @@ import os
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol
 
 from thereafter.text.documents.recognising import recognise_document
 from thereafter.text.reading import check_encoding
@@ -31,31 +28,27 @@ from thereafter.text.reading import check_encoding
 __all__ = ["document_format", "read_document"]
 
 
-class _DocumentReader(Protocol):
-    def __call__(
-        self, path: Path, *, encoding: str | None, advance: Callable[[float], None] | None
-    ) -> Iterator[str]: ...
-
-
 _ROOM = "thereafter.text.documents"
 _READERS = {
     "HTML": "hypertext:read_html",
-    "Markdown": "markdown:read_markdown",
-    "subtitles": "subtitles:read_subtitles",
-    "EPUB": "epub:read_epub",
-    "Word": "word:read_word",
+    "Markdown": "markup:read_markdown",
+    "subtitles": "markup:read_subtitles",
+    "EPUB": "packed:read_epub",
+    "Word": "packed:read_word",
 }
 ALWAYS = ("EPUB", "Word")
 """Formats that are no text at all unless they are read as documents."""
 
 
-def document_format(path: str | os.PathLike[str], *, markup: bool = False) -> str | None:
+def document_format(path: str | os.PathLike[str], *, markup: bool = False, head: bytes | None = None) -> str | None:
     """The format that a file is read by, None for plain text; with `markup` marked-up text is plain text too.
+
+    `head`: the first bytes of its content, 1,024 or more; without them the file is opened.
 
     >>> document_format("novel.txt") is None
     True
     """
-    name = recognise_document(Path(path))
+    name = recognise_document(Path(path), head)
     return None if markup and name not in ALWAYS else name
 
 
@@ -76,30 +69,25 @@ def read_document(
 
         return read_chunks(path, encoding=encoding, advance=advance)
     module, _, function = _READERS[name].partition(":")
-    reader: _DocumentReader = vars(import_module(f"{_ROOM}.{module}"))[function]
+    reader: Callable[..., Iterator[str]] = vars(import_module(f"{_ROOM}.{module}"))[function]
     return reader(Path(path), encoding=check_encoding(encoding), advance=advance)
 
 
-def declares_encoding(path: str | os.PathLike[str], format: str | None) -> bool:
+def declares_encoding(head: bytes, format: str | None) -> bool:
     """Whether a file says itself how its characters are written: packed formats do, and HTML that declares it."""
     if format != "HTML":
         return format in ALWAYS
-    from thereafter.text.documents.hypertext import encoding_of_file
+    from thereafter.text.documents.hypertext import declared_encoding
 
-    return encoding_of_file(Path(path)) is not None
-
-
-def count_chapters(path: str | os.PathLike[str]) -> int:
-    """How many chapters an EPUB has."""
-    from thereafter.text.documents.epub import chapters_of
-
-    return len(chapters_of(Path(path)))
+    return declared_encoding(head) is not None
 
 
 def describe_document(path: str | os.PathLike[str], format: str) -> str:
     """One sentence on how a document was read."""
     if format == "EPUB":
-        count = count_chapters(path)
+        from thereafter.text.documents.packed import chapters_of
+
+        count = len(chapters_of(Path(path)))
         return f"EPUB: {count} chapter{'s' * (count != 1)}, markup left out"
     if format == "subtitles":
         return "subtitles: times, numbers and tags left out, one cue a line (--keep-markup keeps them)"

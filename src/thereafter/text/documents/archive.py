@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
-from thereafter.data.opening import open_content
+from thereafter.data.files import open_content
 from thereafter.errors import SourceError
 
 _DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, ValueError, OSError)
@@ -91,7 +91,8 @@ def open_archive(path: Path, advance: Callable[[float], None] | None = None) -> 
 
 def _open_seekable(path: Path, closing: ExitStack) -> IO[bytes]:
     with open_content(path, len(ZIP_MAGIC)) as content:
-        zipped_again = _is_gzip(path)
+        with open(path, "rb") as file:
+            zipped_again = file.read(2) == b"\x1f\x8b"
         if zipped_again:
             unpacked = content.read(_MOST_PACKED + 1)
             if len(unpacked) > _MOST_PACKED:
@@ -102,11 +103,6 @@ def _open_seekable(path: Path, closing: ExitStack) -> IO[bytes]:
 
 def _in_words(size: int) -> str:
     return f"{size >> 20} MiB" if size >= 1 << 20 else f"{size:,} bytes"
-
-
-def _is_gzip(path: Path) -> bool:
-    with open(path, "rb") as file:
-        return file.read(2) == b"\x1f\x8b"
 
 
 def _damage_error(path: Path, broken: Exception) -> SourceError:

@@ -17,7 +17,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from xml.parsers import expat
 
-from thereafter.data.opening import open_content
+from thereafter.data.files import open_content
 from thereafter.errors import OptionError, SourceError
 from thereafter.text.reading import check_encoding, read_chunks
 
@@ -48,13 +48,10 @@ _TAB = "\t"
 
 def read_html(path: Path, *, encoding: str | None, advance: Callable[[float], None] | None) -> Iterator[str]:
     """The text of an HTML file, in pieces; without `encoding` what the file declares is believed."""
-    return text_of_html(read_chunks(path, encoding=encoding or encoding_of_file(path), advance=advance))
-
-
-def encoding_of_file(path: Path) -> str | None:
-    """The encoding that an HTML file declares, as `declared_encoding`."""
-    with open_content(path, _HEAD) as content:
-        return declared_encoding(content.head)
+    if encoding is None:
+        with open_content(path, _HEAD) as content:
+            encoding = declared_encoding(content.head)
+    return text_of_html(read_chunks(path, encoding=encoding, advance=advance))
 
 
 def declared_encoding(head: bytes) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from thereafter.data.opening import open_content
+from thereafter.data.files import open_content
 from thereafter.errors import SourceError
 from thereafter.text.documents.archive import ZIP_MAGIC, open_archive
 
@@ -38,15 +38,16 @@ _REFUSED = (
 )
 
 
-def recognise_document(path: Path) -> str | None:
+def recognise_document(path: Path, head: bytes | None = None) -> str | None:
     """The name of the format; None for plain text. SourceError for what cannot be read, with the way out."""
     ending = ending_of(path)
     if ending in PLAIN and not path.is_file():
         return None
     if not path.is_file():
         return ENDINGS.get(ending)
-    with open_content(path, _HEAD) as content:
-        head = content.head
+    if head is None:
+        with open_content(path, _HEAD) as content:
+            head = content.head
     _refuse(path, head)
     if head.startswith(ZIP_MAGIC):
         return _archive_format(path)

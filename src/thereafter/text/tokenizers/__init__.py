@@ -1,14 +1,12 @@
 """Text to ids and back: seven tokenizers with one contract, by name in `TOKENIZERS`.
 
-base      the contract (`Tokenizer`) and what all tokenizers share
+base      the contract (`Tokenizer`), what all tokenizers share, and their JSON file
 forms     what `word` and `prose` share: a text is split into forms, which are counted and have ids
-word      words between white space; word_table: its compiled look-up
+word      words between white space, with a compiled look-up
 prose     lossless pieces of running text
 byte      the bytes of UTF-8, and characters
-unigram, wordpiece    pieces of bytes, those of byte pair encoding in unigram; byte_level: what they share,
-          lessons: what they learn from, pieces: the table of their forms
-gpt2      the tokenizer of a GPT-2 folder, which is read and never fitted
-stored    the JSON file of a tokenizer
+subword   pieces of bytes by byte pair encoding, unigram and WordPiece, and those of a GPT-2 folder, which is read and
+          never fitted; byte_level: what they share and what they learn from
 
 >>> tokenizer = TOKENIZERS.load("prose").fit(lambda: ["the cat sat.\\n" * 2])
 >>> tokenizer.decode(tokenizer.encode("the cat sat."))
@@ -32,23 +30,23 @@ TOKENIZERS = Registry(
         "prose": "thereafter.text.tokenizers.prose:ProseTokenizer",
         "char": "thereafter.text.tokenizers.byte:CharTokenizer",
         "byte": "thereafter.text.tokenizers.byte:ByteTokenizer",
-        "bpe": "thereafter.text.tokenizers.unigram:BpeTokenizer",
-        "wordpiece": "thereafter.text.tokenizers.wordpiece:WordPieceTokenizer",
-        "unigram": "thereafter.text.tokenizers.unigram:UnigramTokenizer",
+        "bpe": "thereafter.text.tokenizers.subword:BpeTokenizer",
+        "wordpiece": "thereafter.text.tokenizers.subword:WordPieceTokenizer",
+        "unigram": "thereafter.text.tokenizers.subword:UnigramTokenizer",
     },
 )
 
 
 def load_tokenizer(path: str | os.PathLike[str]) -> Tokenizer:
     """Read a tokenizer saved with `Tokenizer.save`, whichever it is; FormatError for any other file."""
-    from thereafter.text.tokenizers.stored import read_stored
+    from thereafter.text.tokenizers.base import read_stored
 
     return tokenizer_from_json(read_stored(path))
 
 
 def tokenizer_from_json(stored: object) -> Tokenizer:
     """The tokenizer that `Tokenizer.to_json` described; FormatError for anything else."""
-    from thereafter.text.tokenizers.stored import check_header
+    from thereafter.text.tokenizers.base import check_header
 
     tokenizer: Tokenizer = TOKENIZERS.load(check_header(stored, list(TOKENIZERS))).from_json(stored)
     return tokenizer

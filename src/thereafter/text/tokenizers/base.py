@@ -1,12 +1,17 @@
-"""The contract of a tokenizer, and what all of them share."""
+"""The contract of a tokenizer, what all of them share, and their JSON file.
+
+The file is written completely or not at all, and checked when it is read.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, Literal, Self
@@ -15,10 +20,69 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from thereafter.base.config import Table
-from thereafter.errors import FormatError, OptionError
+from thereafter.base.storage import read_plain
+from thereafter.errors import FormatError, OptionError, StorageError, nearest
 from thereafter.text.chunks import PIECE, require_unicode
-from thereafter.text.tokenizers import stored as files
 from thereafter.text.vocabulary import Vocabulary
+
+FORMAT = "thereafter-tokenizer"
+VERSION = 1
+
+
+def header(name: str) -> Table:
+    """The first entries of every tokenizer file."""
+    return {"format": FORMAT, "version": VERSION, "name": name}
+
+
+def check_header(stored: object, known: list[str]) -> str:
+    """The name of the tokenizer that a parsed file describes."""
+    if not isinstance(stored, dict) or stored.get("format") != FORMAT:
+        raise FormatError(
+            f"this is not a tokenizer file: expected a JSON object with format {FORMAT!r}; try tokenizer.json"
+        )
+    if stored.get("version") != VERSION:
+        raise FormatError(
+            f"the tokenizer file has version {stored.get('version')!r}, expected {VERSION}; "
+            "try the version of thereafter that wrote it"
+        )
+    name = stored.get("name")
+    if not isinstance(name, str) or name not in known:
+        raise FormatError(f"the tokenizer file names the tokenizer {name!r}; {nearest(str(name), known)}")
+    return name
+
+
+def read_stored(path: str | os.PathLike[str]) -> object:
+    """The parsed JSON of a file."""
+    try:
+        return json.loads(read_plain(path).decode("utf-8"))
+    except OSError as failed:
+        raise FormatError(f"no tokenizer could be read from {os.fspath(path)}: {failed.strerror or failed}") from None
+    except (ValueError, RecursionError) as failed:
+        raise FormatError(
+            f"{os.fspath(path)} is not a tokenizer file: expected JSON ({failed}); try the tokenizer.json of a run"
+        ) from None
+
+
+def write_stored(stored: Table, path: str | os.PathLike[str]) -> None:
+    """Write a temporary file and rename it, so that there is never half a tokenizer."""
+    text = json.dumps(stored, ensure_ascii=False, separators=(",", ":"))
+    folder, name = os.path.split(os.fspath(path))
+    temporary = ""
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=folder or ".")
+        with open(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        os.chmod(temporary, 0o644)  # mkstemp files are private, and a tokenizer is no secret
+        os.replace(temporary, path)
+    except OSError as failed:
+        if temporary:
+            with suppress(OSError):
+                os.unlink(temporary)
+        raise StorageError(
+            f"the tokenizer could not be saved as {os.fspath(path)}: {failed.strerror or failed}; "
+            "try a folder that exists and has room"
+        ) from None
+
 
 Ids = NDArray[np.int32]
 Chunks = Callable[[], Iterable[str]]
@@ -198,12 +262,12 @@ class Tokenizer(ABC):
 
     def to_json(self) -> Table:
         """The complete tokenizer as plain JSON."""
-        return {**files.header(self.name), "vocabulary": self.vocabulary.to_json()}
+        return {**header(self.name), "vocabulary": self.vocabulary.to_json()}
 
     @classmethod
     def from_json(cls, stored: Table) -> Self:
         """The tokenizer of `to_json`; FormatError for anything else. Nothing is executed."""
-        files.check_header(stored, [cls.name])
+        check_header(stored, [cls.name])
         vocabulary = Vocabulary.from_json(stored.get("vocabulary"))
         tokenizer = cls(vocabulary)
         wrong = next((form for form in tokenizer.ordinary_forms if not cls.is_form(form)), None)
@@ -229,7 +293,7 @@ class Tokenizer(ABC):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a JSON file that `load_tokenizer` reads; StorageError if it cannot be written."""
-        files.write_stored(self.to_json(), path)
+        write_stored(self.to_json(), path)
 
 
 def join_ids(arrays: Iterable[Ids]) -> Ids:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from thereafter.errors import FormatError, OptionError
 from thereafter.text.chunks import slice_chunks
+from thereafter.text.spaces import code_points
 from thereafter.text.tokenizers.base import Chunks, Ids, MeasuredText, Tokenizer, byte_length
 from thereafter.text.tokenizers.forms import SEEN_TWICE
 from thereafter.text.vocabulary import UNKNOWN, Vocabulary, check_cutoffs
@@ -82,7 +83,7 @@ class CharTokenizer(Tokenizer):
         least = SEEN_TWICE if min_count is None else min_count
         counts = np.zeros(_CODE_POINTS, np.int64)
         for piece in slice_chunks(chunks()):
-            piece_counts = np.bincount(_code_points(piece))
+            piece_counts = np.bincount(code_points(piece))
             counts[: len(piece_counts)] += piece_counts
         kept = {chr(point): int(counts[point]) for point in np.flatnonzero(counts >= least).tolist()}
         rare = int(counts.sum()) - sum(kept.values())
@@ -95,17 +96,17 @@ class CharTokenizer(Tokenizer):
     @cached_property
     def _table(self) -> Ids:
         table = np.zeros(_CODE_POINTS, np.int32)
-        table[_code_points("".join(self.ordinary_forms))] = np.arange(1, len(self.vocabulary))
+        table[code_points("".join(self.ordinary_forms))] = np.arange(1, len(self.vocabulary))
         return table
 
     def groups(self, chunks: Iterable[str]) -> Iterator[str]:
         return slice_chunks(chunks)
 
     def ids_of(self, group: str) -> Ids:
-        return self._table[_code_points(group)]
+        return self._table[code_points(group)]
 
     def measure(self, group: str, inside_line: bool) -> MeasuredText:
-        points = _code_points(group)
+        points = code_points(group)
         ids = self._table[points]
         unknown = list(points[ids == 0].tobytes().decode("utf-32-le"))
         return MeasuredText(ids, group.count("\n"), len(group), byte_length(group), len(unknown), unknown)
@@ -113,7 +114,3 @@ class CharTokenizer(Tokenizer):
     @property
     def line_end_id(self) -> int | None:
         return self.vocabulary.index.get("\n")
-
-
-def _code_points(text: str) -> NDArray[np.uint32]:
-    return np.frombuffer(text.encode("utf-32-le"), dtype="<u4")

@@ -1,15 +1,18 @@
 """Pieces of bytes, learned with the `tokenizers` library: lossless, nothing unknown. `bpe`, `wordpiece`, `unigram`.
 
 The text is first split by the pattern of `prose`, so that pieces never cross a newline or a change of class and a text
-can be encoded in chunks; then each distinct form is encoded once and remembered.
+can be encoded in chunks; then each distinct form is encoded once and remembered. Pieces are learned from the whole
+text, or from groups spread evenly over a long one, in bounded memory.
 """
 
 from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, cached_property
+from itertools import repeat
+from threading import Lock
 from types import ModuleType
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -21,10 +24,7 @@ from thereafter.base.packages import require
 from thereafter.base.progress import task
 from thereafter.errors import FormatError, OptionError
 from thereafter.text.chunks import PROSE_TAIL, recut
-from thereafter.text.tokenizers import lessons as learning
-from thereafter.text.tokenizers import stored as files
-from thereafter.text.tokenizers.base import Chunks, Ids, MeasuredText, Tokenizer, byte_length
-from thereafter.text.tokenizers.pieces import PieceTable, byte_alphabet
+from thereafter.text.tokenizers.base import Chunks, Ids, MeasuredText, Tokenizer, byte_length, check_header, header
 from thereafter.text.tokenizers.prose import PATTERN, prose_forms
 from thereafter.text.vocabulary import Vocabulary, check_cutoffs, is_unicode
 
@@ -32,6 +32,66 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer as Engine
     from tokenizers.models import Model
     from tokenizers.trainers import Trainer
+
+
+# Learning keeps every distinct form in memory, about 60 bytes for each of its bytes. These bounds hold it near
+# 200 MB, far above what a few thousand pieces need to be estimated well.
+SAMPLE_CHARS = 32_000_000
+DISTINCT_BYTES = 3_000_000
+_LEARNED_RUN = 100
+# The library reads 256 lessons ahead, and needs some hundred bytes for each character of those it works on.
+LESSON = 1 << 14
+
+
+class Lessons:
+    """An iterable of lists of texts for the `tokenizers` library.
+
+    The library iterates in its own threads, so an error is kept for the caller to raise. When the distinct forms
+    reach their bound, later groups still count the forms already seen.
+    """
+
+    def __init__(self, groups: Iterable[str], total: int, advance: Callable[[float], None]) -> None:
+        self._groups = groups
+        self._share = min(1.0, SAMPLE_CHARS / max(1, total))
+        self._advance = advance
+        self.failure: Exception | None = None
+
+    def __iter__(self) -> Iterator[list[str]]:
+        try:
+            yield from self._lists()
+        except Exception as failure:
+            self.failure = failure
+
+    def _lists(self) -> Iterator[list[str]]:
+        met: set[str] = set()
+        distinct = passed = taken = 0
+        for group in self._groups:
+            passed += len(group)
+            if taken > self._share * passed:
+                continue
+            taken += len(group)
+            forms = cut_long(prose_forms(group), len(group), _LEARNED_RUN)
+            for form in dict.fromkeys(forms):
+                if distinct < DISTINCT_BYTES and form not in met:
+                    distinct += byte_length(form)
+                    met.add(form)
+            if distinct < DISTINCT_BYTES and len(max(forms, key=len)) < _LEARNED_RUN:
+                yield [group]  # the library splits a text by the same pattern, faster than it takes a list
+            else:
+                yield [form for form in forms if form in met]
+            self._advance(len(group))
+
+
+def cut_long(forms: list[str], chars: int, longest: int) -> list[str]:
+    """The forms, those of more than `longest` characters cut at fixed places; together they have `chars`.
+
+    >>> cut_long(["so", "long"], 6, 3)
+    ['so', 'lon', 'g']
+    """
+    if chars <= longest or len(max(forms, key=len, default="")) <= longest:
+        return forms
+    return [form[start : start + longest] for form in forms for start in range(0, len(form), longest)]
+
 
 DEFAULT_SIZE = 4096
 
@@ -52,28 +112,21 @@ class ByteLevelTokenizer(Tokenizer):
             raise damage_error(self.name, "its pieces are not numbered 0, 1, 2, ...")
         super().__init__(Vocabulary([piece for piece, _ in numbered]))
         self._engine = engine
-        self._table = PieceTable(self._encode_forms)
+        self._table = PieceTable(
+            lambda forms: [encoding.ids for encoding in engine.encode_batch_fast(forms, add_special_tokens=False)]
+        )
         values = byte_alphabet()
         self._bytes = [bytes(values[char] for char in piece) for piece in self.vocabulary.forms]
 
     @classmethod
     @abstractmethod
-    def _new_model(cls, library: ModuleType) -> Model:
-        """A model of the library with nothing learned."""
-
-    @classmethod
-    @abstractmethod
-    def _new_trainer(cls, library: ModuleType, size: int, min_count: int | None) -> Trainer:
-        """What teaches it `size` pieces."""
+    def _untrained(cls, library: ModuleType, least: int, options: Table) -> tuple[Model, Trainer]:
+        """A model of the library with nothing learned, and what teaches it: pairs that are seen `least` times."""
 
     @classmethod
     @abstractmethod
     def _stored_model(cls, library: ModuleType, model: Table) -> Model:
         """The model of the JSON of the library; FormatError if training cannot have made it."""
-
-    @abstractmethod
-    def _model_identity(self, model: Table) -> object:
-        """What decides how texts are encoded beside the pieces."""
 
     @classmethod
     def fit(cls, chunks: Chunks, *, min_count: int | None = None, max_size: int | None = None) -> Self:
@@ -82,11 +135,17 @@ class ByteLevelTokenizer(Tokenizer):
         if size < 256:
             raise OptionError(f"max_size is {size}, but all 256 bytes are always pieces; try max_size={DEFAULT_SIZE}")
         library = cls._library()
-        trainer = cls._new_trainer(library, size, min_count)
-        engine = cls._engine_of(cls._new_model(library))
+        options: Table = {
+            "vocab_size": size,
+            "show_progress": False,
+            "special_tokens": [],
+            "initial_alphabet": sorted(byte_alphabet()),
+        }
+        model, trainer = cls._untrained(library, 2 if min_count is None else min_count, options)
+        engine = cls._engine_of(model)
         total = sum(len(chunk) for chunk in chunks())
-        with task(f"learning {cls.name} pieces", total=min(total, learning.SAMPLE_CHARS), unit="chars") as advance:
-            lessons = learning.Lessons(recut(chunks(), PROSE_TAIL, learning.LESSON), total, advance)
+        with task(f"learning {cls.name} pieces", total=min(total, SAMPLE_CHARS), unit="chars") as advance:
+            lessons = Lessons(recut(chunks(), PROSE_TAIL, LESSON), total, advance)
             engine.train_from_iterator(lessons, trainer)
             if lessons.failure is not None:
                 raise lessons.failure
@@ -113,13 +172,10 @@ class ByteLevelTokenizer(Tokenizer):
         return recut(chunks, PROSE_TAIL)
 
     def ids_of(self, group: str) -> Ids:
-        return self._table.ids(learning.cut_long(prose_forms(group), len(group), self.longest_form))
+        return self._table.ids(cut_long(prose_forms(group), len(group), self.longest_form))
 
     def measure(self, group: str, inside_line: bool) -> MeasuredText:
         return MeasuredText(self.ids_of(group), group.count("\n"), len(group), byte_length(group))
-
-    def _encode_forms(self, forms: list[str]) -> list[list[int]]:
-        return [encoding.ids for encoding in self._engine.encode_batch_fast(forms, add_special_tokens=False)]
 
     @cached_property
     def token_sizes(self) -> NDArray[np.int64]:
@@ -136,15 +192,18 @@ class ByteLevelTokenizer(Tokenizer):
         return b"".join(map(self._bytes.__getitem__, self.check_ids(ids))).decode("utf-8", errors="replace")
 
     def identity(self) -> object:
-        return [self.vocabulary.forms, self._model_identity(json.loads(self._engine.to_str())["model"])]
+        model = json.loads(self._engine.to_str())["model"]
+        # beside its pieces, unigram is decided by their scores, byte pair encoding by its merges, WordPiece by nothing
+        scores = [score for _, score in model["vocab"]] if isinstance(model["vocab"], list) else model.get("merges")
+        return [self.vocabulary.forms, scores]
 
     def to_json(self) -> Table:
-        return {**files.header(self.name), "tokenizers": json.loads(self._engine.to_str())}
+        return {**header(self.name), "tokenizers": json.loads(self._engine.to_str())}
 
     @classmethod
     def from_json(cls, stored: Table) -> Self:
         """The tokenizer of `to_json`: only what was learned is used of the file, not its way of splitting."""
-        files.check_header(stored, [cls.name])
+        check_header(stored, [cls.name])
         embedded = stored.get("tokenizers")
         model = embedded.get("model") if isinstance(embedded, dict) else None
         if not isinstance(model, dict):
@@ -177,3 +236,81 @@ def check_numbered(name: str, pieces: object) -> dict[str, int]:
 def damage_error(name: str, reason: str) -> FormatError:
     """The error for a file that this tokenizer cannot have written."""
     return FormatError(f"the {name} tokenizer file is damaged: {reason}; train it again")
+
+
+MOST_FORMS = 200_000
+_MOST_CHARS = 1 << 24
+BATCH_CHARS = 1 << 19
+
+
+class PieceTable:
+    """Caches the ids of forms, and concatenates those of a list of forms without a loop over forms.
+
+    Its size is bounded: a table that has grown too large is emptied before the next new form is added.
+    """
+
+    def __init__(self, encode: Callable[[list[str]], list[list[int]]]) -> None:
+        self._encode = encode
+        self._lock = Lock()
+        self._forget()
+
+    def ids(self, forms: list[str]) -> Ids:
+        """The ids of all forms, one after the other."""
+        with self._lock:
+            slots = self._look_up(forms)
+            if len(slots) and slots.min() < 0:
+                if len(self._slots) > MOST_FORMS or self._chars > _MOST_CHARS:
+                    self._forget()
+                self._learn([form for form in dict.fromkeys(forms) if form not in self._slots])
+                slots = self._look_up(forms)
+            starts, lengths, flat = self._starts[slots], self._lengths[slots], self._flat
+        # The place of id k of a form: where the form begins in the table, plus k.
+        before = np.cumsum(lengths) - lengths
+        places: NDArray[np.int64] = np.repeat(starts - before, lengths)
+        places += np.arange(len(places))
+        laid: Ids = flat[places]
+        return laid
+
+    def _forget(self) -> None:
+        self._slots: dict[str, int] = {}
+        self._chars = 0
+        self._starts: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._lengths: NDArray[np.int64] = np.zeros(0, np.int64)
+        self._flat: Ids = np.zeros(0, np.int32)
+
+    def _look_up(self, forms: list[str]) -> NDArray[np.int64]:
+        return np.fromiter(map(self._slots.get, forms, repeat(-1)), np.int64, len(forms))
+
+    def _learn(self, forms: list[str]) -> None:
+        runs = [np.array(ids, np.int32) for batch in _batches(forms) for ids in self._encode(batch)]
+        lengths = np.fromiter(map(len, runs), np.int64, len(runs))
+        self._slots.update(zip(forms, range(len(self._slots), len(self._slots) + len(forms)), strict=True))
+        self._chars += sum(map(len, forms))
+        self._starts = np.concatenate([self._starts, len(self._flat) + np.cumsum(lengths) - lengths])
+        self._lengths = np.concatenate([self._lengths, lengths])
+        self._flat = np.concatenate([self._flat, *runs])
+
+
+def _batches(forms: list[str]) -> Iterator[list[str]]:
+    """Forms by half a million characters: the library needs some hundred bytes for each while it encodes."""
+    batch: list[str] = []
+    chars = 0
+    for form in forms:
+        batch.append(form)
+        chars += len(form)
+        if chars >= BATCH_CHARS:
+            yield batch
+            batch, chars = [], 0
+    if batch:
+        yield batch
+
+
+@cache
+def byte_alphabet() -> dict[str, int]:
+    """The character that stands for each byte in byte-level pieces, as all such tokenizers write them.
+
+    Bytes that are visible in Latin-1 stand for themselves; the others, in order, for U+0100 and what follows.
+    """
+    visible = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    hidden = [value for value in range(256) if value not in visible]
+    return {chr(value): value for value in visible} | {chr(0x100 + rank): value for rank, value in enumerate(hidden)}

@@ -154,7 +154,7 @@ class FormCounter:
         if not self._shards:
             return self._counts.pop(form, 0)
         self._spill()
-        shard = self._shard(form)
+        shard = self._shards[hash(form) % _SHARDS]
         entries = Counter(dict(_sum_counts(shard)))
         count = entries.pop(form, 0)
         _write(shard, entries, "w")
@@ -169,9 +169,6 @@ class FormCounter:
             for shard in self._shards:
                 kept.update(entry for entry in _sum_counts(shard) if entry[1] >= min_count)
         return kept
-
-    def _shard(self, form: str) -> Path:
-        return self._shards[hash(form) % _SHARDS]
 
     def _spill(self) -> None:
         if not self._shards:

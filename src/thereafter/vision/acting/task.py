@@ -23,7 +23,7 @@ from thereafter.data.finding import FileKind, find_files
 from thereafter.errors import OptionError
 from thereafter.tasks.shown import Fields, Shown
 from thereafter.tasks.task import Task
-from thereafter.text.lines import lines_of
+from thereafter.text.reading import lines_of
 from thereafter.vision.acting.game import ACTIONS, CATCH_FILES, PADDLE, CatchCodec, Episode, Episodes, read_catch_rule
 from thereafter.vision.acting.measures import CatchScore, score_catches
 from thereafter.vision.acting.network import Catcher

@@ -20,7 +20,7 @@ from pathlib import Path
 from thereafter.base import progress
 from thereafter.data.finding import FileKind
 from thereafter.errors import EmptyCorpusError, FormatError
-from thereafter.text.lines import place, read_lines
+from thereafter.text.reading import place, read_lines
 from thereafter.text.tables import TableRow, TextTable, format_of, read_table, require_characters
 from thereafter.vision.pictures.decoding import PICTURE_ENDINGS
 from thereafter.vision.pictures.idx import IDX_ENDINGS

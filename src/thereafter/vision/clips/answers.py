@@ -23,7 +23,7 @@ from thereafter.data.files import AnySource
 from thereafter.data.finding import find_files
 from thereafter.data.sources import is_read_once, locate
 from thereafter.errors import FormatError, OptionError, ThereafterError
-from thereafter.text.lines import lines_of
+from thereafter.text.reading import lines_of
 from thereafter.training.settings import TrainingSettings
 from thereafter.vision.clips.reading import CLIP_FILES, Clip, Clips, clip_of, read_clips
 from thereafter.vision.pictures.arrays import npz_arrays

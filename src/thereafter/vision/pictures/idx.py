@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.data.opening import Readable, open_content
+from thereafter.data.files import Readable, open_content
 from thereafter.errors import FormatError, SourceError
 from thereafter.vision.pictures.mapped import MappedArray
 from thereafter.vision.pictures.stacked import StackedPictures

@@ -17,7 +17,7 @@ from pathlib import Path
 from thereafter.data.finding import FileKind
 from thereafter.errors import EmptyCorpusError, FormatError
 from thereafter.text.labelled import LABEL_NAMES
-from thereafter.text.lines import place
+from thereafter.text.reading import place
 from thereafter.text.tables import TextTable, read_table, require_characters
 from thereafter.vision.captioning.reading import PICTURE_COLUMNS, all_pictures
 from thereafter.vision.glimpsing.cluttered import ClutteredPictures, is_clutter_rule

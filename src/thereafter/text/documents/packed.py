@@ -1,4 +1,8 @@
-"""EPUB: a zip file with chapters in XHTML and a list of them, the spine, which is the reading order."""
+"""Documents in zip files: EPUB and Word.
+
+An EPUB has chapters in XHTML and a list of them, the spine, which is the reading order. Of a .docx a paragraph is a
+line, and a row of a table; of its XML only that of the body is read.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +82,9 @@ def _chapters(path: Path, archive: Archive) -> list[str]:
             names.append(_inside(path, folder, item["href"]))
     if not names:
         raise SourceError(f"{path} is an EPUB without chapters (its spine names none); is it a book of pictures?")
-    locked = _locked(path, archive) & set(names)
+    encrypted = _elements(path, _ENCRYPTION, archive) if _ENCRYPTION in archive.names else []
+    references = [attributes.get("URI", "") for tag, attributes in encrypted if tag == "CipherReference"]
+    locked = set(map(unquote, references)) & set(names)
     if locked:
         raise SourceError(
             f"{path} is locked by its seller (DRM): {min(locked)} is encrypted; try a copy without a lock"
@@ -97,13 +103,6 @@ def _inside(path: Path, folder: str, href: str) -> str:
     return name
 
 
-def _locked(path: Path, archive: Archive) -> set[str]:
-    if _ENCRYPTION not in archive.names:
-        return set()
-    elements = _elements(path, _ENCRYPTION, archive)
-    return {unquote(attributes.get("URI", "")) for tag, attributes in elements if tag == "CipherReference"}
-
-
 def _elements(path: Path, name: str, archive: Archive) -> Elements:
     """The elements of a list of contents by their local names, in order, with those of their attributes that count."""
     elements: Elements = []
@@ -117,3 +116,91 @@ def _elements(path: Path, name: str, archive: Archive) -> Elements:
     for _ in parse_events(f"{name} in {path}", archive.blocks(name, _MOST_LIST), start, most=_MOST_LISTED):
         pass
     return elements
+
+
+_BODY = "word/document.xml"
+_WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main "
+_FALLBACK = "http://schemas.openxmlformats.org/markup-compatibility/2006 Fallback"  # the same again, for old readers
+_LEFT_OUT = frozenset((f"{_WORD}del", f"{_WORD}moveFrom", f"{_WORD}rt", f"{_WORD}sdtPr", f"{_WORD}pPr", _FALLBACK))
+_SIGNS = {f"{_WORD}tab": "\t", f"{_WORD}br": "\n", f"{_WORD}cr": "\n", f"{_WORD}noBreakHyphen": "-"}
+_PARAGRAPH, _ROW, _CELL, _RUN = f"{_WORD}p", f"{_WORD}tr", f"{_WORD}tc", f"{_WORD}t"
+
+
+def read_word(path: Path, *, encoding: str | None, advance: Callable[[float], None] | None) -> Iterator[str]:
+    """The text of the body in its order; headers, footers, comments and formatting are left out."""
+    body = _Body()
+    with open_archive(path) as archive:
+        for _ in parse_events(f"{_BODY} in {path}", archive.blocks(_BODY), body.start, body.end, body.text):
+            yield from body.take()
+    if not body.seen:
+        raise SourceError(f"{path} is not a Word document ({_BODY} has no body); save it again as .docx")
+    if advance is not None:
+        advance(path.stat().st_size)
+
+
+class _Body:
+    """Collects the lines of a document from the events of its XML.
+
+    A paragraph, or a row outside of one, is a unit of lines; text stands in paragraphs and in the cells of rows.
+    """
+
+    def __init__(self) -> None:
+        self.seen = False
+        self._lines: list[str] = []
+        self._depth = 0
+        self._unit: tuple[str, int] | None = None  # the paragraph or row at hand, and its depth
+        self._cell: int | None = None  # the depth of the cell at hand
+        self._cells: list[str] = []
+        self._written = io.StringIO()  # the text of the paragraph or cell at hand
+        self._skipped: int | None = None  # the depth of an element of which nothing inside is read
+        self._in_run = False
+
+    def take(self) -> list[str]:
+        """The lines that are finished, and forget them."""
+        lines, self._lines = self._lines, []
+        return lines
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        if self._skipped is not None:
+            return
+        if self._depth == 2 and tag == f"{_WORD}body":
+            self.seen = True
+        elif self._depth <= 2 or tag in _LEFT_OUT:
+            self._skipped = self._depth if self._depth > 1 else None
+        elif self._unit is None:
+            if tag in (_PARAGRAPH, _ROW):
+                self._unit, self._written, self._cells = (tag, self._depth), io.StringIO(), []
+        elif self._unit[0] == _ROW and self._cell is None:
+            if tag == _CELL:
+                self._cell, self._written = self._depth, io.StringIO()
+        elif tag == _RUN or tag in _SIGNS:
+            self._written.write(_SIGNS.get(tag, ""))
+            self._skipped, self._in_run = self._depth, tag == _RUN
+        elif tag == _PARAGRAPH:
+            self._written.write("\n")
+
+    def text(self, data: str) -> None:
+        if self._in_run and self._skipped == self._depth:
+            self._written.write(data)
+
+    def end(self, tag: str) -> None:
+        depth, self._depth = self._depth, self._depth - 1
+        if self._skipped is not None:
+            if self._skipped == depth:
+                self._skipped, self._in_run = None, False
+        elif self._unit == (tag, depth):
+            self._end_unit(tag)
+        elif self._cell == depth:
+            self._cells.append(" ".join(self._written.getvalue().split()))
+            self._cell = None
+        elif self._unit is not None and tag == _PARAGRAPH:
+            self._written.write("\n")
+
+    def _end_unit(self, tag: str) -> None:
+        self._unit = None
+        if tag == _ROW:
+            self._lines += ["\t".join(self._cells) + "\n"] if any(self._cells) else []
+        else:
+            lines = (line.strip() for line in self._written.getvalue().split("\n"))
+            self._lines += [line + "\n" for line in lines if line]

@@ -1,16 +1,61 @@
-"""The tasks: each makes a line for a chosen n.
+"""Synthetic memory tasks: lines whose last words depend on what was read n steps before, and on nothing else.
 
-n is drawn before the words, so how long something must be remembered is a matter of design.
+Three tasks of growing demand: keep one symbol (`remember-first`), count (`count-and-fire`), keep a stack
+(`balanced-brackets`). n is drawn before the words, so how long something must be remembered is a matter of design. A
+line knows its questions, so that a trained model can be asked how far back it remembers.
+
+>>> task("remember-first").line(Dice("an example"), 3).text
+'b y x = b'
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from thereafter.errors import OptionError, UnknownNameError
-from thereafter.text.agreement.dice import Dice
-from thereafter.text.memory.line import AnswerPlace, Line, Question
+from thereafter.text.agreement.grammar import Dice
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPlace:
+    """Before word `at` of the line, `answer` must be likelier than each of `others`."""
+
+    at: int
+    answer: str
+    others: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What must be remembered over n steps; answered where it is answered at every place.
+
+    >>> Question(3, (AnswerPlace(4, "a", ("b", "c", "d")),)).chance
+    0.25
+    """
+
+    n: int
+    places: tuple[AnswerPlace, ...]
+
+    @property
+    def chance(self) -> float:
+        """How often somebody who holds all forms for equally likely is right."""
+        return math.prod(1 / (1 + len(place.others)) for place in self.places)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Words and the questions about them."""
+
+    words: tuple[str, ...]
+    questions: tuple[Question, ...]
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.words)
+
 
 SYMBOLS = ("a", "b", "c", "d")
 FILLERS = ("x", "y", "z")
@@ -141,3 +186,44 @@ TASKS = {
         ),
     )
 }
+
+
+DEFAULT_SEED = 1
+DEFAULT_LINES = MappingProxyType({"train": 8_000, "valid": 500, "test": 1_000})
+
+
+def lines(
+    task: MemoryTask,
+    count: int,
+    seed: int = DEFAULT_SEED,
+    part: str = "train",
+    *,
+    shortest: int | None = None,
+    longest: int | None = None,
+) -> Iterator[Line]:
+    """`count` lines, n drawn evenly from `shortest` to `longest`, by default those of the task.
+
+    The parts are different draws. Short lines are few, so the same one may well be in two parts: what is asked is not
+    whether a line was seen before, but over how many steps something is kept.
+    """
+    spans = task.spans(shortest, longest)
+    if not spans:
+        raise OptionError(
+            f"n from {shortest} to {longest} was asked for; {task.name} has n from {task.shortest} to {task.longest}"
+        )
+    dice = Dice(f"{task.name} {part} {seed}")
+    return (task.line(dice, dice.pick(spans)) for _ in range(count))
+
+
+def text_of(
+    task: MemoryTask,
+    part: str = "train",
+    *,
+    count: int | None = None,
+    seed: int = DEFAULT_SEED,
+    shortest: int | None = None,
+    longest: int | None = None,
+) -> str:
+    """A part of the corpus as text, a line each."""
+    size = DEFAULT_LINES[part] if count is None else count
+    return "".join(f"{line.text}\n" for line in lines(task, size, seed, part, shortest=shortest, longest=longest))
