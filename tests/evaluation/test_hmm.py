@@ -14,7 +14,7 @@ import pytest
 from breadth import core
 from refusals import refused
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError
-from thereafter.tasks.tag.hmm import HiddenMarkov
+from thereafter.tasks.tag.chains import HiddenMarkov
 from thereafter.text.conll import read_conllu
 
 Sentences = list[tuple[list[str], list[str]]]

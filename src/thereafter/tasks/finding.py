@@ -10,7 +10,7 @@ from thereafter.base import progress
 from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.sources import locate, require_own
 from thereafter.errors import EmptyCorpusError, SourceError
-from thereafter.tasks.task import AnyTask
+from thereafter.tasks.task import AnyTask, Dividing, Locating, Preparing, aspect
 
 HELD_OUT = 0.1
 """Of the examples, where no others are given to validate on: the last ones."""
@@ -33,7 +33,7 @@ def find(task: AnyTask, source: AnySource, part: str) -> Part:
     given = _locate(task, source)
     files = _source(task, given, part)
     examples = _read(task, files)
-    if task.divides:
+    if isinstance(task, Dividing):
         examples = task.part_of(examples, _portion(given, part), files.split)
     return Part(files.name, files.files, examples, files.content_hash(_READING))
 
@@ -47,7 +47,7 @@ def _read(task: AnyTask, files: Files) -> Sequence[object]:
 
 def train_and_valid(task: AnyTask, source: AnySource, valid: AnySource | None) -> tuple[Part, Part, list[str]]:
     """The training examples and the validation examples, with notes on how they were chosen."""
-    if task.divides:
+    if isinstance(task, Dividing):
         return _divided(task, source, valid)
     source = _locate(task, source)
     train, notes = find(task, source, "train"), list(source.notes)
@@ -61,7 +61,7 @@ def train_and_valid(task: AnyTask, source: AnySource, valid: AnySource | None) -
         raise EmptyCorpusError(
             f"{train.name} has {len(train.examples)} example to train and validate on; expected at least 2"
         )
-    learned, heldout, how = task.hold_out(train.examples, HELD_OUT)
+    learned, heldout, how = aspect(task, Preparing).hold_out(train.examples, HELD_OUT)
     validation = Part(f"{train.name} (last {len(heldout):,})", train.files, heldout, "")
     kept = Part(train.name, train.files, learned, train.fingerprint)
     last, are = ("example", "is") if len(heldout) == 1 else (f"{len(heldout):,} examples", "are")
@@ -126,9 +126,9 @@ def _validated_on_training(train: Part, valid: Part) -> list[str]:
 def has(task: AnyTask, source: AnySource, part: str) -> bool:
     """Whether a source has a part of that name, as a corpus does."""
     given = _locate(task, source)
-    if task.divides:
+    if isinstance(task, Dividing):
         return task.has_part(given, part)
-    return part in given.parts or task.part(given, part) is not None
+    return part in given.parts or aspect(task, Locating).part(given, part) is not None
 
 
 def _source(task: AnyTask, source: AnySource, part: str) -> Files:
@@ -137,7 +137,7 @@ def _source(task: AnyTask, source: AnySource, part: str) -> Files:
         raise SourceError(f"{given.name} holds {given.kind} lines; the task {task.name!r} takes {task.kind} ones")
     if part == "all" and given.part_files is not None:
         given = locate(given, task.file_kind, parts=False)
-    own, shared = task.part(given, part), given.parts.get("shared")
+    own, shared = aspect(task, Locating).part(given, part), given.parts.get("shared")
     files = own or given.parts.get(part) or given.parts.get("text") or given.parts.get(task.kind)
     if files is not None and own is None and shared is not None:
         files = replace(files, files=(*files.files, *shared.files))

@@ -24,7 +24,7 @@ from thereafter.tasks.batching import Codecs, CodecsFile
 from thereafter.tasks.bodies import Body, contradictions
 from thereafter.tasks.finding import Part
 from thereafter.tasks.learning import MEASURED_AT_ONCE, ExampleBatch, ExampleLearner, Examples, HeldOut
-from thereafter.tasks.task import AnyTask
+from thereafter.tasks.task import AnyTask, OnBody, Preparing, Solving, aspect
 from thereafter.training import largest_batch
 from thereafter.training import settings as training_settings
 from thereafter.training.fit import Course, Destination
@@ -87,12 +87,14 @@ def settle(task: AnyTask, options: Table, body: Body | None = None) -> tuple[obj
     if {"tokens_budget", "minutes"} & given and "epochs" not in given:
         training.pop("epochs", None)  # the task's own would end it earlier than was asked for
     if body is not None:
+        if not isinstance(task, OnBody):
+            raise OptionError(f"the task {task.name!r} cannot begin with a language model; expected classify or tag")
         decided = task.body_settings(body)
         contradictions(model, decided, body)
         model = {**task.defaults_on_body, **model, **decided}
     settings = toml.build(task.settings, model, task.name)
     complete = _complete(toml.build(TrainingSettings, training, "training"), mixed=task.mixed_on_gpu)
-    check_layered(complete, bool(task.stack), f"the task {task.name!r}")
+    check_layered(complete, isinstance(task, OnBody), f"the task {task.name!r}")
     return settings, complete
 
 
@@ -104,7 +106,7 @@ def training_of(task: AnyTask) -> TrainingSettings:
 
 def idle_options(task: AnyTask) -> set[str]:
     """The options of training that do nothing in a task."""
-    return {*_IDLE, *(() if task.stack else _LAYERED)}
+    return {*_IDLE, *(() if isinstance(task, OnBody) else _LAYERED)}
 
 
 def _complete(given: TrainingSettings, *, mixed: bool) -> TrainingSettings:
@@ -144,9 +146,10 @@ def fit(
     `body`: the layers of a language model to begin with, whose settings are among `settings` (`settle`).
     """
     codecs: Codecs = task.codecs(train.examples)
-    notes = [*notes, *task.codec_notes(codecs)]
+    preparing = aspect(task, Preparing)
+    notes = [*notes, *preparing.codec_notes(codecs)]
     initial: Mapping[str, torch.Tensor] = {}
-    if body is not None:
+    if body is not None and isinstance(task, OnBody):
         counts = task.count_words(train.examples, body)
         words = body.lexicon(counts)
         codecs, initial = {**codecs, "words": words}, body.weights(words, task.stack)
@@ -160,7 +163,7 @@ def fit(
         rows = usual if isinstance(usual, int) else _ROWS
         rows, note = choose_batch(task, codecs, train.examples, valid.examples, settings, training, rows)
         training, notes = replace(training, batch=rows), [*notes, note]
-    training = task.budget(training, len(train.examples))
+    training = preparing.budget(training, len(train.examples))
     if training.validate_every is None:
         batches = len(Examples(task, codecs, training, train.examples).epoch(0))
         training = replace(training, validate_every=batches)
@@ -190,7 +193,8 @@ def run(
     place: Destination,
 ) -> Fitted:
     """Train with everything chosen, from a snapshot on where there is one."""
-    if task.solves(settings):
+    solving = aspect(task, Solving)
+    if solving.solves(settings):
         return _solve(task, codecs, config, examples, valid, settings, training, place)
 
     def begin(device: torch.device) -> tuple[TaskNet[Batched], Course[ExampleBatch]]:
@@ -206,10 +210,10 @@ def run(
         return line | {"parameters": net.parameters_count(), "seconds_training": round(at.elapsed(), 3)}
 
     def finish(net: TaskNet[Batched]) -> None:
-        task.finish(net, valid.examples, codecs)
+        solving.finish(net, valid.examples, codecs)
 
     try:
-        net = train(begin, training, place, last_line, finish if task.finishes else None)
+        net = train(begin, training, place, last_line, finish if solving.finishes else None)
     finally:
         place.journal.close()
     return Fitted(task, net, codecs, config, place.journal.lines)
@@ -226,13 +230,13 @@ def _solve(
     place: Destination,
 ) -> Fitted:
     """A network whose weights are found at once: what a training leaves behind, without its steps."""
-    began = time.perf_counter()
+    began, solving = time.perf_counter(), aspect(task, Solving)
     try:
         net = task.build(settings, codecs).to(torch.device(training.device))
         with progress.task("solving"), net.quietly():
-            task.solve(net, examples.examples, codecs)
-        if task.finishes:
-            task.finish(net, valid.examples, codecs)
+            solving.solve(net, examples.examples, codecs)
+        if solving.finishes:
+            solving.finish(net, valid.examples, codecs)
         heldout = HeldOut.of(net, task, codecs, training, valid.examples).measure()
         line: Line = {"event": "trained", "examples": len(examples.examples), "steps": 0, "best_step": 0}
         line |= {"validation": heldout, "epochs": 0.0, "parameters": net.parameters_count()}
@@ -263,7 +267,7 @@ def choose_batch(
     """The most examples that fit into the memory of a GPU, elsewhere the usual number, and the note on it."""
     steps, device = training.steps or 1, torch.device(training.device)
     most = min(len(train), max(1, largest_batch.MOST_PLACES // steps))
-    if task.solves(settings):
+    if aspect(task, Solving).solves(settings):
         return usual, f"batch {usual:,}: this network is solved at once and takes no steps"
     if not largest_batch.is_searched(training):
         return usual, largest_batch.describe_batch(usual, most, training)

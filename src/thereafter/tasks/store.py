@@ -27,7 +27,7 @@ from thereafter.tasks.bodies import Body, body_of
 from thereafter.tasks.finding import Part
 from thereafter.tasks.fitting import Fitted, fit, run
 from thereafter.tasks.lexicon import Lexicon
-from thereafter.tasks.task import AnyTask
+from thereafter.tasks.task import AnyTask, Dividing, OnBody, name_for
 from thereafter.training.counters import COUNTED
 from thereafter.training.fit import Destination
 from thereafter.training.protocol import named_files
@@ -52,11 +52,11 @@ def train(
     task = task.configured(settings)
     with nullcontext() if folder is None else ownership.owning(folder):
         located = finding.located(task, source)
-        if valid is None:
+        if valid is None and isinstance(task, Dividing):
             settings = task.settled(settings, located)
             task = task.configured(settings)
         examples, heldout, notes = finding.train_and_valid(task, located, valid)
-        if valid is None:
+        if valid is None and isinstance(task, Dividing):
             settings = task.settled(settings, located, examples.examples)
             task = task.configured(settings)
         about: Table = {"name": name_of(source), "files": _files(source, examples), "sha256": examples.fingerprint}
@@ -111,7 +111,7 @@ def _go_on(unfinished: Unfinished) -> Fitted:
     settings = toml.build(task.settings, config[task.name], task.name)
     initial: dict[str, torch.Tensor] = {}
     words = codecs.get("words")
-    if unfinished.snapshot is None and TABLE in config and isinstance(words, Lexicon):
+    if unfinished.snapshot is None and TABLE in config and isinstance(words, Lexicon) and isinstance(task, OnBody):
         initial = body_of(read_again(config[TABLE], folder)).weights(words, task.stack)
     journal = unfinished.journal()
     place = Destination(journal, unfinished.writer, unfinished.snapshot, initial)
@@ -172,7 +172,7 @@ def task_for(name: str, source: AnySource) -> AnyTask:
     One name may stand for several: `classify` takes texts, and series of numbers too.
     """
     task: AnyTask = TASKS.load(name)
-    chosen = task.name_for(source)
+    chosen = name_for(task, source)
     if chosen == task.name:
         return task
     progress.note(f"the source holds {TASKS.load(chosen).kind}: the task {chosen!r} is taken for {name!r}")

@@ -26,7 +26,7 @@ from thereafter.export.parts import LayerPlan
 from thereafter.export.plan import array, head_of, layers_of, linear_of
 from thereafter.layers.recurrent import Recurrent
 from thereafter.tasks.classify.network import Classifier
-from thereafter.tasks.fill.network import Filler
+from thereafter.tasks.fill import Filler
 from thereafter.tasks.tag.network import Speller, Tagger
 
 

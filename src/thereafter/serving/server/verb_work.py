@@ -21,7 +21,7 @@ from thereafter.series.forecasting.answers import LEVELS, Forecast, spelled_time
 from thereafter.series.reading import read_series
 from thereafter.serving.schema import Answer, Asked
 from thereafter.task_model import TaskModel
-from thereafter.tasks.explaining import LabelExplained, TagsExplained
+from thereafter.tasks.answers import LabelExplained, TagsExplained
 
 _FIGURES = 6  # of a step: its mean, its median and the ends of two bands
 

@@ -25,7 +25,7 @@ from thereafter.studio.answers.tasks import (
 from thereafter.studio.verbs.numbers import number, rows
 from thereafter.task_model import TaskModel
 from thereafter.tasks import store
-from thereafter.tasks.explaining import LabelExplained, TagsExplained
+from thereafter.tasks.answers import LabelExplained, TagsExplained
 from thereafter.tasks.translate.task import Aligned
 from thereafter.tasks.wording import Wording
 from thereafter.text.pairs import SentencePair
@@ -77,7 +77,7 @@ def quality(model: TaskModel, test: Path | None = None, *, name: str = "") -> Qu
 
     `name` is what the answer calls the model.
     """
-    from thereafter.tasks.translate.pairs import measure_pairs
+    from thereafter.tasks.translate.measures import measure_pairs
 
     if model not in _points:
         chosen = {length: group[:EACH] for length, group in held_out(model, test).items()}
