@@ -47,8 +47,9 @@ def _read(task: AnyTask, files: Files) -> Sequence[object]:
 
 def train_and_valid(task: AnyTask, source: AnySource, valid: AnySource | None) -> tuple[Part, Part, list[str]]:
     """The training examples and the validation examples, with notes on how they were chosen."""
-    if isinstance(task, Dividing):
-        return _divided(task, source, valid)
+    divided = _divided(task, source, valid)
+    if divided is not None:
+        return divided
     source = _locate(task, source)
     train, notes = find(task, source, "train"), list(source.notes)
     if valid is not None:
@@ -84,8 +85,10 @@ def located(task: AnyTask, source: AnySource) -> Parts:
     return _locate(task, source)
 
 
-def _divided(task: AnyTask, source: AnySource, valid: AnySource | None) -> tuple[Part, Part, list[str]]:
-    """The parts of one file, read once; or all of it, where another one validates."""
+def _divided(task: AnyTask, source: AnySource, valid: AnySource | None) -> tuple[Part, Part, list[str]] | None:
+    """The parts of one file, read once; or all of it, where another one validates. None where a task divides none."""
+    if not isinstance(task, Dividing):
+        return None
     given = _locate(task, source)
     files = _source(task, given, "train")
     if valid is None and _portion(given, "train") == "train":
