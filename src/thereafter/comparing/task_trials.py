@@ -27,7 +27,7 @@ from thereafter.tasks import answering, baselines, finding, fitting, store
 from thereafter.tasks.finding import Part
 from thereafter.tasks.fitting import Fitted
 from thereafter.tasks.store import task_for
-from thereafter.tasks.task import AnyTask, Compared, Solving, aspect, scored
+from thereafter.tasks.task import AnyTask, Comparing, Solving, aspect, scored
 from thereafter.training.settings import TrainingSettings
 
 RUNS = "runs"
@@ -224,7 +224,7 @@ def _compare(
             trials.append(result)
             resampled.setdefault(name, []).extend([] if answers is None else [answers])
         kept = None if out is None and base is None else folder
-        solving, about = aspect(known, Solving), aspect(known, Compared)
+        solving, about = aspect(known, Solving), aspect(known, Comparing)
         solved = tuple(dict.fromkeys(name for (name, _), (settings, _) in wanted.items() if solving.solves(settings)))
         differences = task_differences(resampled)
         beside = rows_beside(chosen, examples, tested)
@@ -267,7 +267,7 @@ def _measure(
     figures = dict(numbers(measured.items()))
     last = fitted.log[-1]
     trial = TaskTrial(name, seed, figures, last["validation"], last["parameters"], last["seconds_training"])
-    return part, trial, aspect(task, Compared).resampled(examples, answers, codecs)
+    return part, trial, aspect(task, Comparing).resampled(examples, answers, codecs)
 
 
 def _tested(task: AnyTask, source: AnySource, valid: AnySource | None) -> tuple[str, Part]:
@@ -316,7 +316,7 @@ def choose_networks(task: AnyTask, models: Networks) -> dict[str, Table]:
     """The networks by name, each with its own options; a kind of network is one by its name alone."""
     if isinstance(models, str):
         models = [name.strip() for name in models.split(",") if name.strip()]
-    about = aspect(task, Compared)
+    about = aspect(task, Comparing)
     named = dict(models) if isinstance(models, Mapping) else {name: {} for name in models or about.peers()}
     for name, own in named.items():
         if not re.fullmatch(r"[\w-][\w.-]*", name):
@@ -332,7 +332,7 @@ def choose_networks(task: AnyTask, models: Networks) -> dict[str, Table]:
 
 def with_test_part(task: AnyTask, source: AnySource, options: Mapping[str, object]) -> dict[str, object]:
     """The options, with those that give a table a test part where it has none of its own."""
-    defaults = aspect(task, Compared).compared
+    defaults = aspect(task, Comparing).compared
     if not defaults:
         return dict(options)
     settings, _ = fitting.settle(task, dict(options))

@@ -16,7 +16,7 @@ from thereafter.evaluation.bootstrap import Resampled
 from thereafter.tasks.answers import NamedPrediction
 from thereafter.tasks.classify.measures import Classes, ResampledClasses, measure_classes
 from thereafter.tasks.lexicon import Lexicon
-from thereafter.tasks.task import Baselines, Compared, Explaining, N, S, Tabulating, Task, X
+from thereafter.tasks.task import Baselines, Comparing, Explaining, N, S, Tabulating, Task, X
 
 
 class Labelled(Protocol):
@@ -37,7 +37,7 @@ C = TypeVar("C", bound=LabelCodecs)
 
 
 class LabelTask(
-    Compared[E, str, C],
+    Comparing[E, str, C],
     Baselines[E, str],
     Tabulating[E, X, N, C],
     Explaining[E, X, N, C],

@@ -327,7 +327,7 @@ class Explaining(Tracing[E, X, N, C]):
 # ---- what stands beside a network
 
 
-class Compared(Generic[E, A, C]):
+class Comparing(Generic[E, A, C]):
     """What a comparison of several networks needs to know of a task."""
 
     chooses: ClassVar[str] = "model"

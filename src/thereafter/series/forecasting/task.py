@@ -71,7 +71,7 @@ from thereafter.tasks.task import (
     Answering,
     Asking,
     Baselines,
-    Compared,
+    Comparing,
     Dividing,
     Locating,
     Preparing,
@@ -102,7 +102,7 @@ class Forecasting(
     Asking[Window, SeriesCodecs],
     Answering[WindowBatch, Forecaster, Forecast, SeriesCodecs],
     Tracing[Window, WindowBatch, Forecaster, SeriesCodecs],
-    Compared[Window, Forecast, SeriesCodecs],
+    Comparing[Window, Forecast, SeriesCodecs],
     Baselines[Window, Forecast],
     Task[ForecastSettings, Window, WindowBatch, Forecaster, Forecast, SeriesCodecs],
 ):

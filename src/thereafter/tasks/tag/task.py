@@ -23,7 +23,7 @@ from thereafter.tasks.lexicon import PAD, Lexicon, laid_out, padded
 from thereafter.tasks.tag.chains import HiddenMarkov
 from thereafter.tasks.tag.measures import ResampledTags, TaggingScore, measure_tagging
 from thereafter.tasks.tag.network import TagBatch, Tagger, TaggerSettings
-from thereafter.tasks.task import Asking, Baselines, Compared, Explaining, OnBody, Tabulating, Task
+from thereafter.tasks.task import Asking, Baselines, Comparing, Explaining, OnBody, Tabulating, Task
 from thereafter.text.conll import TaggedSentence, read_tagged, require_known_tags
 from thereafter.text.pretokenised_words import ENGLISH, Habits, Splitter
 from thereafter.text.sources import TAGGED_FILES
@@ -48,7 +48,7 @@ class Tagging(
     Asking[TaggedSentence, TagCodecs],
     Tabulating[TaggedSentence, TagBatch, Tagger, TagCodecs],
     Explaining[TaggedSentence, TagBatch, Tagger, TagCodecs],
-    Compared[TaggedSentence, list[str], TagCodecs],
+    Comparing[TaggedSentence, list[str], TagCodecs],
     Baselines[TaggedSentence, list[str]],
     Task[TaggerSettings, TaggedSentence, TagBatch, Tagger, list[str], TagCodecs],
 ):

@@ -21,7 +21,7 @@ from thereafter.errors import OptionError, SourceError
 from thereafter.models.word_decoder import END
 from thereafter.tasks.answers import Shown
 from thereafter.tasks.lexicon import padded
-from thereafter.tasks.task import Answering, Compared, Explaining, Locating, Task
+from thereafter.tasks.task import Answering, Comparing, Explaining, Locating, Task
 from thereafter.tasks.translate.measures import Pairs, ResampledTranslations, measure_pairs
 from thereafter.tasks.translate.network import (
     PairBatch,
@@ -75,7 +75,7 @@ class Translating(
     Locating[PairCodecs],
     Answering[PairBatch, Translator, str, PairCodecs],
     Explaining[SentencePair, PairBatch, Translator, PairCodecs],
-    Compared[SentencePair, str, PairCodecs],
+    Comparing[SentencePair, str, PairCodecs],
     Task[TranslatorSettings, SentencePair, PairBatch, Translator, str, PairCodecs],
 ):
     """See `task.Task`. Of a corpus in several languages `languages` says which are translated, as in "de-en"."""

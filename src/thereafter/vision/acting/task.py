@@ -26,7 +26,7 @@ from thereafter.tasks.answers import Fields, NamedPrediction, Shown
 from thereafter.tasks.task import (
     AskingFiles,
     Baselines,
-    Compared,
+    Comparing,
     Explaining,
     Preparing,
     Tabulating,
@@ -156,7 +156,7 @@ class Acting(
     AskingFiles[Episode, ActingCodecs],
     Tabulating[Episode, CatchBatch, Catcher, ActingCodecs],
     Explaining[Episode, CatchBatch, Catcher, ActingCodecs],
-    Compared[Episode, Played, ActingCodecs],
+    Comparing[Episode, Played, ActingCodecs],
     Baselines[Episode, Played],
     Task[CatcherSettings, Episode, CatchBatch, Catcher, Played, ActingCodecs],
 ):

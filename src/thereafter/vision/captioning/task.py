@@ -33,7 +33,7 @@ from thereafter.tasks.task import (
     Answering,
     AskingFiles,
     Baselines,
-    Compared,
+    Comparing,
     Explaining,
     Locating,
     Preparing,
@@ -98,7 +98,7 @@ class Captioning(
     Answering[PictureBatch, Captioner, str, CaptionCodecs],
     Tabulating[CaptionedPicture, PictureBatch, Captioner, CaptionCodecs],
     Explaining[CaptionedPicture, PictureBatch, Captioner, CaptionCodecs],
-    Compared[CaptionedPicture, str, CaptionCodecs],
+    Comparing[CaptionedPicture, str, CaptionCodecs],
     Baselines[CaptionedPicture, str],
     Task[CaptionerSettings, CaptionedPicture, PictureBatch, Captioner, str, CaptionCodecs],
 ):

@@ -30,7 +30,7 @@ from thereafter.tasks.answers import Fields, NamedPrediction, Shown
 from thereafter.tasks.task import (
     AskingFiles,
     Baselines,
-    Compared,
+    Comparing,
     Explaining,
     Locating,
     Preparing,
@@ -188,7 +188,7 @@ class DrawingTask(
     AskingFiles[Picture, DrawingCodecs],
     Tabulating[Picture, DrawingBatch, DrawingNet, DrawingCodecs],
     Explaining[Picture, DrawingBatch, DrawingNet, DrawingCodecs],
-    Compared[Picture, Redrawn, DrawingCodecs],
+    Comparing[Picture, Redrawn, DrawingCodecs],
     Baselines[Picture, Redrawn],
     Task[DrawerSettings, Picture, DrawingBatch, DrawingNet, Redrawn, DrawingCodecs],
 ):
