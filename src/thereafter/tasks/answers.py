@@ -189,16 +189,29 @@ def conllu_chunks(sentences: Iterable[TaggedWords], *, column: str, name: str = 
 _BAR = 20  # characters of the longest bar
 
 
+@dataclass(frozen=True, eq=False)
+class LabelProbabilities:
+    """A label, and the probability of all labels, the likeliest first."""
+
+    label: str
+    probabilities: dict[str, float]
+
+    def as_dict(self) -> Table:
+        """Plain JSON values."""
+        return {"label": self.label, "probabilities": self.probabilities}
+
+    def __str__(self) -> str:
+        return ", ".join(f"{label} {percent(p)}" for label, p in self.probabilities.items())
+
+
 @dataclass(frozen=True)
-class LabelExplained:
+class LabelExplained(LabelProbabilities):
     """A label, the probability of all labels (the likeliest first), and how much each word supports the label.
 
     `evidence` is the gradient of the label's score in a word's vector, times that vector: above 0 the word supports
     the label, below 0 it speaks against it. `weights`: the share of each word in the pooled vector; they sum to 1.
     """
 
-    label: str
-    probabilities: dict[str, float]
     words: tuple[str, ...]
     evidence: tuple[float, ...]
     weights: tuple[float, ...]
@@ -206,19 +219,15 @@ class LabelExplained:
     def as_dict(self) -> Table:
         """Plain JSON values."""
         listed = zip(self.words, self.evidence, self.weights, strict=True)
-        return {
-            "label": self.label,
-            "probabilities": self.probabilities,
-            "words": [{"word": word, "evidence": evidence, "weight": weight} for word, evidence, weight in listed],
-        }
+        words = [{"word": word, "evidence": evidence, "weight": weight} for word, evidence, weight in listed]
+        return super().as_dict() | {"words": words}
 
     def __str__(self) -> str:
         most = max(map(abs, self.evidence), default=0.0)
         width = max(map(len, self.words), default=0)
-        lines = [", ".join(f"{label} {_percent(p)}" for label, p in self.probabilities.items())]
+        lines = [super().__str__()]
         for word, evidence in zip(self.words, self.evidence, strict=True):
-            bar = ("+" if evidence > 0 else "-") * (round(_BAR * abs(evidence) / most) if most else 0)
-            lines.append(f"  {word:<{width}} {evidence:+8.3f} {bar}".rstrip())
+            lines.append(f"  {word:<{width}} {evidence:+8.3f} {bar_of(evidence, most)}".rstrip())
         return "\n".join(lines)
 
 
@@ -247,13 +256,19 @@ class TagsExplained:
     def __str__(self) -> str:
         width, tag_width = max(map(len, self.words)), max(map(len, self.tags))
         return "\n".join(
-            f"  {word:<{width}} {tag:<{tag_width}}  {', '.join(f'{name} {_percent(p)}' for name, p in best)}"
+            f"  {word:<{width}} {tag:<{tag_width}}  {', '.join(f'{name} {percent(p)}' for name, p in best)}"
             + ("" if known else "  (unknown word)")
             for word, tag, best, known in zip(self.words, self.tags, self.likeliest, self.known, strict=True)
         )
 
 
-def _percent(p: float) -> str:
+def bar_of(evidence: float, most: float) -> str:
+    """Evidence as a bar of + or -, beside the largest there is."""
+    return ("+" if evidence > 0 else "-") * (round(_BAR * abs(evidence) / most) if most else 0)
+
+
+def percent(p: float) -> str:
+    """A share to read: 12.5 %."""
     return f"{p:.1%}".replace("%", " %")
 
 

@@ -30,7 +30,7 @@ from thereafter.series.labelled import (
     require_known_series_labels,
 )
 from thereafter.series.labelled_series import LabelColumns, LabelledSeries
-from thereafter.tasks.answers import Fields, Shown
+from thereafter.tasks.answers import Fields, LabelProbabilities, Shown, bar_of
 from thereafter.tasks.labelling import LabelCodecs, LabelTask, label_lexicon, numbered_labels, ranked
 from thereafter.tasks.task import AskingFiles, Preparing
 
@@ -191,19 +191,17 @@ class SeriesClassifying(
 CLASSIFYING_SERIES = SeriesClassifying()
 
 
-_SHOWN, _BAR = 10, 20  # steps that are printed, characters of the longest bar
+_SHOWN = 10  # steps that are printed
 
 
 @dataclass(frozen=True)
-class SeriesExplained:
+class SeriesExplained(LabelProbabilities):
     """A label, the probability of all labels (the likeliest first), and how much each step supports the label.
 
     `evidence` is the gradient of the label's score in the scaled values of a step, times these: above 0 the step
     supports the label, below 0 it speaks against it. `weights`: the share of each step in the pooled vector.
     """
 
-    label: str
-    probabilities: dict[str, float]
     values: tuple[tuple[float, ...], ...]
     evidence: tuple[float, ...]
     weights: tuple[float, ...]
@@ -215,14 +213,13 @@ class SeriesExplained:
             {"values": [x if x == x else None for x in values], "evidence": evidence, "weight": weight}
             for values, evidence, weight in listed
         ]
-        return {"label": self.label, "probabilities": self.probabilities, "steps": steps}
+        return super().as_dict() | {"steps": steps}
 
     def __str__(self) -> str:
-        lines = [", ".join(f"{label} {p:.1%}".replace("%", " %") for label, p in self.probabilities.items())]
+        lines = [super().__str__()]
         order = sorted(range(len(self.evidence)), key=lambda step: -abs(self.evidence[step]))[:_SHOWN]
         most = max((abs(self.evidence[step]) for step in order), default=0.0)
         for step in sorted(order):
             value, evidence = ", ".join(f"{x:.4g}" for x in self.values[step]), self.evidence[step]
-            bar = ("+" if evidence > 0 else "-") * (round(_BAR * abs(evidence) / most) if most else 0)
-            lines.append(f"  step {step + 1:>5}  {value:>10} {evidence:+8.3f} {bar}".rstrip())
+            lines.append(f"  step {step + 1:>5}  {value:>10} {evidence:+8.3f} {bar_of(evidence, most)}".rstrip())
         return "\n".join(lines)

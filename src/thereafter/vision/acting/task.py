@@ -22,7 +22,7 @@ from thereafter.base.config import Table
 from thereafter.base.tabular import Row
 from thereafter.data.finding import FileKind, find_files
 from thereafter.errors import OptionError
-from thereafter.tasks.answers import Fields, NamedPrediction, Shown
+from thereafter.tasks.answers import Fields, NamedPrediction, Shown, percent
 from thereafter.tasks.task import (
     AskingFiles,
     Baselines,
@@ -132,7 +132,7 @@ class PlayedExplained:
         lines += [f"  {line}" for line in self.drawn()]
         for step, action in enumerate(self.actions_T):
             column, row = self.places_T2[step].tolist()
-            p = f"{self.chances_TA[step, action]:.1%}".replace("%", " %")
+            p = percent(float(self.chances_TA[step, action]))
             lines.append(
                 f"  step {step + 1:>3}  ball in column {self.columns_T[step]:>3}, paddle {self.paddles_T[step]:>3}, "
                 f"looked at column {column:4.1f}, row {row:4.1f}: {ACTIONS[action]} {p}"

@@ -22,7 +22,7 @@ from thereafter.data.finding import FileKind
 from thereafter.errors import OptionError
 from thereafter.series.classifying.network import SeriesBatch, SeriesClassifier
 from thereafter.series.classifying.settings import PictureClassifierSettings
-from thereafter.tasks.answers import Fields, Shown
+from thereafter.tasks.answers import Fields, LabelProbabilities, Shown
 from thereafter.tasks.labelling import LabelCodecs, LabelTask, label_lexicon, numbered_labels, ranked
 from thereafter.tasks.task import AskingFiles, Locating, N, Preparing, S, X
 from thereafter.vision.classifying.baselines import picture_rows
@@ -199,7 +199,7 @@ _FAINT = 0.1  # of the largest evidence: what is printed as nothing
 
 
 @dataclass(frozen=True, eq=False)
-class PictureExplained:
+class PictureExplained(LabelProbabilities):
     """A label, the probability of all labels (the likeliest first), and how much each pixel supports the label.
 
     `evidence_HW` is the gradient of the label's score in the scaled pixels, times these: above 0 a pixel supports the
@@ -207,8 +207,6 @@ class PictureExplained:
     share of each step in the pooled vector.
     """
 
-    label: str
-    probabilities: dict[str, float]
     values_CHW: NDArray[np.generic]
     evidence_HW: NDArray[np.float32]
     weights: tuple[float, ...]
@@ -216,10 +214,10 @@ class PictureExplained:
     def as_dict(self) -> Table:
         """Plain JSON values."""
         evidence = [[round(float(value), 6) for value in row] for row in self.evidence_HW]
-        return {"label": self.label, "probabilities": self.probabilities, "evidence": evidence}
+        return super().as_dict() | {"evidence": evidence}
 
     def __str__(self) -> str:
-        lines = [", ".join(f"{label} {p:.1%}".replace("%", " %") for label, p in self.probabilities.items())]
+        lines = [super().__str__()]
         height, width = self.evidence_HW.shape
         every = -(-width // _WIDEST)
         tall, wide = -(-height // every), -(-width // every)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from thereafter.base.config import Table
 from thereafter.errors import OptionError
-from thereafter.tasks.answers import Fields, Shown
+from thereafter.tasks.answers import Fields, LabelProbabilities, Shown, percent
 from thereafter.tasks.labelling import label_lexicon, numbered_labels
 from thereafter.vision.classifying.task import LabelledPictures, PixelCodecs
 from thereafter.vision.glimpsing.cluttered import ClutteredPictures
@@ -122,15 +122,13 @@ GLIMPSING = Glimpsing()
 
 
 @dataclass(frozen=True, eq=False)
-class GlimpsesExplained:
+class GlimpsesExplained(LabelProbabilities):
     """A label, the probability of all labels (the likeliest first), and each glimpse: where, and what was believed.
 
     `places_T2`: column and row of the middle of each glimpse, in pixels from the upper left corner. `beliefs_TL`:
     p(label | the glimpses so far), the labels in the order of `names`. `pixels_CHW`: the picture.
     """
 
-    label: str
-    probabilities: dict[str, float]
     names: tuple[str, ...]
     places_T2: NDArray[np.float32]
     beliefs_TL: NDArray[np.float32]
@@ -151,15 +149,11 @@ class GlimpsesExplained:
             }
             for (column, row), belief_L in zip(self.places_T2, self.beliefs_TL, strict=True)
         ]
-        return {"label": self.label, "probabilities": self.probabilities, "glimpses": glimpses}
+        return super().as_dict() | {"glimpses": glimpses}
 
     def __str__(self) -> str:
-        lines = [", ".join(f"{label} {_percent(p)}" for label, p in self.probabilities.items())]
+        lines = [super().__str__()]
         for glimpse, (column, row) in enumerate(self.places_T2):
             label, p = self.best(glimpse)
-            lines.append(f"  glimpse {glimpse + 1} at column {column:.1f}, row {row:.1f}: {label} {_percent(p)}")
+            lines.append(f"  glimpse {glimpse + 1} at column {column:.1f}, row {row:.1f}: {label} {percent(p)}")
         return "\n".join(lines)
-
-
-def _percent(p: float) -> str:
-    return f"{p:.1%}".replace("%", " %")
