@@ -62,11 +62,6 @@ class Forecast(Tabular):
         at = BANDS.index(coverage)
         return self.low_HDC[..., at], self.high_HDC[..., at]
 
-    def plain_band(self, coverage: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The same as the network gives it."""
-        low, high = (LEVELS.index(round((1 + sign * coverage) / 2, 6)) for sign in (-1, 1))
-        return self.quantiles_HDQ[..., low], self.quantiles_HDQ[..., high]
-
     def to_rows(self) -> list[Row]:
         """A row for every step and target."""
         rows: list[Row] = []

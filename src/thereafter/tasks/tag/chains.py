@@ -4,15 +4,14 @@ The hidden Markov tagger is the row beside which every other tagger is printed: 
 
     best tags = argmax over t_1..t_n of  prod_i p(t_i | t_{i-2}, t_{i-1}) p(w_i | t_i)  x  p(end | t_{n-1}, t_n)
 
-Transitions, smoothing="interpolated" (deleted interpolation, Brants 2000):
+Transitions, by deleted interpolation (Brants 2000):
 
     p(t3 | t1, t2) = l1 f(t3) + l2 f(t3 | t2) + l3 f(t3 | t1, t2),      f relative frequencies
 
 Each trigram of the training text votes with its count for the order that predicts it best once it is itself taken out:
 the largest of (c(t3) - 1) / (N - 1), (c(t2 t3) - 1) / (c(t2) - 1) and (c(t1 t2 t3) - 1) / (c(t1 t2) - 1); a tie goes to
 the lower order. Beyond Brants, every l begins with one vote, and a context never seen has the frequencies of the next
-shorter one: so no transition is impossible, and all of them sum to 1. With smoothing="add" they are
-(c(t1 t2 t3) + k) / (c(t1 t2) + k (K + 1)).
+shorter one: so no transition is impossible, and all of them sum to 1.
 
 Words: p(w | t) = p(t | w) p(w) / p(t), and p(w) is the same for all tags. A word of the training text has the tags it
 had there. Another has those of its ending, from words seen at most 10 times, capitalised ones apart (Brants 2000):
@@ -57,8 +56,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from thereafter.base.config import Table
-from thereafter.errors import EmptyCorpusError, FormatError, OptionError, ShapeError
+from thereafter.errors import EmptyCorpusError, OptionError, ShapeError
 from thereafter.kernels.chain import Chain, chain_scores, real_steps
 from thereafter.kernels.chains import chain_kernel
 from thereafter.layers.inputs import Lengths, take_lengths
@@ -69,7 +67,6 @@ RARE = 10
 ENDING = 10
 """Words seen so often at most lend their endings, of so many characters at most (Brants 2000)."""
 
-_FORMAT = "thereafter-hmm"
 _LARGEST = 1 << 27  # transitions as a whole table: 1 GB
 
 
@@ -81,14 +78,10 @@ class HiddenMarkov:
     ['DET', 'NOUN', 'VERB']
     """
 
-    def __init__(self, order: int = 2, smoothing: str = "interpolated", *, k: float = 0.1) -> None:
+    def __init__(self, order: int = 2) -> None:
         if order not in (1, 2):
             raise OptionError(f"order is {order}; expected 1 or 2: how many tags before a tag it depends on")
-        if smoothing not in ("interpolated", "add"):
-            raise OptionError(f"smoothing is {smoothing!r}; expected 'interpolated' or 'add'")
-        if not k > 0:
-            raise OptionError(f"k is {k}; expected more than 0, or what was never seen would be impossible; try 0.1")
-        self.order, self.smoothing, self.k = order, smoothing, k
+        self.order = order
         self.tags: list[str] = []
         self.words: dict[str, dict[int, int]] = {}
 
@@ -141,44 +134,6 @@ class HiddenMarkov:
         p_K: Floats = counts_K / counts_K.sum()
         return p_K
 
-    def state(self) -> Table:
-        """Plain JSON values: options and counts, from which all else follows."""
-        self._check_fitted()
-        places = np.argwhere(self._counts)
-        return {
-            "format": _FORMAT,
-            "order": self.order,
-            "smoothing": self.smoothing,
-            "k": self.k,
-            "tags": self.tags,
-            "transitions": [[*place, int(self._counts[tuple(place)])] for place in places.tolist()],
-            "words": {word: [[tag, count] for tag, count in seen.items()] for word, seen in self.words.items()},
-        }
-
-    @classmethod
-    def from_state(cls, stored: Table) -> Self:
-        """The tagger whose `state` this is."""
-        if stored.get("format") != _FORMAT:
-            raise FormatError(f"the format is {stored.get('format')!r}; expected {_FORMAT!r}: a hidden Markov tagger")
-        try:
-            made = cls(stored["order"], stored["smoothing"], k=stored["k"])
-            made.tags = [str(tag) for tag in stored["tags"]]
-            made.words = {word: {int(tag): int(c) for tag, c in seen} for word, seen in stored["words"].items()}
-            histories = {tuple(map(int, place)): int(c) for *place, c in stored["transitions"]}
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise FormatError(f"a hidden Markov tagger is damaged: {error!r}; try to train it again") from None
-        known, border = set(range(len(made.tags))), len(made.tags)
-        fits = all(len(place) == made.order + 1 and known.issuperset({*place} - {border}) for place in histories)
-        if not fits or not made.words or not all(seen and known.issuperset(seen) for seen in made.words.values()):
-            raise FormatError(
-                f"a hidden Markov tagger is damaged: it speaks of tags beyond its {border}; train it again"
-            )
-        if min(histories.values(), default=0) < 1 or min(min(seen.values()) for seen in made.words.values()) < 1:
-            raise FormatError("a hidden Markov tagger is damaged: expected counts of at least 1; try to train it again")
-        made._counts = made._table(histories)
-        made._estimate()
-        return made
-
     def _check_fitted(self) -> None:
         if not self.tags:
             raise OptionError("this tagger has learnt nothing yet; try fit(sentences) first")
@@ -200,10 +155,9 @@ class HiddenMarkov:
             for tag, count in word_tags.items():
                 seen[tag] += count
         self.prior: Floats = seen / seen.sum()
-        made = _interpolate(self._counts) if self.smoothing == "interpolated" else _add(self._counts, self.k)
-        self.transitions: Floats = made
+        self.transitions: Floats = _interpolate(self._counts)
         """p(t3 | t1, t2) as [t1, t2, t3], or [t1, t2] for order 1, the border as the last of each axis."""
-        self._log_transitions = np.log(made)
+        self._log_transitions = np.log(self.transitions)
         self._endings, self._p_EK = _endings(self.words, self.prior)
 
     def _by_ending(self, word: str) -> Floats:
@@ -251,11 +205,6 @@ def _interpolate(counts: NDArray[np.int64]) -> Floats:
     votes = np.array([1.0 + counts[elected == order].sum() for order in range(len(levels))])
     shares = votes / votes.sum()
     return sum((share * f for share, f in zip(shares, smooth, strict=True)), np.zeros(counts.shape))
-
-
-def _add(counts: NDArray[np.int64], k: float) -> Floats:
-    p: Floats = (counts + k) / (counts.sum(-1, keepdims=True) + k * counts.shape[-1])
-    return p
 
 
 def _endings(words: Mapping[str, Mapping[int, int]], prior: Floats) -> tuple[dict[tuple[bool, str], int], Floats]:
