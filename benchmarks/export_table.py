@@ -173,8 +173,8 @@ def networks() -> dict[str, Callable[[], nn.Module]]:
     from thereafter.series.forecasters import build as forecasters
     from thereafter.series.forecasters.forecaster import WindowFacts
     from thereafter.series.forecasters.settings import ForecastSettings
+    from thereafter.tasks import fill as filler
     from thereafter.tasks.classify import network as classifier
-    from thereafter.tasks.fill import network as filler
     from thereafter.tasks.tag import network as tagger
     from thereafter.tasks.translate import network as translator
     from thereafter.tasks.translate.network import RecurrentTranslator, TransformerTranslator

@@ -17,10 +17,9 @@ from thereafter.base.tabular import PlainTable, Row, Tabular, csv_text, facts_ht
 from thereafter.comparing.task_trials import TaskComparison, TaskTrial
 from thereafter.errors import MissingPackageError, OptionError
 from thereafter.tasks.classify.measures import measure_classes
-from thereafter.tasks.fill.task import Filled
+from thereafter.tasks.fill import Filled
 from thereafter.tasks.tag.measures import measure_tagging
-from thereafter.tasks.translate.measures import LengthBin, Translation
-from thereafter.tasks.translate.pairs import Pairs
+from thereafter.tasks.translate.measures import LengthBin, Pairs, Translation
 
 WORDS = 'a "quoted", word\nover two lines <b>'
 

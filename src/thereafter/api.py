@@ -157,8 +157,9 @@ def _train_task(
     """Train a task; `split` is refused where the task does not divide its examples itself."""
     from thereafter.task_model import train_task
     from thereafter.tasks import TASKS
+    from thereafter.tasks.task import Dividing
 
-    if named["split"] is not None and not TASKS.load(task).divides:
+    if named["split"] is not None and not isinstance(TASKS.load(task), Dividing):
         raise OptionError(f"got split= with task={task!r}; split is for language models; try leaving it out")
     if source is None:
         raise OptionError(f"the task {task!r} needs examples; expected a file or the name of a corpus")

@@ -270,12 +270,13 @@ def steps_ahead(
     from thereafter.series.forecasting.ahead import steps_ahead as measure
     from thereafter.series.table import as_source
     from thereafter.tasks import finding
+    from thereafter.tasks.task import scored
 
     net, scales = forecaster_of(model.net, model.codecs)
     with show_progress():
         table = finding.source_of(model.config) if source is None else as_source(source)
         given = finding.find(model.task, table, part)
-        windows, _ = model.task.scored(given.examples, model.codecs)
+        windows, _ = scored(model.task, given.examples, model.codecs)
         about = {"model": name or str(model.config["forecast"]["model"]), "text": given.name, "part": part}
         return measure(net, scales, windows, steps, series=series, about=about)
 

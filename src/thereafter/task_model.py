@@ -21,18 +21,26 @@ from thereafter.models.look import watch
 from thereafter.models.task_net import Batched, TaskNet
 from thereafter.series.forecasting import asking as forecast_asking
 from thereafter.series.forecasting import backtest as forecast_backtest
-from thereafter.series.forecasting.answers import ForecastTable
+from thereafter.series.forecasting.answers import ForecastTable, PointTable
 from thereafter.series.forecasting.backtest import Backtest
-from thereafter.series.forecasting.predicting import PointTable
 from thereafter.series.table import AnyTable, as_source, naming
 from thereafter.tasks import answering, baselines, finding, fitting
+from thereafter.tasks.answers import PredictionTable
 from thereafter.tasks.batching import Codecs, verbatim
 from thereafter.tasks.bodies import body_of
 from thereafter.tasks.finding import task_for
 from thereafter.tasks.fitting import Fitted
-from thereafter.tasks.predictions import PredictionTable
-from thereafter.tasks.task import AnyTask, Measured
-from thereafter.tasks.validating import training_caveat
+from thereafter.tasks.task import (
+    AnyTask,
+    Asking,
+    AskingFiles,
+    Baselines,
+    Locating,
+    Measured,
+    Tracing,
+    aspect,
+    scored,
+)
 from thereafter.training.finding import find_texts, form_notes, part_of
 from thereafter.training.kinds import RunView
 from thereafter.training.options import TextSettings
@@ -70,8 +78,8 @@ class TaskModel(RunView):
         """
         asked = self._asked
         answers = answering.answers(asked, self._examples(given), **options)
-        answers = [self.task.restore(answer, asked.codecs) for answer in answers]
-        return answers[0] if self.task.is_one(given) else answers
+        answers = [answering.restored(self.task, answer, asked.codecs) for answer in answers]
+        return answers[0] if aspect(self.task, Asking).is_one(given) else answers
 
     def tabulate(
         self,
@@ -96,8 +104,8 @@ class TaskModel(RunView):
         """
         settings = TextSettings(encoding=encoding, keep_licence=keep_licence, wrapped=wrapped, markup=markup)
         with show_progress():
-            if self.task.asks_files and source is not None:
-                return self._tabulate_files(source, part or "test", settings, options)
+            if isinstance(self.task, AskingFiles) and source is not None:
+                return self._tabulate_files(self.task, source, part or "test", settings, options)
             texts = find_texts(source, text, settings, part)
             chosen = part_of(texts, "test")
             for note in (*(() if "text" in texts.parts else texts.notes), *form_notes(chosen)):
@@ -107,7 +115,7 @@ class TaskModel(RunView):
             )
 
     def _tabulate_files(
-        self, source: AnySource, part: str, settings: TextSettings, options: Mapping[str, object]
+        self, task: AskingFiles[object, Codecs], source: AnySource, part: str, settings: TextSettings, options: Table
     ) -> PredictionTable:
         """Predict on examples that are read from files and not from text."""
         if settings != TextSettings():
@@ -116,7 +124,7 @@ class TaskModel(RunView):
                 "markup are for text; try leaving them out"
             )
         files = finding.files_of(self.task, source, part)
-        questions = self.task.ask(files.files, self.codecs)
+        questions = task.ask(files.files, self.codecs)
         return answering.tabulated(self._asked, questions, Path(files.name).name, **options)
 
     def tag(
@@ -174,13 +182,13 @@ class TaskModel(RunView):
             return forecast_backtest.backtest_table(self._fitted, table, horizon=horizon, every=every)
 
     def explain(self, given: object) -> Any:
-        """As `predict`, with the reasons for each answer (`tasks/explaining.py`): text to read, and figures.
+        """As `predict`, with the reasons for each answer (`tasks/answers.py`): text to read, and figures.
 
         For a classified text `label`, `probabilities`, and the attribution of each word (gradient times input); for a
         tagged sentence p of the likeliest tags of each word; for a translation the attention of each of its words.
         """
         explained = answering.explanations(self._asked, self._examples(given))
-        return explained[0] if self.task.is_one(given) else explained
+        return explained[0] if aspect(self.task, Asking).is_one(given) else explained
 
     def trace(self, given: object) -> Trace:
         """What the network computed for one input, step by step: see `Trace`."""
@@ -193,11 +201,11 @@ class TaskModel(RunView):
         given = as_source(source)
         with show_progress(), naming(given):
             given = given if parts else finding.joined(self.task, given)
-            test = finding.find(self.task.fitted(self.codecs), given, part)
+            test = finding.find(self._reader, given, part)
             self.task.check(test.examples, self.codecs, test.name)
-            if caveat := training_caveat(self._fitted, test):
+            if caveat := answering.training_caveat(self._fitted, test):
                 progress.note(caveat)
-            examples, notes = self.task.scored(test.examples, self.codecs)
+            examples, notes = scored(self.task, test.examples, self.codecs)
             for note in notes:
                 progress.tell(note)
             answers = answering.answers(self._asked, examples, **options)
@@ -210,12 +218,12 @@ class TaskModel(RunView):
         forecasts; one sentence, the nearest picture's caption and a blind network for captions; see
         `tasks/baselines.py`. Some are trained with the same budget; `trained=False` leaves them out.
         """
-        if not baselines.has_rows(self.task):
+        if not isinstance(self.task, Baselines):
             return []
         with show_progress():
             train, valid = finding.learned_from(self.task, self.config, "the training")
-            test = finding.find(self.task.fitted(self.codecs), as_source(source), part)
-            test = replace(test, examples=self.task.scored(test.examples, self.codecs)[0])
+            test = finding.find(self._reader, as_source(source), part)
+            test = replace(test, examples=scored(self.task, test.examples, self.codecs)[0])
             settings = toml.build(self.task.settings, self.config[self.task.name], self.task.name)
             budget = baselines.Budget(valid, settings, fitting.training_of_run(self.config)) if trained else None
             return baselines.baseline_rows(self.task, train, test, budget, self._fitted)
@@ -257,8 +265,13 @@ class TaskModel(RunView):
         """The network with codecs that read inputs as `as_written` says; what is saved stays as it was trained."""
         return replace(self._fitted, codecs=verbatim(self.codecs)) if self.as_written else self._fitted
 
+    @property
+    def _reader(self) -> AnyTask:
+        """The task as this run reads examples."""
+        return self.task.fitted(self.codecs) if isinstance(self.task, Locating) else self.task
+
     def _examples(self, given: object) -> list[object]:
-        inputs = [given] if self.task.is_one(given) or not isinstance(given, Iterable) else list(given)
+        inputs = [given] if aspect(self.task, Asking).is_one(given) or not isinstance(given, Iterable) else list(given)
         codecs = self._asked.codecs
         return [self.task.prepare(one, codecs) for one in inputs]
 
@@ -318,6 +331,8 @@ def backtest(
 def trace(fitted: Fitted, example: object) -> Trace:
     """Answer one example and keep what happened."""
     task = fitted.task
+    if not isinstance(task, Tracing):
+        raise OptionError(f"the task {task.name!r} has nothing to trace; try predict")
     batch = task.batch([example], fitted.codecs).to(fitted.net.device)
     with watch(fitted.net, task.reads) as seen:
         shown = task.shown(fitted.net, batch, example, fitted.codecs)

@@ -18,8 +18,8 @@ from thereafter.cli.train_options import described_settings
 from thereafter.errors import OptionError
 from thereafter.task_model import TaskModel
 from thereafter.tasks import TASKS, finding
+from thereafter.tasks.answering import training_caveat
 from thereafter.tasks.fitting import idle_options, settle
-from thereafter.tasks.validating import training_caveat
 from thereafter.training.settings import TrainingSettings
 
 SMALL: dict[str, Any] = {"hidden": 4, "epochs": 1, "batch": 8, "seed": 1}

@@ -20,7 +20,7 @@ from thereafter.comparing.differences import model_differences, task_differences
 from thereafter.comparing.model_difference import BITS, LineSums, ModelDifference, SeedSpread, sum_lines
 from thereafter.errors import FormatError
 from thereafter.evaluation.bootstrap import SEED, Difference, block_length
-from thereafter.tasks.resampled import ResampledClasses
+from thereafter.tasks.classify.measures import ResampledClasses
 
 NOUNS, VERBS = ["cat", "dog", "gnu", "old man"], ["sat", "ran", "saw the dog"]
 SMALL: dict[str, Any] = {"hidden": 8, "batch": 4, "steps": 8, "layers": 1, "tokens_budget": 400}

@@ -19,10 +19,9 @@ from thereafter.evaluation.bootstrap import (
     paired_difference,
     resample_sums,
 )
-from thereafter.tasks.classify.measures import measure_classes
-from thereafter.tasks.resampled import ResampledClasses, ResampledTags, ResampledTranslations
-from thereafter.tasks.tag.measures import measure_tagging
-from thereafter.tasks.translate.measures import measure_translation
+from thereafter.tasks.classify.measures import ResampledClasses, measure_classes
+from thereafter.tasks.tag.measures import ResampledTags, measure_tagging
+from thereafter.tasks.translate.measures import ResampledTranslations, measure_translation
 
 WORDS = ["the", "a", "cat", "dog", "sat", "ran", "on", "under", "mat", "log", "quickly", "today", ",", "."]
 

@@ -13,11 +13,10 @@ from breadth import core
 from refusals import refused
 from thereafter.errors import EmptyCorpusError, OptionError, ShapeError
 from thereafter.evaluation.bootstrap import interval, resample_sums
-from thereafter.tasks.resampled import ResampledCaptions
-from thereafter.tasks.resampling import resampled_answers
 from thereafter.vision.captioning.measures import bleu, caption_words, cider_d
 from thereafter.vision.captioning.reading import CaptionedPicture, read_captions
 from thereafter.vision.captioning.score import constant_caption, measure_captions, nearest_captions
+from thereafter.vision.captioning.task import CAPTIONING, ResampledCaptions
 from thereafter.vision.pictures.picture import Picture
 from thereafter.vision.pictures.stacked import StackedPictures
 
@@ -76,7 +75,7 @@ def test_the_task_of_captions_has_intervals() -> None:
         CaptionedPicture(Picture(pixels, row, str(row)), tuple(captions)) for row, captions in enumerate(references)
     ]
     answers = [one[0] for one in references]
-    resampled = resampled_answers("caption", examples, answers, {})
+    resampled = CAPTIONING.resampled(examples, answers, CAPTIONING.codecs(examples))
     assert resampled is not None
     assert np.array_equal(resampled.statistics_NS, ResampledCaptions.of(answers, references).statistics_NS)
 

@@ -14,8 +14,7 @@ from refusals import refused
 from thereafter.errors import OptionError, ShapeError
 from thereafter.evaluation.bootstrap import resample_sums
 from thereafter.series.forecasting import measures
-from thereafter.series.forecasting.score import ForecastScore, score_forecasts
-from thereafter.tasks.resampled import ResampledForecasts
+from thereafter.series.forecasting.score import ForecastScore, ResampledForecasts, score_forecasts
 
 losses = pytest.importorskip("utilsforecast.losses")
 sklearn = pytest.importorskip("sklearn.metrics")

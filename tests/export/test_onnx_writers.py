@@ -14,7 +14,7 @@ from refusals import refused
 from thereafter.errors import ExportError
 from thereafter.export.onnx.model import model_bytes
 from thereafter.export.task_export import check_task, graphs_of
-from thereafter.tasks.fill.network import Filler, FillerSettings
+from thereafter.tasks.fill import Filler, FillerSettings
 from thereafter.tasks.translate.network import TransformerTranslator, TranslatorSettings
 from thereafter.vision.captioning.network import Captioner, CaptionerSettings, PictureForm
 

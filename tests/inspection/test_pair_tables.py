@@ -27,7 +27,7 @@ from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.pair_files import read_pair_files
 from thereafter.inspection.pairs import Pair, PairScores, score_each, score_pair_files
 from thereafter.inspection.sentence_reader import SentenceReader
-from thereafter.tasks.predictions import PlainPrediction, PredictionTable
+from thereafter.tasks.answers import NamedPrediction, PredictionTable
 
 TEXT = "the dog barks .\nthe dogs bark .\nthe cat sleeps .\nthe cats sleep .\n" * 4
 KNOWN = [("the dog barks .", "the dog bark ."), ("the cats sleep .", "the cats sleeps .")]
@@ -146,7 +146,7 @@ def test_scores_are_shown_in_two_lines_at_most(lm: Any):
     trace = lm.trace("the dog barks")
     assert len(repr(trace)) < 240
     assert "3 tokens" in repr(trace)
-    items = tuple(PlainPrediction("a text", "an answer") for _ in range(500))
+    items = tuple(NamedPrediction("text", "a text", [{"answer": "an answer"}], "an answer") for _ in range(500))
     answers = PredictionTable(items, tuple(range(1, 501)), name="reviews.csv")
     assert repr(answers) == "<PredictionTable of reviews.csv: 500 texts; see to_rows()>"
 

@@ -43,7 +43,7 @@ from thereafter.kernels.gpu.crf import (
     plan_walk,
     plan_walk_back,
 )
-from thereafter.tasks.tag.crf import Crf, chain_kernel
+from thereafter.tasks.tag.chains import Crf, chain_kernel
 
 TOLERANCES = {torch.float64: 1e-10, torch.float32: 5e-5, torch.bfloat16: 5e-3, torch.float16: 1e-3}
 """Of a result in such a type, as a share of its largest number, or of 1."""

@@ -26,8 +26,8 @@ from thereafter.kernels.gpu.crf import (
     plan_walk_back,
 )
 from thereafter.kernels.gpu.crf_twin import CrfTwin
-from thereafter.tasks.tag import crf as layer
-from thereafter.tasks.tag.crf import Crf
+from thereafter.tasks.tag import chains as layer
+from thereafter.tasks.tag.chains import Crf
 
 TWIN = WalkedChains(CrfTwin())
 TEXT = Path(programs.__file__).parent / "code" / "crf.py"

@@ -12,7 +12,7 @@ from torch import Tensor
 from refusals import refused
 from thereafter.errors import OptionError, ShapeError
 from thereafter.kernels.functions import leaving_unread
-from thereafter.tasks.tag.crf import Crf
+from thereafter.tasks.tag.chains import Crf
 
 T = 5
 LENGTHS = [3, 1, 5, 2, 4, 1]

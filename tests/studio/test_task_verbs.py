@@ -20,7 +20,7 @@ from thereafter.serving.shelf import TaskShelf
 from thereafter.studio.making import LOCK, Making
 from thereafter.studio.panels import tasks as verbs
 from thereafter.task_model import TaskModel, load_task
-from thereafter.tasks.translate.pairs import measure_pairs
+from thereafter.tasks.translate.measures import measure_pairs
 from thereafter.text.pairs import SentencePair
 from waiting import wait_for
 

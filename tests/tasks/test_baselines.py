@@ -16,7 +16,7 @@ from thereafter.cli import main
 from thereafter.errors import FormatError, SourceError
 from thereafter.tasks import TASKS, baselines, finding
 from thereafter.tasks.classify.measures import NaiveBayes, measure_classes
-from thereafter.tasks.tag.hmm import HiddenMarkov
+from thereafter.tasks.tag.chains import HiddenMarkov
 from thereafter.text.conll import read_tagged
 from thereafter.text.labelled import read_labelled
 

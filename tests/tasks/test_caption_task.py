@@ -23,9 +23,10 @@ from thereafter.data.files import Files, Parts
 from thereafter.decoding import sources
 from thereafter.errors import OptionError, ThereafterError
 from thereafter.task_model import TaskModel
-from thereafter.tasks import baselines, finding
-from thereafter.tasks.predictions import summarise
-from thereafter.vision.captioning.answers import CaptionExplained, CaptionPrediction
+from thereafter.tasks import finding
+from thereafter.tasks.answers import NamedPrediction, summarise
+from thereafter.tasks.task import Baselines
+from thereafter.vision.captioning.answers import CaptionExplained
 from thereafter.vision.captioning.network import SEES
 from thereafter.vision.captioning.reading import CaptionedPicture
 from thereafter.vision.captioning.task import CAPTIONING
@@ -203,7 +204,7 @@ def test_the_parts_of_a_corpus_are_composed_of_shared_and_own_files() -> None:
 def test_a_table_of_captions(run: Path, folder: Path, tmp_path: Path, shell: Shell) -> None:
     lines, code = shell("predict", run, "--in", folder / "pictures", "--out", tmp_path / "all.csv")
     assert code == 0
-    assert summarise([CaptionPrediction("a.png", "a dog")] * 48) == "48 pictures"
+    assert summarise([NamedPrediction("picture", "a.png", [{"caption": "a dog"}], "a dog")] * 48) == "48 pictures"
     rows = (tmp_path / "all.csv").read_text(encoding="utf-8").splitlines()
     assert rows[0] == "number,picture,caption"
     assert len(rows) == 73
@@ -301,4 +302,4 @@ def test_captions_are_encoded_once(folder: Path, monkeypatch: pytest.MonkeyPatch
     assert batch.pictures.dtype == torch.uint8
     assert task.targets(examples[3:5], codecs) == len(batch.at_N if batch.at_N is not None else [])
     assert isinstance(examples[0], CaptionedPicture)
-    assert baselines.has_rows(task)  # type: ignore[arg-type]
+    assert isinstance(task, Baselines)

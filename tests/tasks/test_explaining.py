@@ -12,7 +12,7 @@ import torch
 from toys import tagged
 
 import thereafter
-from thereafter.tasks.explaining import LabelExplained, TagsExplained
+from thereafter.tasks.answers import LabelExplained, TagsExplained
 from thereafter.tasks.tag.network import TaggerSettings
 from thereafter.tasks.tag.task import TAGGING
 from thereafter.text.conll import TaggedSentence

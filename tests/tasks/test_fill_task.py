@@ -13,8 +13,7 @@ from toys import ANIMALS, sentences
 import thereafter
 from refusals import refused
 from thereafter.errors import OptionError, SourceError
-from thereafter.tasks.fill.network import FillBatch, Filler, FillerSettings
-from thereafter.tasks.fill.task import FILLING, ClozeSentence, Filled
+from thereafter.tasks.fill import FILLING, ClozeSentence, FillBatch, Filled, Filler, FillerSettings
 
 SMALL: dict[str, Any] = {"embed": 16, "hidden": 16, "rate": 0.02, "dropout": 0.0, "seed": 1, "epochs": 10, "batch": 8}
 

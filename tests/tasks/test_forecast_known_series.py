@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from looking_ahead import changed_by_future, predictor
 
 import thereafter
 from refusals import refused
 from thereafter.errors import EmptyCorpusError, FormatError
-from thereafter.series.forecasting.asking import changed_by_future, predictor
 from thereafter.series.reading import read_series
 from thereafter.series.scales import SeriesScales
 from thereafter.series.table import ColumnChoice

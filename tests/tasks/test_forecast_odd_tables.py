@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from looking_ahead import changed_by_future, predictor
 
 import thereafter
 from refusals import refused
 from thereafter.errors import ThereafterError
-from thereafter.series.forecasting.asking import changed_by_future, predictor
 from thereafter.task_model import TaskModel
 
 SMALL = {"task": "forecast", "hidden": 8, "epochs": 1, "seed": 1, "device": "cpu"}

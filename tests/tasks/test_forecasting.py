@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from looking_ahead import changed_by_future, noise_after, predictor
 from toys import assert_resumed_to_the_bit
 
 import thereafter
@@ -16,7 +17,6 @@ from thereafter.data.sources import locate
 from thereafter.errors import ThereafterError
 from thereafter.series.forecasters.settings import models
 from thereafter.series.forecasting.answers import Forecast
-from thereafter.series.forecasting.asking import changed_by_future, noise_after, predictor
 from thereafter.series.forecasting.score import ForecastScore
 from thereafter.series.forecasting.task import FORECASTING
 from thereafter.series.forecasting.windows import thinned

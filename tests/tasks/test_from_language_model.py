@@ -17,8 +17,7 @@ from refusals import refused
 from stops import stopping_at
 from thereafter.errors import OptionError, SourceError
 from thereafter.tasks.classify.network import ClassBatch, Classifier, ClassifierSettings
-from thereafter.tasks.lexicon import Lexicon
-from thereafter.tasks.reading import WordReading
+from thereafter.tasks.lexicon import Lexicon, WordReading
 from thereafter.tasks.tag.task import habits_of, reader_of
 from thereafter.text.conll import split_sentence
 from thereafter.training.watching import Training, watching

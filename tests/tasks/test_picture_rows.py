@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from refusals import refused
 from thereafter.errors import OptionError
 from thereafter.tasks import TASKS, finding
-from thereafter.tasks.finding import Part
 from thereafter.training.settings import TrainingSettings
 from thereafter.vision.captioning import baselines as caption_rows
 from thereafter.vision.captioning.network import CaptionerSettings
@@ -26,10 +25,6 @@ from thereafter.vision.pictures.sources import picture_of
 def pictures(*size: int) -> list[Picture]:
     draw = np.random.default_rng(1)
     return [picture_of(draw.integers(0, 256, size, dtype=np.uint8)) for _ in range(3)]
-
-
-def part(examples: list[LabelledPicture] | list[CaptionedPicture]) -> Part:
-    return Part("some", (), examples, "")
 
 
 SIZES = [((28, 28, 1), (1, 28, 28)), ((64, 64, 3), (3, 64, 64)), ((70, 90, 1), (1, 64, 64)), ((64, 65, 1), (1, 64, 64))]
@@ -47,10 +42,10 @@ def test_large_pictures_are_compared_at_the_usual_size(
 
     for module in (caption_rows, picture_rows):
         monkeypatch.setattr(module, "nearest_captions", nearest)
-    labelled = part([LabelledPicture(one, "a") for one in pictures(*size)])
-    captioned = part([CaptionedPicture(one, ("a b",)) for one in pictures(*size)])
-    picture_rows.picture_rows(labelled, labelled)["nearest of 3 training pictures"](labelled, labelled)
-    caption_rows.caption_rows(captioned, captioned)["nearest picture (pixels)"](captioned, captioned)
+    labelled = [LabelledPicture(one, "a") for one in pictures(*size)]
+    captioned = [CaptionedPicture(one, ("a b",)) for one in pictures(*size)]
+    picture_rows.picture_rows(labelled, labelled)["nearest of 3 training pictures"]()
+    caption_rows.caption_rows(captioned, captioned)["nearest picture (pixels)"]()
     assert compared == [shape] * 4
 
 

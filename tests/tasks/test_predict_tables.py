@@ -18,8 +18,8 @@ import thereafter
 from refusals import refused
 from thereafter.cli import app
 from thereafter.errors import EmptyCorpusError, OptionError
+from thereafter.tasks.answers import PredictionTable
 from thereafter.tasks.lexicon import Lexicon
-from thereafter.tasks.predictions import PredictionTable
 from thereafter.tasks.tag.task import habits_of, reader_of
 from thereafter.text.conll import is_set_off, read_tagged, split_sentence, split_text
 

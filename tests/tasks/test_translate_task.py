@@ -15,7 +15,7 @@ import thereafter
 from refusals import refused
 from thereafter.base import progress
 from thereafter.errors import FormatError, OptionError, SourceError
-from thereafter.tasks.translate import pairs as pairs_module
+from thereafter.tasks.translate import measures
 from thereafter.tasks.translate.network import TranslatorSettings
 from thereafter.tasks.translate.task import TRANSLATING
 from thereafter.tasks.wording import Wording
@@ -167,7 +167,7 @@ def test_measured_without_sacrebleu_there_are_the_shares_and_the_answers(monkeyp
     assert with_bleu.translation is not None
     assert "case:lc" in str(with_bleu)
     assert "tok:13a" in str(with_bleu)
-    monkeypatch.setattr(pairs_module, "installed", lambda name: False)
+    monkeypatch.setattr(measures, "installed", lambda name: False)
     found = TRANSLATING.measure(pairs, ["a b c", "d x"], lexicons)
     assert found.as_dict() == {"exact": 0.5, "words": 0.8, "sentences": 2, "answers": ["a b c", "d x"]}
     assert "sacrebleu is not installed" in str(found)

@@ -12,7 +12,7 @@ from thereafter.errors import MissingPackageError, OptionError, SourceError
 
 if TYPE_CHECKING:
     from thereafter.task_model import TaskModel
-    from thereafter.tasks.shown import Explained
+    from thereafter.tasks.answers import Explained
 
 _ENDING = "-caption.html"
 

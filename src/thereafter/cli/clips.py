@@ -65,6 +65,7 @@ def save_clips(
 def _clips(model: TaskModel, run: str, texts: Sequence[str], source: str | None) -> tuple[list[object], str]:
     """The clips that are asked about, with their labels where they have some, and what they are called."""
     from thereafter.tasks import finding
+    from thereafter.tasks.task import Asking, aspect
     from thereafter.vision.clips.answers import read_example_clips
 
     if (source is None) == (not texts):
@@ -73,7 +74,7 @@ def _clips(model: TaskModel, run: str, texts: Sequence[str], source: str | None)
     if source is not None:
         files = finding.files_of(model.task, source, "test")
         return list(read_example_clips(files.files)), files.name
-    return [clip for text in texts for clip in model.task.spelled(text)], ", ".join(texts)
+    return [clip for text in texts for clip in aspect(model.task, Asking).spelled(text)], ", ".join(texts)
 
 
 def _blocks(clips: Sequence[object]) -> Iterator[list[object]]:

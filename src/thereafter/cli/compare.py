@@ -234,9 +234,10 @@ def _compare_runs(
 
 def _compare_task(source: str, task: str, models: list[str], options: Table, *, as_csv: bool, as_json: bool) -> None:
     from thereafter.comparing.task_trials import compare_task
+    from thereafter.tasks.task import Comparing, aspect, name_for
 
-    named = TASKS.load(TASKS.load(task).name_for(source))  # clips without labels are for another task than those with
-    networks = _networks(models, bare=bool(named.kinds())) or None
+    named = TASKS.load(name_for(TASKS.load(task), source))  # clips without labels are for another task than those with
+    networks = _networks(models, bare=bool(aspect(named, Comparing).kinds())) or None
     comparison = compare_task(source, task, **{**options, "models": networks, "base": "runs"})
     if as_json:
         typer.echo(comparison.to_json())

@@ -16,7 +16,7 @@ from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
     from thereafter.task_model import TaskModel
-    from thereafter.tasks.shown import Explained
+    from thereafter.tasks.answers import Explained
 
 MOST_PICTURES = 4_096
 _BETWEEN = 2  # pixels between two pictures

@@ -11,8 +11,7 @@ from thereafter.cli.tables import print_rows, save_rows
 from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
-    from thereafter.series.forecasting.answers import ForecastTable
-    from thereafter.series.forecasting.predicting import PointTable
+    from thereafter.series.forecasting.answers import ForecastTable, PointTable
 
 _FIGURES = (".html", ".png", ".svg")
 

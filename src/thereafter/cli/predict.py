@@ -156,7 +156,10 @@ def predict(
     options: Table = {} if beam is None else {"beam": beam}
     model = load_task(run, as_written=as_written, device=device)
     if horizon is not None:
-        options["ahead" if "ahead" in model.task.asked else "horizon"] = horizon
+        from thereafter.tasks.task import Answering
+
+        task = model.task
+        options["ahead" if isinstance(task, Answering) and "ahead" in task.asked else "horizon"] = horizon
     if score is not None:
         typer.echo(model.score(score, **options))
         if model.task.name == "caption":
@@ -173,7 +176,7 @@ def predict(
 def _check_table(out: Path | None) -> None:
     """An unknown file ending is refused before anything is predicted. Arrays hold frames, and no table."""
     if out is not None and out.suffix.lower() != ARRAYS:
-        from thereafter.tasks.predictions import check_file
+        from thereafter.tasks.answers import check_file
 
         check_file(out)
 
@@ -206,7 +209,7 @@ def _print_table(
     as_csv: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Predict on a whole text; write the table to a file, print it, or print the answers, one a line."""
-    from thereafter.tasks.predictions import check_file, summarise
+    from thereafter.tasks.answers import check_file, summarise
 
     if texts and source is not None:
         raise OptionError(f"got both {_count(texts)} and --in {source}; expected one of them; try leaving one out")
@@ -230,9 +233,10 @@ def _print_answers(
     model: TaskModel, lines: list[str], options: Table, *, explain: bool, figure: Path | None = None
 ) -> None:
     """An answer a line; a blank line stays one. A file of several examples has as many answers, with their numbers."""
-    from thereafter.tasks.task import describe
+    from thereafter.tasks.task import Asking, aspect, describe
 
-    spelled = [model.task.spelled(text) if text.strip() else () for text in lines]
+    asking = aspect(model.task, Asking)
+    spelled = [asking.spelled(text) if text.strip() else () for text in lines]
     inputs = [one for several in spelled for one in several]
     names = [text for text, several in zip(lines, spelled, strict=True) for _ in several]
     if explain:

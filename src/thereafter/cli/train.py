@@ -198,6 +198,7 @@ def _train_task(task: str, plan: Recipe, out: Path | None, settings: list[str], 
     """Train for a task and print how good it is, with simple baselines beside it."""
     import thereafter
     from thereafter.tasks import TASKS, finding
+    from thereafter.tasks.task import name_for
     from thereafter.training.options import parse_settings
 
     if plan.source is None:
@@ -206,7 +207,7 @@ def _train_task(task: str, plan: Recipe, out: Path | None, settings: list[str], 
     options = plan.options | parse_settings(settings)
     source: AnySource = plan.source
     if not plan.parts:
-        source = finding.joined(TASKS.load(TASKS.load(task).name_for(source)), source)
+        source = finding.joined(TASKS.load(name_for(TASKS.load(task), source)), source)
     with until_it_begins(folder):
         trained = thereafter.train(
             source, task=task, valid=plan.valid, out=folder, start_from=plan.start_from, **options

@@ -268,9 +268,9 @@ def settings_of(task: str, source: AnySource | None) -> set[str]:
 def _named(task: str, source: AnySource | None) -> str:
     """The task that takes this source."""
     from thereafter.tasks import TASKS
+    from thereafter.tasks.task import name_for
 
-    name: str = task if source is None else TASKS.load(task).name_for(source)
-    return name
+    return task if source is None else name_for(TASKS.load(task), source)
 
 
 def remedy_for(task: str, model: str, own: set[str]) -> str:

@@ -27,8 +27,8 @@ def print_task(trained: TaskModel, source: AnySource, baselines: bool) -> None:
     A source without a validation part is scored on the examples that were held out of it, or given beside it.
     """
     from thereafter.tasks import finding
+    from thereafter.tasks.answering import validation_score
     from thereafter.tasks.fitting import Fitted
-    from thereafter.tasks.validating import validation_score
 
     last = trained.log[-1]
     seconds = f"{last['seconds_training']:.1f} s"

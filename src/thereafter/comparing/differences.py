@@ -23,13 +23,13 @@ from thereafter.comparing.rows import Row
 from thereafter.evaluation.bootstrap import (
     LEAST,
     Floats,
+    Resampled,
     block_length,
     interval,
     paired_difference,
     resample_sums,
 )
 from thereafter.evaluation.surprisal import Surprisals
-from thereafter.tasks.resampled import Resampled
 
 NO_INTERVALS = f"no intervals of differences: they take at least {LEAST} lines and two finite scores"
 

@@ -20,14 +20,13 @@ from thereafter.comparing.differences import task_differences
 from thereafter.comparing.model_difference import ModelDifference, unit_of
 from thereafter.data.files import AnySource
 from thereafter.errors import OptionError, UnknownNameError
+from thereafter.evaluation.bootstrap import Resampled
 from thereafter.runs.folder import is_run
 from thereafter.series.table import AnyTable, as_source, naming
 from thereafter.tasks import answering, baselines, finding, fitting
 from thereafter.tasks.finding import Part, task_for
 from thereafter.tasks.fitting import Fitted
-from thereafter.tasks.resampled import Resampled
-from thereafter.tasks.resampling import resampled_answers
-from thereafter.tasks.task import AnyTask
+from thereafter.tasks.task import AnyTask, Comparing, Solving, aspect, scored
 from thereafter.training.settings import TrainingSettings
 
 RUNS = "runs"
@@ -224,11 +223,12 @@ def _compare(
             trials.append(result)
             resampled.setdefault(name, []).extend([] if answers is None else [answers])
         kept = None if out is None and base is None else folder
-        solved = tuple(dict.fromkeys(name for (name, _), (settings, _) in wanted.items() if known.solves(settings)))
+        solving, about = aspect(known, Solving), aspect(known, Comparing)
+        solved = tuple(dict.fromkeys(name for (name, _), (settings, _) in wanted.items() if solving.solves(settings)))
         differences = task_differences(resampled)
         beside = rows_beside(chosen, examples, tested)
         comparison = TaskComparison(
-            task, plan["source"], part, tuple(trials), kept, differences, known.reported, known.judged, solved, beside
+            task, plan["source"], part, tuple(trials), kept, differences, about.reported, about.judged, solved, beside
         )
         if kept is not None:
             write_text(kept / RESULT, comparison.to_json() + "\n")
@@ -260,13 +260,13 @@ def _measure(
     """The part, the figures on it, and the answers ready to be resampled."""
     task, codecs = fitted.task, fitted.codecs
     part, tested = _tested(task, source, valid)
-    examples, _ = task.scored(tested.examples, codecs)
+    examples, _ = scored(task, tested.examples, codecs)
     answers = answering.answers(fitted, examples)
     measured = task.measure(examples, answers, codecs).as_dict()
     figures = dict(numbers(measured.items()))
     last = fitted.log[-1]
     trial = TaskTrial(name, seed, figures, last["validation"], last["parameters"], last["seconds_training"])
-    return part, trial, resampled_answers(task.name, examples, answers, codecs)
+    return part, trial, aspect(task, Comparing).resampled(examples, answers, codecs)
 
 
 def _tested(task: AnyTask, source: AnySource, valid: AnySource | None) -> tuple[str, Part]:
@@ -315,14 +315,15 @@ def choose_networks(task: AnyTask, models: Networks) -> dict[str, Table]:
     """The networks by name, each with its own options; a kind of network is one by its name alone."""
     if isinstance(models, str):
         models = [name.strip() for name in models.split(",") if name.strip()]
-    named = dict(models) if isinstance(models, Mapping) else {name: {} for name in models or task.peers()}
+    about = aspect(task, Comparing)
+    named = dict(models) if isinstance(models, Mapping) else {name: {} for name in models or about.peers()}
     for name, own in named.items():
         if not re.fullmatch(r"[\w-][\w.-]*", name):
             raise OptionError(f"{name!r} cannot be the name of a network; expected letters, digits, -, _ and dots")
-        if name in task.kinds() and task.chooses not in {option.rpartition(".")[2] for option in own}:
-            named[name] = {task.chooses: name, **own}
-        elif not own and task.kinds():
-            raise UnknownNameError(f"network of the task {task.name!r}", name, task.kinds())
+        if name in about.kinds() and about.chooses not in {option.rpartition(".")[2] for option in own}:
+            named[name] = {about.chooses: name, **own}
+        elif not own and about.kinds():
+            raise UnknownNameError(f"network of the task {task.name!r}", name, about.kinds())
         elif not own and not isinstance(models, Mapping):
             raise OptionError(f"{name!r} names no options; expected a table; try models={{{name!r}: {{'hidden': 64}}}}")
     return named or {task.name: {}}
@@ -330,13 +331,14 @@ def choose_networks(task: AnyTask, models: Networks) -> dict[str, Table]:
 
 def with_test_part(task: AnyTask, source: AnySource, options: Mapping[str, object]) -> dict[str, object]:
     """The options, with those that give a table a test part where it has none of its own."""
-    if not task.compared:
+    defaults = aspect(task, Comparing).compared
+    if not defaults:
         return dict(options)
     settings, _ = fitting.settle(task, dict(options))
     own = finding.located(task, source).part_files  # files of their own, and none of them to test on
     if own is not None or finding.has(task.configured(settings), source, "test"):
         return dict(options)
-    return {**task.compared, **options}
+    return {**defaults, **options}
 
 
 @dataclass(frozen=True)

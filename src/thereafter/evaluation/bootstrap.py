@@ -16,7 +16,9 @@ Politis and Romano 1992). Shapes: N examples, S statistics of each, R resamples.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,6 +35,21 @@ LEAST = 20
 """Fewer examples say nothing about an interval."""
 _TAIL = 40  # one in so many resamples lies beyond either end of an interval
 _CELLS = 1 << 22  # numbers in memory at once
+
+
+class Resampled(Protocol):
+    """Answers of one model, ready to be resampled.
+
+    A class that follows it knows the statistics of every example, and turns their sums over R resamples into the
+    figures that are reported: exactly those that the measure of a task gives for the whole.
+    """
+
+    @property
+    def statistics_NS(self) -> Floats:
+        """What is summed, an example a row."""
+
+    def figures(self, sums_RS: Floats) -> Mapping[str, Floats]:
+        """The figures by name, each [R]; more is better in all of them."""
 
 
 @dataclass(frozen=True)

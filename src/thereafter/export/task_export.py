@@ -43,7 +43,7 @@ from thereafter.series.forecasters.batch import WindowBatch
 from thereafter.series.forecasters.forecaster import Forecaster
 from thereafter.series.forecasters.network import ForecastNetwork
 from thereafter.tasks.classify.network import ClassBatch, Classifier
-from thereafter.tasks.fill.network import FillBatch, Filler
+from thereafter.tasks.fill import FillBatch, Filler
 from thereafter.tasks.fitting import Fitted
 from thereafter.tasks.tag.network import TagBatch, Tagger
 from thereafter.tasks.translate.network import PairBatch, RecurrentTranslator, TransformerTranslator, Translator

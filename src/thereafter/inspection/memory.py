@@ -28,7 +28,8 @@ from thereafter.evaluation.verdicts import Verdicts
 from thereafter.inspection.measurement import Arrays, Measurement
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.text.agreement import Sentence
-from thereafter.text.memory import AnswerPlace, Dice, Line, MemoryTask, Question
+from thereafter.text.agreement.grammar import Dice
+from thereafter.text.memory import AnswerPlace, Line, MemoryTask, Question
 
 COUNT = 100
 _ROWS = 512

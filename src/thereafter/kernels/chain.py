@@ -1,6 +1,6 @@
 """A linear-chain CRF as a plain loop over its steps, in torch's own operators, and rows added by an index.
 
-    reference of log Z, s(x, y), p(y_t = j | x) and the best sequence; `tasks/tag/crf.py` has their equations.
+    reference of log Z, s(x, y), p(y_t = j | x) and the best sequence; `tasks/tag/chains.py` has their equations.
 
 This is what the programs of `gpu/crf.py` mean. A step is a few operators over [B, K, K]. Everything has derivatives of
 any order; nothing is read from a GPU but by `chain_path`, which walks back on the CPU.

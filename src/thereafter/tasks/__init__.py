@@ -1,18 +1,17 @@
 """Beyond the next word: tasks that learn from whole examples, on the same cells, training loop and run folders.
 
-task          the contract: reading, codecs, batches, network, answers, measure
-tag/, classify/, fill/, translate/      one folder per task; `series` and `vision` have those over numbers and pictures
+task          the contract: reading, codecs, batches, network, answers, measure; and what only some tasks can do
+tag/, classify/, translate/, fill       a folder or file per task; `series` and `vision` have those over numbers and
+              pictures; labelling has what those share that answer with one label
 finding       the examples of a source: parts of a corpus, files, or one file that is split; which task is meant by a
               name
 fitting       train, save, load, resume: settings of a task and its training, the largest batch that a GPU holds, a
               trained task as a run folder; learning and batching give the loop its batches
-answering     predictions in the order of the questions; predictions: as a table, or as CoNLL-U; validating: what
-              examples have been to a trained task
-explaining, shown    answers with the evidence for them
+answering     predictions in the order of the questions; validating: what examples have been to a trained task
+answers       what they are: rows of a table, or CoNLL-U; with the evidence for them; arrays of a trace
 lexicon, wording     from words, labels and sentences to numbers and back; batching keeps them with a run
-bodies, reading      the layers of a language model under a task, and words as that model reads them
-baselines     simple models to compare with, and other players
-resampling    answers ready to be resampled, for the intervals of comparisons; resampled knows the figures
+bodies        the layers of a language model under a task
+baselines     simple models to compare with, which each task names
 """
 
 from thereafter.base.registry import Registry
@@ -24,7 +23,7 @@ TASKS = Registry(
         "classify": "thereafter.tasks.classify.task:CLASSIFYING",
         "classify-series": "thereafter.series.classifying.task:CLASSIFYING_SERIES",
         "classify-pictures": "thereafter.vision.classifying.task:CLASSIFYING_PICTURES",
-        "fill": "thereafter.tasks.fill.task:FILLING",
+        "fill": "thereafter.tasks.fill:FILLING",
         "translate": "thereafter.tasks.translate.task:TRANSLATING",
         "caption": "thereafter.vision.captioning.task:CAPTIONING",
         "forecast": "thereafter.series.forecasting.task:FORECASTING",

@@ -1,4 +1,7 @@
-"""Predictions of a trained network: computed in batches of about one length, given in the order of the examples."""
+"""Predictions of a trained network: computed in batches of about one length, given in the order of the examples.
+
+Beside them what examples have been to a trained network: those that chose its weights, those that it learned from.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,23 @@ from thereafter.base import progress
 from thereafter.base.memory import ANSWERING, memory_in_words
 from thereafter.errors import EmptyCorpusError, OptionError, nearest
 from thereafter.models.task_net import Batched
-from thereafter.tasks import batching
+from thereafter.tasks import batching, finding
+from thereafter.tasks.answers import Explained, NamedPrediction, PredictedRows, PredictionTable
+from thereafter.tasks.batching import Codecs
+from thereafter.tasks.finding import Part
 from thereafter.tasks.fitting import Fitted
-from thereafter.tasks.predictions import PredictedRows, PredictionTable
-from thereafter.tasks.shown import Explained
+from thereafter.tasks.task import (
+    Answering,
+    AnyTask,
+    Asking,
+    Dividing,
+    Explaining,
+    Measured,
+    Tabulating,
+    aspect,
+    describe,
+)
+from thereafter.text.reading import lines_of
 
 _ROWS, _PLACES = 64, 64 * 64  # examples at a time, padding included
 
@@ -22,22 +38,28 @@ T = TypeVar("T")
 
 def answers(fitted: Fitted, examples: Sequence[object], **options: object) -> list[object]:
     """The answer to every example; options are those that the task is `asked` with."""
-    task, net, codecs = fitted.task, fitted.net, fitted.codecs
-    _check_options(fitted, options)
-    return _in_batches(fitted, examples, lambda batch, _: task.answers_with(net, batch, codecs, options))
+    _check_options(fitted.task, options)
+    return _in_batches(fitted, examples, lambda batch, _: _answered(fitted, batch, options))
 
 
 def predictions(
     fitted: Fitted, chunks: Iterable[str], name: str, *, pretokenised: bool = False, **options: object
 ) -> PredictionTable:
-    """The answers to all examples of a text, as a table."""
-    task = fitted.task
-    if pretokenised and not task.cuts_words:
+    """The answers to all examples of a text, as a table: a line each, unless the task cuts a text by itself.
+
+    `pretokenised` text is a sentence a line with spaces between its words.
+    """
+    task, asking = fitted.task, aspect(fitted.task, Asking)
+    if pretokenised and not asking.cuts_words:
         raise OptionError(
             f"pretokenised (--pretokenised) is for taggers, and the run holds the task {task.name!r}, which takes a "
             "line as one text; try leaving it out"
         )
-    return tabulated(fitted, task.cut(chunks, fitted.codecs, pretokenised=pretokenised), name, **options)
+    questions = asking.cut(chunks, fitted.codecs, pretokenised=pretokenised)
+    if questions is None:
+        lines = ((number, line) for number, line in enumerate(lines_of(chunks), start=1) if line.strip())
+        questions = ((number, line.strip(), task.prepare(line, fitted.codecs)) for number, line in lines)
+    return tabulated(fitted, questions, name, **options)
 
 
 def tabulated(
@@ -45,7 +67,7 @@ def tabulated(
 ) -> PredictionTable:
     """The answers to questions, each with its number and its text or name, as a table."""
     task, net, codecs = fitted.task, fitted.net, fitted.codecs
-    _check_options(fitted, options)
+    _check_options(task, options)
     numbers, texts, examples = [], [], []
     for number, text, example in questions:
         numbers.append(number)
@@ -55,30 +77,50 @@ def tabulated(
         raise EmptyCorpusError(f"{name} holds nothing to predict on; expected text that is not empty")
 
     def ask(batch: Batched, places: list[int]) -> Sequence[PredictedRows]:
-        chosen = [examples[place] for place in places]
-        return task.tabulate(net, batch, [texts[place] for place in places], chosen, codecs, options)
+        chosen, stood = [examples[place] for place in places], [texts[place] for place in places]
+        if isinstance(task, Tabulating):
+            return task.tabulate(net, batch, stood, chosen, codecs, options)
+        lines = [describe(restored(task, answer, codecs)) for answer in _answered(fitted, batch, options)]
+        return [
+            NamedPrediction("text", text, [{"answer": line}], line) for text, line in zip(stood, lines, strict=True)
+        ]
 
-    items = _in_batches(fitted, examples, ask)
+    items, counted = tuple(_in_batches(fitted, examples, ask)), tuple(numbers)
+    if not isinstance(task, Tabulating):
+        return PredictionTable(items, counted, name)
     choices, note = tuple(task.choices(codecs)), task.explain_probabilities(net)
-    return PredictionTable(tuple(items), tuple(numbers), name, task.numbered, choices, note)
+    return PredictionTable(items, counted, name, task.numbered, choices, note)
 
 
-def _check_options(fitted: Fitted, options: Mapping[str, object]) -> None:
-    task = fitted.task
-    for name in options:
-        if name not in task.asked:
-            known = nearest(name, sorted(task.asked)) if task.asked else "it has none"
-            raise OptionError(f"the task {task.name!r} answers without an option {name!r}; {known}")
+def restored(task: AnyTask, answer: object, codecs: Codecs) -> object:
+    """An answer as people write it, where the training examples were written otherwise."""
+    return task.restore(answer, codecs) if isinstance(task, Answering) else answer
 
 
 def explanations(fitted: Fitted, examples: Sequence[object]) -> list[Explained]:
     """The answer to every example with the evidence for it."""
     task, net, codecs = fitted.task, fitted.net, fitted.codecs
+    if not isinstance(task, Explaining):
+        raise OptionError(f"the task {task.name!r} explains nothing beyond its answer; try predict")
+    explain = task.explain
+    return _in_batches(
+        fitted, examples, lambda batch, places: explain(net, batch, [examples[place] for place in places], codecs)
+    )
 
-    def ask(batch: Batched, places: list[int]) -> Sequence[Explained]:
-        return task.explain(net, batch, [examples[place] for place in places], codecs)
 
-    return _in_batches(fitted, examples, ask)
+def _check_options(task: AnyTask, options: Mapping[str, object]) -> None:
+    asked = task.asked if isinstance(task, Answering) else {}
+    for name in options:
+        if name not in asked:
+            known = nearest(name, sorted(asked)) if asked else "it has none"
+            raise OptionError(f"the task {task.name!r} answers without an option {name!r}; {known}")
+
+
+def _answered(fitted: Fitted, batch: Batched, options: Mapping[str, object]) -> Sequence[object]:
+    task, net, codecs = fitted.task, fitted.net, fitted.codecs
+    if isinstance(task, Answering):
+        return task.answers_with(net, batch, codecs, options)
+    return task.answers(net, batch, codecs)
 
 
 def _in_batches(
@@ -101,3 +143,25 @@ def _in_batches(
             results += ask(batch, chosen)
             advance(len(chosen))
     return [answer for _, answer in sorted(zip(places, results, strict=True), key=lambda pair: pair[0])]
+
+
+_SEEN = {"captioned": "pictures", "pictures": "pictures", "clips": "clips"}
+
+
+def training_caveat(fitted: Fitted, scored: Part) -> str:
+    """Why the score of these examples is no test score; "" where nothing is known against it.
+
+    Examples are known by a hash of their files: a copy under another name is the same.
+    """
+    learned = fitted.config["source"].get("sha256")
+    divides = isinstance(fitted.task, Dividing)  # parts of one file have one hash
+    if divides or not learned or scored.fingerprint != learned:
+        return ""
+    what = _SEEN.get(fitted.task.kind, "examples")
+    return f"training score, not a test: it learned from these very {what} ({scored.name})"
+
+
+def validation_score(fitted: Fitted) -> Measured:
+    """Measure the answers of a network on its validation examples: those that were given, else those held out."""
+    _, valid = finding.learned_from(fitted.task, fitted.config, "the training")
+    return fitted.task.measure(valid.examples, answers(fitted, valid.examples), fitted.codecs)

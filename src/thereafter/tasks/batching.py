@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from thereafter.base.storage import read_plain, write_text
 from thereafter.data.codecs import StoredCodec, restore_codecs, store_codecs
@@ -77,6 +79,35 @@ def _cut(sorted_R: NDArray[np.int64], lengths_R: NDArray[np.int64], most: int, p
             chosen.append(sorted_R[begin:end])
             begin = end
     return chosen
+
+
+@dataclass(frozen=True)
+class TensorBatch:
+    """Examples as tensors: a dataclass of tensors, some of which may be None. See `task_net.Batched`, `Recordable`."""
+
+    stays: ClassVar[tuple[str, ...]] = ("lengths_B",)
+    """What stays where the host can read it, but where a graph will."""
+
+    @property
+    def recorded(self) -> bool:
+        """Whether it is filled up to a shape of which a step may be recorded as a graph."""
+        return False
+
+    def places(self) -> dict[str, Tensor] | None:
+        return self._tensors() if self.recorded else None
+
+    def over(self, places: Mapping[str, Tensor]) -> Self:
+        return replace(self, **places)
+
+    def to(self, device: torch.device) -> Self:
+        """The same on another device."""
+        stays = () if self.recorded else self.stays
+        return self.over(
+            {name: x.to(device, non_blocking=True) for name, x in self._tensors().items() if name not in stays}
+        )
+
+    def _tensors(self) -> dict[str, Tensor]:
+        return {name: tensor for name, tensor in vars(self).items() if tensor is not None}
 
 
 Codecs = Mapping[str, StoredCodec]

@@ -21,8 +21,7 @@ from thereafter.base.kinds import KINDS, cell_of, listed
 from thereafter.errors import OptionError
 from thereafter.models.recurrent import RecurrentModel
 from thereafter.models.task_net import CELLS
-from thereafter.tasks.lexicon import PAD, UNKNOWN, Lexicon
-from thereafter.tasks.reading import READINGS, WordReading
+from thereafter.tasks.lexicon import PAD, READINGS, UNKNOWN, Lexicon, WordReading
 from thereafter.text.pretokenised import style_of_run
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.training.starting import Start, describe_unknown

@@ -18,7 +18,7 @@ from thereafter.data.sources import locate, require_own
 from thereafter.errors import EmptyCorpusError, SourceError
 from thereafter.series.frames import IN_MEMORY
 from thereafter.tasks import TASKS
-from thereafter.tasks.task import AnyTask
+from thereafter.tasks.task import AnyTask, Dividing, Locating, Preparing, aspect, name_for
 from thereafter.training.finding import named_files
 
 HELD_OUT = 0.1
@@ -43,7 +43,7 @@ def task_for(name: str, source: AnySource) -> AnyTask:
     One name may stand for several: `classify` takes texts, and series of numbers too.
     """
     task: AnyTask = TASKS.load(name)
-    chosen = task.name_for(source)
+    chosen = name_for(task, source)
     if chosen == task.name:
         return task
     progress.note(f"the source holds {TASKS.load(chosen).kind}: the task {chosen!r} is taken for {name!r}")
@@ -56,7 +56,7 @@ def find(task: AnyTask, source: AnySource, part: str) -> Part:
     given = located(task, source)
     files = files_of(task, given, part)
     examples = _read(task, files)
-    if task.divides:
+    if isinstance(task, Dividing):
         examples = task.part_of(examples, _portion(given, part), files.split)
     return Part(files.name, files.files, examples, files.content_hash(_READING))
 
@@ -70,8 +70,9 @@ def _read(task: AnyTask, files: Files) -> Sequence[object]:
 
 def train_and_valid(task: AnyTask, source: AnySource, valid: AnySource | None) -> tuple[Part, Part, list[str]]:
     """The training examples and the validation examples, with notes on how they were chosen."""
-    if task.divides:
-        return _divided(task, source, valid)
+    divided = _divided(task, source, valid)
+    if divided is not None:
+        return divided
     source = located(task, source)
     train, notes = find(task, source, "train"), list(source.notes)
     if valid is not None:
@@ -84,7 +85,7 @@ def train_and_valid(task: AnyTask, source: AnySource, valid: AnySource | None) -
         raise EmptyCorpusError(
             f"{train.name} has {len(train.examples)} example to train and validate on; expected at least 2"
         )
-    learned, heldout, how = task.hold_out(train.examples, HELD_OUT)
+    learned, heldout, how = aspect(task, Preparing).hold_out(train.examples, HELD_OUT)
     validation = Part(f"{train.name} (last {len(heldout):,})", train.files, heldout, "")
     kept = Part(train.name, train.files, learned, train.fingerprint)
     last, are = ("example", "is") if len(heldout) == 1 else (f"{len(heldout):,} examples", "are")
@@ -97,8 +98,10 @@ def joined(task: AnyTask, source: AnySource) -> Parts:
     return require_own(located(task, source, parts=False))
 
 
-def _divided(task: AnyTask, source: AnySource, valid: AnySource | None) -> tuple[Part, Part, list[str]]:
-    """The parts of one file, read once; or all of it, where another one validates."""
+def _divided(task: AnyTask, source: AnySource, valid: AnySource | None) -> tuple[Part, Part, list[str]] | None:
+    """The parts of one file, read once; or all of it, where another one validates. None where a task divides none."""
+    if not isinstance(task, Dividing):
+        return None
     given = located(task, source)
     files = files_of(task, given, "train")
     if valid is None and _portion(given, "train") == "train":
@@ -139,9 +142,9 @@ def _validated_on_training(train: Part, valid: Part) -> list[str]:
 def has(task: AnyTask, source: AnySource, part: str) -> bool:
     """Whether a source has a part of that name, as a corpus does."""
     given = located(task, source)
-    if task.divides:
+    if isinstance(task, Dividing):
         return task.has_part(given, part)
-    return part in given.parts or task.part(given, part) is not None
+    return part in given.parts or aspect(task, Locating).part(given, part) is not None
 
 
 def files_of(task: AnyTask, source: AnySource, part: str) -> Files:
@@ -151,7 +154,7 @@ def files_of(task: AnyTask, source: AnySource, part: str) -> Files:
         raise SourceError(f"{given.name} holds {given.kind} lines; the task {task.name!r} takes {task.kind} ones")
     if part == "all" and given.part_files is not None:
         given = locate(given, task.file_kind, parts=False)
-    own, shared = task.part(given, part), given.parts.get("shared")
+    own, shared = aspect(task, Locating).part(given, part), given.parts.get("shared")
     files = own or given.parts.get(part) or given.parts.get("text") or given.parts.get(task.kind)
     if files is not None and own is None and shared is not None:
         files = replace(files, files=(*files.files, *shared.files))

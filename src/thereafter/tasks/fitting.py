@@ -33,7 +33,7 @@ from thereafter.tasks.bodies import Body, body_of, contradictions
 from thereafter.tasks.finding import Part
 from thereafter.tasks.learning import MEASURED_AT_ONCE, ExampleBatch, ExampleLearner, Examples, HeldOut
 from thereafter.tasks.lexicon import Lexicon
-from thereafter.tasks.task import AnyTask
+from thereafter.tasks.task import AnyTask, Dividing, OnBody, Preparing, Solving, aspect
 from thereafter.training import largest_batch
 from thereafter.training import settings as training_settings
 from thereafter.training.counters import COUNTED
@@ -93,6 +93,8 @@ def settle(task: AnyTask, options: Table, body: Body | None = None) -> tuple[obj
     if {"tokens_budget", "minutes"} & chosen["training"].keys() and "epochs" not in chosen["training"]:
         training.pop("epochs", None)  # the task's own would end it earlier than was asked for
     if body is not None:
+        if not isinstance(task, OnBody):
+            raise OptionError(f"the task {task.name!r} cannot begin with a language model; expected classify or tag")
         decided = task.body_settings(body)
         contradictions(model, decided, body)
         model = {**task.defaults_on_body, **model, **decided}
@@ -104,7 +106,7 @@ def settle(task: AnyTask, options: Table, body: Body | None = None) -> tuple[obj
     complete = given.completed(
         device, precision, batch=_ROWS, steps=_PLACES, rate=2e-3, warmup=0.05, schedule="cosine", patience=0
     )
-    check_layered(complete, bool(task.stack), f"the task {task.name!r}")
+    check_layered(complete, isinstance(task, OnBody), f"the task {task.name!r}")
     return settings, complete
 
 
@@ -116,7 +118,7 @@ def training_of(task: AnyTask) -> TrainingSettings:
 
 def idle_options(task: AnyTask) -> set[str]:
     """The options of training that do nothing in a task."""
-    return {*_IDLE, *(() if task.stack else _LAYERED)}
+    return {*_IDLE, *(() if isinstance(task, OnBody) else _LAYERED)}
 
 
 def train(
@@ -135,11 +137,11 @@ def train(
     task = task.configured(settings)
     with nullcontext() if folder is None else files.owning(folder):
         parts = finding.located(task, source)
-        if valid is None:
+        if valid is None and isinstance(task, Dividing):
             settings = task.settled(settings, parts)
             task = task.configured(settings)
         examples, heldout, notes = finding.train_and_valid(task, parts, valid)
-        if valid is None:
+        if valid is None and isinstance(task, Dividing):
             settings = task.settled(settings, parts, examples.examples)
             task = task.configured(settings)
         about = finding.describe_examples(source, parts, examples, valid, heldout)
@@ -163,9 +165,10 @@ def fit(
     `body`: the layers of a language model to begin with, whose settings are among `settings` (`settle`).
     """
     codecs: Codecs = task.codecs(train.examples)
-    notes = [*notes, *task.codec_notes(codecs)]
+    preparing = aspect(task, Preparing)
+    notes = [*notes, *preparing.codec_notes(codecs)]
     initial: dict[str, NDArray[np.generic]] = {}
-    if body is not None:
+    if body is not None and isinstance(task, OnBody):
         counts = task.count_words(train.examples, body)
         words = body.lexicon(counts)
         codecs, initial = {**codecs, "words": words}, _initial(body, words, task)
@@ -179,7 +182,7 @@ def fit(
         rows = usual if isinstance(usual, int) else _ROWS
         rows, note = choose_batch(task, codecs, train.examples, valid.examples, settings, training, rows)
         training, notes = replace(training, batch=rows), [*notes, note]
-    training = task.budget(training, len(train.examples))
+    training = preparing.budget(training, len(train.examples))
     if training.validate_every is None:
         batches = len(Examples(task, codecs, training, train.examples).epoch(0))
         training = replace(training, validate_every=batches)
@@ -192,7 +195,7 @@ def fit(
     return _run(task, codecs, config, train, valid, settings, training, place)
 
 
-def _initial(body: Body, words: Lexicon, task: AnyTask) -> dict[str, NDArray[np.generic]]:
+def _initial(body: Body, words: Lexicon, task: OnBody[Codecs]) -> dict[str, NDArray[np.generic]]:
     """The weights that the network of a task takes over from a language model."""
     return {name: weight.numpy() for name, weight in body.weights(words, task.stack).items()}
 
@@ -208,6 +211,7 @@ def _run(
     place: Destination,
 ) -> Fitted:
     """Train with everything chosen, from a snapshot on where there is one."""
+    solving = aspect(task, Solving)
 
     def begin(device: torch.device) -> tuple[TaskNet[Batched], Course[ExampleBatch]]:
         net = task.build(settings, codecs).to(device)
@@ -222,18 +226,18 @@ def _run(
         return line | {"parameters": net.parameters_count(), "seconds_training": round(at.elapsed(), 3)}
 
     def finish(net: TaskNet[Batched]) -> None:
-        task.finish(net, valid.examples, codecs)
+        solving.finish(net, valid.examples, codecs)
 
     with place.journal as journal:
-        if not task.solves(settings):
-            net = fit_in_steps(begin, training, place, last_line, finish if task.finishes else None)
+        if not solving.solves(settings):
+            net = fit_in_steps(begin, training, place, last_line, finish if solving.finishes else None)
             return Fitted(task, net, codecs, config, journal.lines)
         # the weights are found at once: what a training leaves behind, without its steps
         began = time.perf_counter()
         net = task.build(settings, codecs).to(torch.device(training.device))
         with progress.task("solving"), net.quietly():
-            task.solve(net, examples.examples, codecs)
-        if task.finishes:
+            solving.solve(net, examples.examples, codecs)
+        if solving.finishes:
             finish(net)
         validation = HeldOut.of(net, task, codecs, training, valid.examples).measure()
         line: Line = {"event": "trained", "examples": len(examples.examples), "steps": 0, "best_step": 0}
@@ -284,7 +288,7 @@ def _go_on(unfinished: Unfinished) -> Fitted:
     settings = toml.build(task.settings, config[task.name], task.name)
     initial: dict[str, NDArray[np.generic]] = {}
     words = codecs.get("words")
-    if unfinished.snapshot is None and START in config and isinstance(words, Lexicon):
+    if unfinished.snapshot is None and START in config and isinstance(words, Lexicon) and isinstance(task, OnBody):
         initial = _initial(body_of(read_again(config[START], folder)), words, task)
     place = unfinished.destination(initial)
     return _run(task, codecs, config, train, valid, settings, training_of_run(config), place)
@@ -326,7 +330,7 @@ def choose_batch(
     """The most examples that fit into the memory of a GPU, elsewhere the usual number, and the note on it."""
     steps, device = training.steps or 1, torch.device(training.device)
     most = min(len(train), max(1, largest_batch.MOST_PLACES // steps))
-    if task.solves(settings):
+    if aspect(task, Solving).solves(settings):
         return usual, f"batch {usual:,}: this network is solved at once and takes no steps"
     recordable = False
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Generic, Never, Protocol, Self, TypeVar, runtime_checkable
 
@@ -14,13 +14,11 @@ from numpy.typing import NDArray
 from thereafter.base.config import Table
 from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.finding import FileKind
-from thereafter.errors import OptionError
+from thereafter.evaluation.bootstrap import Resampled
 from thereafter.models.task_net import Batched, TaskNet
+from thereafter.tasks.answers import Explained, PredictedRows, Shown
 from thereafter.tasks.batching import Codecs
 from thereafter.tasks.bodies import Body
-from thereafter.tasks.predictions import PlainPrediction, PredictedRows
-from thereafter.tasks.shown import Explained, Shown
-from thereafter.text.reading import lines_of
 from thereafter.text.sources import TEXT_FILES
 from thereafter.training.settings import TrainingSettings
 
@@ -57,7 +55,11 @@ C = TypeVar("C", bound=Mapping[str, object])
 
 
 class Task(ABC, Generic[S, E, X, N, A, C]):
-    """One row of the table of tasks."""
+    """One row of the table of tasks: what training, predicting and scoring need.
+
+    What only some tasks can do is in the classes below: a task is one of those too (`class Tagging(Explaining[...],
+    Task[...])`), and callers ask for them with `isinstance`, or with `aspect` where there are defaults.
+    """
 
     name: ClassVar[str]
     kind: ClassVar[str]
@@ -66,97 +68,18 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
     """A dataclass with the settings of its network."""
     defaults: ClassVar[Mapping[str, object]] = {}
     """Defaults of its training: fields of `TrainingSettings`."""
-    asked: ClassVar[Mapping[str, object]] = {}
-    """Options of `predict` with their defaults, such as the beam size: keywords of `answers_with`."""
-
     file_kind: ClassVar[FileKind] = TEXT_FILES
     """Which files are taken where a folder is named."""
-
-    stack: ClassVar[str] = ""
-    """The module of its network that can be the layers of a language model, over its word vectors `words`; empty where
-    the network has none. Its weights are divided into layers (`TaskNet.weights_by_layer`)."""
-    defaults_on_body: ClassVar[Mapping[str, object]] = {}
-    """Settings of the network that are others by default over the layers of a language model."""
-
-    reads: ClassVar[Mapping[str, tuple[str, str]]] = {}
-    """For a trace: the recurrent layers, each with the prefix of its arrays and the axis of its steps."""
-    numbered: ClassVar[str] = "number"
-    """The column of a table of predictions that counts the examples."""
-    divides: ClassVar[bool] = False
-    """Whether all parts are in one file, and `part_of` says which examples belong to which."""
-    finishes: ClassVar[bool] = False
-    """Whether `finish` has something to learn from the validation set once the network is trained."""
-    compared: ClassVar[Mapping[str, object]] = {}
-    """Defaults of its settings where networks are compared on the user's own files."""
-    reported: ClassVar[tuple[str, ...]] = ()
-    """The figures that the table of a comparison shows; all where none are named."""
-    chooses: ClassVar[str] = "model"
-    """The setting that chooses one of `kinds`."""
-    judged: ClassVar[str] = ""
-    """The figure by which networks are compared with those that are solved at once; less of it is better."""
-    cuts_words: ClassVar[bool] = False
-    """Whether `cut` takes a text apart into words, so that it makes a difference whether it is `pretokenised`."""
-
     mixed_on_gpu: ClassVar[bool] = False
     """Whether products are taken in bfloat16 on a GPU where no precision is given: it is measured to learn as well."""
 
-    asks_files: ClassVar[bool] = False
-    """Whether a source of questions is read by `ask`, as files, and not as text by `cut`."""
-
-    def name_for(self, source: AnySource) -> str:
-        """The name of the task that takes this source: its own, unless one name stands for several tasks."""
-        return self.name
+    def __init__(self, chosen: S | None = None) -> None:
+        """`chosen`: the settings that it is configured with, else all defaults."""
+        self.chosen = chosen or self.settings()
 
     def configured(self, settings: S) -> Self:
         """The task as these settings want it."""
-        return self
-
-    def kinds(self) -> Sequence[str]:
-        """The networks by name, where the setting `chooses` chooses one."""
-        return ()
-
-    def peers(self) -> Sequence[str]:
-        """Those of `kinds` that are compared where none are named."""
-        return ()
-
-    def hold_out(self, examples: Sequence[E], share: float) -> tuple[Sequence[E], list[E], str]:
-        """The first and the last examples, where there are no others to validate on; and how the last were chosen."""
-        cut = len(examples) - max(1, round(share * len(examples)))
-        return list(examples[:cut]), list(examples[cut:]), ""
-
-    def part(self, given: Parts, part: str) -> Files | None:
-        """A part that is more than one text of a corpus; None where the text of that name is meant."""
-        return None
-
-    def has_part(self, given: Parts, part: str) -> bool:
-        """Whether a source has a part, for a task that divides its files itself."""
-        return self.part(given, part) is not None
-
-    def check_split(self, split: str) -> None:
-        """Refuse a split (see `part_of`) without anything to learn from or to validate on, before anything is read."""
-        return None
-
-    def settled(self, settings: S, given: Parts, examples: Sequence[E] | None = None) -> S:
-        """The settings of a new training that validates on a part of its own files: asked for before its training
-        examples are read, and again with them."""
-        return settings
-
-    def part_of(self, examples: Sequence[E], part: str, split: str) -> Sequence[E]:
-        """The examples of a part, "train", "valid" or "test", of a task that `divides`; `split` is that of the corpus,
-        where it has one. "all" of a file to learn from or to validate on, the "whole" of a file to test on."""
-        return examples
-
-    def notes(self, examples: Sequence[E], split: str) -> list[str]:
-        """How the examples were read, in sentences to print."""
-        return []
-
-    def scored(self, examples: Sequence[E], codecs: C) -> tuple[Sequence[E], list[str]]:
-        """Those of the examples that a score is measured on, with notes on the choice."""
-        return examples, []
-
-    def fitted(self, codecs: C) -> Self:
-        """The task as a run with these codecs reads examples: what they know is not guessed again."""
-        return self
+        return type(self)(settings)
 
     @abstractmethod
     def read(self, files: Sequence[Path]) -> Sequence[E]:
@@ -166,18 +89,6 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
     def codecs(self, examples: Sequence[E]) -> C:
         """What numbers the parts of an example, fitted to those that are learned from."""
 
-    def codec_notes(self, codecs: C) -> list[str]:
-        """What fitted codecs decide that should be printed, in sentences."""
-        return []
-
-    def body_settings(self, body: Body) -> Table:
-        """The settings of the network that the layers of a language model decide."""
-        raise OptionError(f"the task {self.name!r} cannot begin with a language model; expected classify or tag")
-
-    def count_words(self, examples: Sequence[E], body: Body) -> Counter[str]:
-        """How often the examples have each word, as the language model reads them."""
-        raise OptionError(f"the task {self.name!r} cannot begin with a language model; expected classify or tag")
-
     def check(self, examples: Sequence[E], codecs: C, name: str) -> None:
         """Refuse examples that cannot be learned from or measured on, such as those with a label never trained on."""
         return None
@@ -185,22 +96,6 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
     @abstractmethod
     def build(self, settings: S, codecs: C) -> N:
         """The network, with fresh random weights."""
-
-    def budget(self, training: TrainingSettings, examples: int) -> TrainingSettings:
-        """How long to train on so many examples, where nothing was asked for."""
-        return training
-
-    def solves(self, settings: S) -> bool:
-        """Whether the network is solved at once, by `solve`, in place of training it in steps."""
-        return False
-
-    def solve(self, net: N, examples: Sequence[E], codecs: C) -> None:
-        """Find the weights of a network that `solves`."""
-        raise TypeError(f"the networks of {self.name!r} are trained in steps")
-
-    def finish(self, net: N, examples: Sequence[E], codecs: C) -> None:
-        """What is learned from the validation examples after the training, where the task `finishes`."""
-        return None
 
     @abstractmethod
     def lengths(self, examples: Sequence[E], codecs: C) -> NDArray[np.int64]:
@@ -218,10 +113,6 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
     def answers(self, net: N, batch: X, codecs: C) -> list[A]:
         """The answers of the network to every example of a batch."""
 
-    def answers_with(self, net: N, batch: X, codecs: C, options: Mapping[str, object]) -> list[A]:
-        """The same with options of `asked`."""
-        return self.answers(net, batch, codecs)
-
     @abstractmethod
     def example(self, given: object) -> E:
         """An example without its answer, from what a user hands to `predict`."""
@@ -230,9 +121,125 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
         """`example`, as these codecs read it: words are cut as those of the training examples were."""
         return self.example(given)
 
-    def restore(self, answer: A, codecs: C) -> A:
-        """An answer as people write it, where the training examples were written otherwise."""
-        return answer
+    @abstractmethod
+    def measure(self, examples: Sequence[E], answers: Sequence[A], codecs: C) -> Measured:
+        """How good answers are."""
+
+
+# ---- how examples are found and read
+
+
+class Locating(Generic[C]):
+    """A task whose files are more than those of one name, or that stands for several tasks."""
+
+    def name_for(self, source: AnySource) -> str | None:
+        """The name of the task that takes this source in its place, if another does."""
+        return None
+
+    def part(self, given: Parts, part: str) -> Files | None:
+        """A part that is more than one text of a corpus; None where the text of that name is meant."""
+        return None
+
+    def fitted(self, codecs: C) -> Self:
+        """The task as a run with these codecs reads examples: what they know is not guessed again."""
+        return self
+
+
+class Dividing(ABC, Generic[S, E, C]):
+    """All parts are in one file, and the task says which examples belong to which."""
+
+    @abstractmethod
+    def has_part(self, given: Parts, part: str) -> bool:
+        """Whether a source has a part."""
+
+    @abstractmethod
+    def check_split(self, split: str) -> None:
+        """Refuse a split (see `part_of`) without anything to learn from or to validate on, before anything is read."""
+
+    @abstractmethod
+    def settled(self, settings: S, given: Parts, examples: Sequence[E] | None = None) -> S:
+        """The settings of a new training that validates on a part of its own files: asked for before its training
+        examples are read, and again with them."""
+
+    @abstractmethod
+    def part_of(self, examples: Sequence[E], part: str, split: str) -> Sequence[E]:
+        """The examples of a part, "train", "valid" or "test"; `split` is that of the corpus, where it has one. "all" of
+        a file to learn from or to validate on, the "whole" of a file to test on."""
+
+    @abstractmethod
+    def notes(self, examples: Sequence[E], split: str) -> list[str]:
+        """How the examples were read, in sentences to print."""
+
+    @abstractmethod
+    def scored(self, examples: Sequence[E], codecs: C) -> tuple[Sequence[E], list[str]]:
+        """Those of the examples that a score is measured on, with notes on the choice."""
+
+
+# ---- how a network is trained
+
+
+class Preparing(Generic[E, C]):
+    """A task that decides more of its training by its examples."""
+
+    def hold_out(self, examples: Sequence[E], share: float) -> tuple[Sequence[E], list[E], str]:
+        """The first and the last examples, where there are no others to validate on; and how the last were chosen."""
+        cut = len(examples) - max(1, round(share * len(examples)))
+        return list(examples[:cut]), list(examples[cut:]), ""
+
+    def codec_notes(self, codecs: C) -> list[str]:
+        """What fitted codecs decide that should be printed, in sentences."""
+        return []
+
+    def budget(self, training: TrainingSettings, examples: int) -> TrainingSettings:
+        """How long to train on so many examples, where nothing was asked for."""
+        return training
+
+
+class Solving(Generic[S, N, E, C]):
+    """Some of its networks learn without steps: all of their weights, or something once they are trained."""
+
+    finishes: ClassVar[bool] = False
+    """Whether `finish` has something to learn from the validation set."""
+
+    def solves(self, settings: S) -> bool:
+        """Whether the network is solved at once, by `solve`, in place of training it in steps."""
+        return False
+
+    def solve(self, net: N, examples: Sequence[E], codecs: C) -> None:
+        """Find the weights of a network that `solves`."""
+        raise TypeError("the networks of this task are trained in steps")
+
+    def finish(self, net: N, examples: Sequence[E], codecs: C) -> None:
+        """What is learned from the validation examples after the training, where the task `finishes`."""
+        return None
+
+
+class OnBody(ABC, Generic[E]):
+    """Its network can have the word vectors and layers of a language model under it (`tasks/bodies.py`)."""
+
+    stack: ClassVar[str]
+    """The module of its network that can be the layers of a language model, over its word vectors `words`. Its weights
+    are divided into layers (`TaskNet.weights_by_layer`)."""
+    defaults_on_body: ClassVar[Mapping[str, object]] = {}
+    """Settings of the network that are others by default over the layers of a language model."""
+
+    @abstractmethod
+    def body_settings(self, body: Body) -> Table:
+        """The settings of the network that the layers of a language model decide."""
+
+    @abstractmethod
+    def count_words(self, examples: Sequence[E], body: Body) -> Counter[str]:
+        """How often the examples have each word, as the language model reads them."""
+
+
+# ---- how a trained network is asked, and how it answers
+
+
+class Asking(ABC, Generic[E, C]):
+    """Questions are more than a line of text each."""
+
+    cuts_words: ClassVar[bool] = False
+    """Whether `cut` takes a text apart into words, so that it makes a difference whether it is `pretokenised`."""
 
     def is_one(self, given: object) -> bool:
         """Whether `predict` was given one input, and not a list of them."""
@@ -242,29 +249,52 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
         """The inputs that a word of the command line stands for: itself, or all examples of the file that it names."""
         return [text]
 
+    def cut(
+        self, chunks: Iterable[str], codecs: C, *, pretokenised: bool = False
+    ) -> Iterator[tuple[int, str, E]] | None:
+        """The examples without answers that a text holds, each with its number and as it stands there; None where each
+        line is one. `pretokenised` text is a sentence a line with spaces between its words."""
+        return None
+
+
+class AskingFiles(Asking[E, C]):
+    """A source of questions is read as files, and not as text."""
+
+    @abstractmethod
     def ask(self, files: Sequence[Path], codecs: C) -> Iterable[tuple[int, str, E]]:
-        """The examples without answers that files hold, each with its number and its name; see `asks_files`."""
-        raise OptionError(f"the task {self.name!r} takes text; expected lines; try predict")
+        """The examples without answers that files hold, each with its number and its name."""
 
-    def cut(self, chunks: Iterable[str], codecs: C, *, pretokenised: bool = False) -> Iterator[tuple[int, str, E]]:
-        """The examples without answers that a text holds, each with its number and as it stands there.
 
-        A line each, numbered by the lines of the text; empty ones are left out. `pretokenised` text is a sentence a
-        line with spaces between its words; only a task that `cuts_words` asks.
-        """
-        for number, line in enumerate(lines_of(chunks), start=1):
-            if line.strip():
-                yield number, line.strip(), self.prepare(line, codecs)
+class Answering(ABC, Generic[X, N, A, C]):
+    """Answers depend on options, such as the beam size."""
 
+    asked: ClassVar[Mapping[str, object]]
+    """Options of `predict` with their defaults: keywords of `answers_with`."""
+
+    def answers(self, net: N, batch: X, codecs: C) -> list[A]:
+        """The answers with the defaults of all options."""
+        return self.answers_with(net, batch, codecs, {})
+
+    @abstractmethod
+    def answers_with(self, net: N, batch: X, codecs: C, options: Mapping[str, object]) -> list[A]:
+        """The answers of the network to every example of a batch, with options of `asked`."""
+
+    def restore(self, answer: A, codecs: C) -> A:
+        """An answer as people write it, where the training examples were written otherwise."""
+        return answer
+
+
+class Tabulating(ABC, Generic[E, X, N, C]):
+    """Answers are rows of a table with columns of their own."""
+
+    numbered: ClassVar[str] = "number"
+    """The column that counts the examples."""
+
+    @abstractmethod
     def tabulate(
         self, net: N, batch: X, texts: Sequence[str], examples: Sequence[E], codecs: C, options: Mapping[str, object]
     ) -> Sequence[PredictedRows]:
         """The answer to every example of a batch as rows of a table; `texts` are the examples as they stood."""
-        answers = self.answers_with(net, batch, codecs, options)
-        return [
-            PlainPrediction(text, describe(self.restore(answer, codecs)))
-            for text, answer in zip(texts, answers, strict=True)
-        ]
 
     def choices(self, codecs: C) -> Sequence[str]:
         """The tags or labels that an answer is made of; none where answers are free."""
@@ -274,21 +304,88 @@ class Task(ABC, Generic[S, E, X, N, A, C]):
         """What the probabilities of a table are, in words; nothing where it has none."""
         return ""
 
-    def explain(self, net: N, batch: X, examples: Sequence[E], codecs: C) -> Sequence[Explained]:
-        """Every answer of a batch with the evidence for it."""
-        raise OptionError(f"the task {self.name!r} explains nothing beyond its answer; try predict")
 
-    def shown(self, net: N, batch: X, example: E, codecs: C) -> Shown:
-        """The answer to one example with the arrays to trace; of each layer of `reads` the last call is recorded."""
-        raise OptionError(f"the task {self.name!r} has nothing to trace; try predict")
+class Tracing(ABC, Generic[E, X, N, C]):
+    """What the network does with one example can be traced."""
+
+    reads: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    """The recurrent layers, each with the prefix of its arrays and the axis of its steps."""
 
     @abstractmethod
-    def measure(self, examples: Sequence[E], answers: Sequence[A], codecs: C) -> Measured:
-        """How good answers are."""
+    def shown(self, net: N, batch: X, example: E, codecs: C) -> Shown:
+        """The answer to one example with the arrays to trace; of each layer of `reads` the last call is recorded."""
+
+
+class Explaining(Tracing[E, X, N, C]):
+    """Answers come with the evidence for them, if asked for; such a network can be traced too."""
+
+    @abstractmethod
+    def explain(self, net: N, batch: X, examples: Sequence[E], codecs: C) -> Sequence[Explained]:
+        """Every answer of a batch with the evidence for it."""
+
+
+# ---- what stands beside a network
+
+
+class Comparing(Generic[E, A, C]):
+    """What a comparison of several networks needs to know of a task."""
+
+    chooses: ClassVar[str] = "model"
+    """The setting that chooses one of `kinds`."""
+    compared: ClassVar[Mapping[str, object]] = {}
+    """Defaults of its settings where networks are compared on the user's own files."""
+    reported: ClassVar[tuple[str, ...]] = ()
+    """The figures that the table of a comparison shows; all where none are named."""
+    judged: ClassVar[str] = ""
+    """The figure by which networks are compared with those that are solved at once; less of it is better."""
+
+    def kinds(self) -> Sequence[str]:
+        """The networks by name, where the setting `chooses` chooses one."""
+        return ()
+
+    def peers(self) -> Sequence[str]:
+        """Those of `kinds` that are compared where none are named."""
+        return self.kinds()
+
+    def resampled(self, examples: Sequence[E], answers: Sequence[A], codecs: C) -> Resampled | None:
+        """Answers ready to be resampled, so that differences between networks get intervals; None without them."""
+        return None
+
+
+class Baselines(Generic[E, A]):
+    """Simple models stand beside every result: what a network has to beat to be worth its training."""
+
+    rotated: ClassVar[str] = ""
+    """The row in which an example gets the answer of the network to another one, by a fixed rotation; none where it has
+    no name."""
+
+    def beside(self, learned: Sequence[E], asked: Sequence[E]) -> Mapping[str, Callable[[], Sequence[A]]]:
+        """Answers that are found by counting and comparing the training examples, by the name of their row."""
+        return {}
+
+    def variants(self, learned: Sequence[E]) -> Mapping[str, Mapping[str, object]]:
+        """The settings of simpler networks that are trained for their rows, where they differ from the network's."""
+        return {}
 
 
 AnyTask = Task[object, object, Batched, TaskNet[Batched], object, Codecs]
 """A task whose examples, batches and answers are passed on without being looked into."""
+Aspect = TypeVar("Aspect")
+
+
+def aspect(task: AnyTask, kind: type[Aspect]) -> Aspect:
+    """The task as one of the classes above that have a default for everything; those defaults where it is none."""
+    return task if isinstance(task, kind) else kind()
+
+
+def name_for(task: AnyTask, source: AnySource) -> str:
+    """The name of the task that takes this source: its own, unless one name stands for several tasks."""
+    return aspect(task, Locating).name_for(source) or task.name
+
+
+def scored(task: AnyTask, examples: Sequence[object], codecs: Codecs) -> tuple[Sequence[object], list[str]]:
+    """Those of the examples that a score is measured on, with notes on the choice."""
+    return task.scored(examples, codecs) if isinstance(task, Dividing) else (examples, [])
 
 
 def describe(answer: object) -> str:

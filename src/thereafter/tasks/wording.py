@@ -1,11 +1,13 @@
 """One side of a sentence pair as ids: a tokenizer with an end mark.
 
 Id 0 ends a sentence and pads rows; the ids of the tokenizer follow. White space is made single. Where spaces belong to
-words, one is put before the first word, so that "the" is the same form everywhere in a sentence.
+words, one is put before the first word, so that "the" is the same form everywhere in a sentence. What the tasks have in
+common that answer in sentences is here too.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import replace
@@ -16,8 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.base.config import Table
+from thereafter.decoding.sources import AnswerSettings, decode_answers
 from thereafter.errors import FormatError
-from thereafter.models.word_decoder import END
+from thereafter.inspection.trace import record
+from thereafter.models.task_net import Memory
+from thereafter.models.word_decoder import END, WordDecoder
+from thereafter.tasks.answers import Fields, Shown
 from thereafter.text.pretokenised import WritingStyle, style_of_vocabulary
 from thereafter.text.tokenizers import TOKENIZERS, tokenizer_from_json
 from thereafter.text.tokenizers.base import Tokenizer
@@ -137,3 +143,26 @@ class Wording:
 def _normalise(sentence: str, tokens: str, lower: bool) -> str:
     text = " ".join((sentence.lower() if lower else sentence).split())
     return f" {text}" if tokens in _SPACED else text
+
+
+def generators_of(questions: Iterable[tuple[int, ...]], settings: AnswerSettings) -> list[np.random.Generator] | None:
+    """One for each question, of the seed and the question's own numbers, so that its batch does not matter; and of how
+    often it came before, so that one asked several times has several answers. None where nothing is drawn."""
+    if not settings.do_sample:
+        return None
+    if settings.seed is None:
+        return [np.random.default_rng() for _ in questions]
+    rngs, came = [], Counter[tuple[int, ...]]()
+    for question in questions:
+        rngs.append(np.random.default_rng([settings.seed, came[question], *question]))
+        came[question] += 1
+    return rngs
+
+
+def shown_answer(net: WordDecoder, memory: Memory, words: Wording, about: Table) -> Shown:
+    """The likeliest answer to the one source of a memory, with what the decoder did at each of its tokens."""
+    (answer,) = decode_answers(net, memory, AnswerSettings())
+    ids = np.array([*answer, END])
+    traced = record(net.given(memory), ids, words.forms(ids), words.forms(range(len(words))))
+    fields: Fields = {name: (traced.axes[name], array) for name, array in traced.arrays.items()}
+    return Shown(traced.tokens, traced.vocabulary, fields, {"answer": words.decode(answer), **about})

@@ -29,7 +29,7 @@ from thereafter.layers.blocks import RecurrentBlock, RecurrentBlocks, StepwiseLa
 from thereafter.layers.recurrent import Recurrent
 from thereafter.series.classifying.network import SeriesClassifier
 from thereafter.tasks.classify.network import Classifier
-from thereafter.tasks.fill.network import Filler
+from thereafter.tasks.fill import Filler
 from thereafter.tasks.tag.network import Speller, Tagger
 
 

@@ -1,22 +1,25 @@
 """The task `classify-series`: one label for a whole series of numbers, of one or several channels.
 
-`--task classify` leads here where the source holds series of numbers.
+`--task classify` leads here where the source holds series of numbers. Explained answers have the evidence of each step.
 Shapes: B series, T steps, C channels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, TypedDict
+from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from thereafter.base.config import Table
 from thereafter.data.finding import FileKind
 from thereafter.data.scaler import ChannelScaler
-from thereafter.series.classifying.answers import SeriesExplained, SeriesPrediction
+from thereafter.series.classifying.nearest import NearestNeighbour, most_frequent
 from thereafter.series.classifying.network import SeriesBatch, SeriesClassifier
 from thereafter.series.classifying.settings import SeriesClassifierSettings
 from thereafter.series.given import is_number, series_of, with_channels
@@ -27,38 +30,38 @@ from thereafter.series.labelled import (
     require_known_series_labels,
 )
 from thereafter.series.labelled_series import LabelColumns, LabelledSeries
-from thereafter.tasks.classify.measures import Classes, measure_classes
-from thereafter.tasks.lexicon import Lexicon
-from thereafter.tasks.shown import Fields, Shown
-from thereafter.tasks.task import Task
+from thereafter.tasks.answers import Fields, LabelProbabilities, Shown, bar_of
+from thereafter.tasks.labelling import LabelCodecs, LabelTask, label_lexicon, numbered_labels, ranked
+from thereafter.tasks.task import AskingFiles, Preparing
 
 
-class SeriesLabelCodecs(TypedDict):
+class SeriesLabelCodecs(LabelCodecs):
     """What numbers the parts of an example."""
 
     channels: ChannelScaler
-    labels: Lexicon
 
 
 class SeriesClassifying(
-    Task[SeriesClassifierSettings, LabelledSeries, SeriesBatch, SeriesClassifier, str, SeriesLabelCodecs]
+    Preparing[LabelledSeries, SeriesLabelCodecs],
+    AskingFiles[LabelledSeries, SeriesLabelCodecs],
+    LabelTask[SeriesClassifierSettings, LabelledSeries, SeriesBatch, SeriesClassifier, SeriesLabelCodecs],
 ):
-    """See `task.Task`. `columns` are those that the settings name."""
+    """See `task.Task`."""
 
     name = "classify-series"
     kind = "labelled-series"
+    unit = "series"
     settings = SeriesClassifierSettings
     defaults: ClassVar[Mapping[str, object]] = {"epochs": 60.0, "batch": 16, "rate": 3e-3, "steps": 1024}
     file_kind: ClassVar[FileKind] = SERIES_FILES
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {"reader": ("", "step")}
-    asks_files = True
 
-    def __init__(self, columns: LabelColumns | None = None) -> None:
-        self.columns = columns or LabelColumns()
-
-    def configured(self, settings: SeriesClassifierSettings) -> SeriesClassifying:
-        channels = tuple(name.strip() for name in settings.channels.split(",") if name.strip())
-        return SeriesClassifying(LabelColumns(settings.label, settings.series, settings.time, channels))
+    @property
+    def columns(self) -> LabelColumns:
+        """Those that the settings name."""
+        chosen = self.chosen
+        channels = tuple(name.strip() for name in chosen.channels.split(",") if name.strip())
+        return LabelColumns(chosen.label, chosen.series, chosen.time, channels)
 
     def read(self, files: Sequence[Path]) -> list[LabelledSeries]:
         return read_labelled_series(files, self.columns)
@@ -79,8 +82,7 @@ class SeriesClassifying(
     def codecs(self, examples: Sequence[LabelledSeries]) -> SeriesLabelCodecs:
         names = examples[0].channels
         values = [with_channels(one, names).values_TC for one in examples]
-        labels = sorted({one.label for one in examples})
-        return {"channels": ChannelScaler.fit(values, names), "labels": Lexicon(labels, opened=False)}
+        return {"channels": ChannelScaler.fit(values, names), "labels": label_lexicon(examples)}
 
     def check(self, examples: Sequence[LabelledSeries], codecs: SeriesLabelCodecs, name: str) -> None:
         require_known_series_labels(examples, codecs["labels"].forms, name)
@@ -94,9 +96,6 @@ class SeriesClassifying(
     def lengths(self, examples: Sequence[LabelledSeries], codecs: SeriesLabelCodecs) -> NDArray[np.int64]:
         return np.array([len(one) for one in examples], np.int64)
 
-    def targets(self, examples: Sequence[LabelledSeries], codecs: SeriesLabelCodecs) -> int:
-        return len(examples)
-
     def batch(self, examples: Sequence[LabelledSeries], codecs: SeriesLabelCodecs) -> SeriesBatch:
         scaler = codecs["channels"]
         lengths_B = self.lengths(examples, codecs)
@@ -104,39 +103,15 @@ class SeriesClassifying(
         for row, one in enumerate(examples):
             values_BTC[row, : len(one)] = scaler.encode(with_channels(one, scaler.names).values_TC)
         seen_BTC = ~np.isnan(values_BTC)
-        labels = None
-        if all(one.label for one in examples):
-            labels = torch.from_numpy(codecs["labels"].encode(one.label for one in examples))
         return SeriesBatch(
             torch.from_numpy(np.where(seen_BTC, values_BTC, np.float32(0.0))),
             torch.from_numpy(seen_BTC),
             torch.from_numpy(lengths_B),
-            labels,
+            numbered_labels(examples, codecs["labels"]),
         )
 
-    def answers(self, net: SeriesClassifier, batch: SeriesBatch, codecs: SeriesLabelCodecs) -> list[str]:
-        return [codecs["labels"].forms[best] for best in net.decide(batch).argmax(-1).tolist()]
-
-    def tabulate(
-        self,
-        net: SeriesClassifier,
-        batch: SeriesBatch,
-        texts: Sequence[str],
-        examples: Sequence[LabelledSeries],
-        codecs: SeriesLabelCodecs,
-        options: Mapping[str, object],
-    ) -> list[SeriesPrediction]:
-        """The label of every series with the probability of all labels."""
-        names = codecs["labels"].forms
-        p_BK = net.decide(batch)
-        rows = zip(texts, p_BK.argmax(-1).tolist(), p_BK.tolist(), strict=True)
-        return [SeriesPrediction(text, names[best], dict(zip(names, p_K, strict=True))) for text, best, p_K in rows]
-
-    def choices(self, codecs: SeriesLabelCodecs) -> list[str]:
-        return codecs["labels"].forms
-
-    def explain_probabilities(self, net: SeriesClassifier) -> str:
-        return "probabilities are those of the softmax over all labels"
+    def chances(self, net: SeriesClassifier, batch: SeriesBatch) -> Tensor:
+        return net.decide(batch)
 
     def explain(
         self,
@@ -152,11 +127,10 @@ class SeriesClassifying(
         evidence_BT = net.evidence(batch, best_B)
         explained = []
         for row, one in enumerate(examples):
-            p_K = p_BK[row].tolist()
             explained.append(
                 SeriesExplained(
                     names[int(best_B[row])],
-                    {names[k]: p_K[k] for k in sorted(range(len(names)), key=lambda k: -p_K[k])},
+                    ranked(names, p_BK[row].tolist()),
                     tuple(map(tuple, one.values_TC.tolist())),
                     tuple(evidence_BT[row, : len(one)].tolist()),
                     tuple(weights_BT[row, : len(one)].tolist()),
@@ -198,8 +172,54 @@ class SeriesClassifying(
         for number, one in enumerate(questions, start=1):
             yield number, one.name, with_channels(one, names)
 
-    def measure(self, examples: Sequence[LabelledSeries], answers: Sequence[str], codecs: SeriesLabelCodecs) -> Classes:
-        return measure_classes([one.label for one in examples], answers, codecs["labels"].forms)
+    def beside(
+        self, learned: Sequence[LabelledSeries], asked: Sequence[LabelledSeries]
+    ) -> Mapping[str, Callable[[], list[str]]]:
+        """The nearest neighbour by the distance that the lengths of the series allow, and the most frequent label."""
+        scaler, labels = self.codecs(learned)["channels"], [one.label for one in learned]
+
+        def scaled(series: Sequence[LabelledSeries]) -> list[NDArray[np.float64]]:
+            return [scaler.encode(with_channels(one, scaler.names).values_TC).astype(np.float64) for one in series]
+
+        neighbour, questions = NearestNeighbour.fit(scaled(learned), labels), scaled(asked)
+        return {
+            f"nearest neighbour ({neighbour.measure_of(questions)})": lambda: neighbour.predict(questions),
+            "most frequent label": lambda: [most_frequent(labels)] * len(asked),
+        }
 
 
 CLASSIFYING_SERIES = SeriesClassifying()
+
+
+_SHOWN = 10  # steps that are printed
+
+
+@dataclass(frozen=True)
+class SeriesExplained(LabelProbabilities):
+    """A label, the probability of all labels (the likeliest first), and how much each step supports the label.
+
+    `evidence` is the gradient of the label's score in the scaled values of a step, times these: above 0 the step
+    supports the label, below 0 it speaks against it. `weights`: the share of each step in the pooled vector.
+    """
+
+    values: tuple[tuple[float, ...], ...]
+    evidence: tuple[float, ...]
+    weights: tuple[float, ...]
+
+    def as_dict(self) -> Table:
+        """Plain JSON values; a missing value is None."""
+        listed = zip(self.values, self.evidence, self.weights, strict=True)
+        steps = [
+            {"values": [x if x == x else None for x in values], "evidence": evidence, "weight": weight}
+            for values, evidence, weight in listed
+        ]
+        return super().as_dict() | {"steps": steps}
+
+    def __str__(self) -> str:
+        lines = [super().__str__()]
+        order = sorted(range(len(self.evidence)), key=lambda step: -abs(self.evidence[step]))[:_SHOWN]
+        most = max((abs(self.evidence[step]) for step in order), default=0.0)
+        for step in sorted(order):
+            value, evidence = ", ".join(f"{x:.4g}" for x in self.values[step]), self.evidence[step]
+            lines.append(f"  step {step + 1:>5}  {value:>10} {evidence:+8.3f} {bar_of(evidence, most)}".rstrip())
+        return "\n".join(lines)

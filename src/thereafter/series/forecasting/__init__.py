@@ -1,7 +1,7 @@
 """The task of numbers that come next, one file per step.
 
-task, frame, windows    the task; tables as frames; windows as examples
-predicting, answers, scoring    forecasts of windows, as answers, and their figures: measures, score (all, by step too)
+task, windows    the task; how a table is cut into windows, which are its examples
+answers, score    forecasts of windows, and how surprising points were; their figures, in all and by step (measures)
 asking, ahead, backtest    what a trained one says of a whole table, k steps ahead, and from rolling origins
 figures, ahead_figures     fan charts and errors by step
 """

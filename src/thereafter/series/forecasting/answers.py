@@ -1,21 +1,28 @@
 """Forecasts as their users read them: in the units of the data, with times and bands.
 
-Shapes: H steps, D targets, Q levels, C bands, S samples.
+`forecasts_of` makes them of windows; `PointTable` says how surprising each point of a series was.
+Shapes: B windows, H steps, D targets, Q levels, C bands, S samples, N points.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from thereafter.base.tabular import Row, Tabular
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.inspection.measurement import DrawnFigure, draw
-from thereafter.series.forecasters.calibration import BANDS
+from thereafter.series.forecasters.batch import WindowBatch
+from thereafter.series.forecasters.calibration import BANDS, ENDS
+from thereafter.series.forecasters.forecaster import Forecaster
+from thereafter.series.forecasting.windows import check_known, make_batch
+from thereafter.series.scales import SeriesScales
 from thereafter.series.table import Times
+from thereafter.series.windows import Window
 
 LEVELS = (0.025, 0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 0.975)
 """The shares below which a forecast gives values."""
@@ -55,19 +62,9 @@ class Forecast(Tabular):
         at = BANDS.index(coverage)
         return self.low_HDC[..., at], self.high_HDC[..., at]
 
-    def plain_band(self, coverage: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The same as the network gives it."""
-        low, high = (LEVELS.index(round((1 + sign * coverage) / 2, 6)) for sign in (-1, 1))
-        return self.quantiles_HDQ[..., low], self.quantiles_HDQ[..., high]
-
-    def rows(self) -> list[Row]:
-        """A row for every step and target."""
-        return list(self._rows())
-
     def to_rows(self) -> list[Row]:
-        return self.rows()
-
-    def _rows(self) -> Iterator[Row]:
+        """A row for every step and target."""
+        rows: list[Row] = []
         median = LEVELS.index(0.5)
         times = spelled_times(self.times_H)
         for step in range(len(self)):
@@ -82,7 +79,8 @@ class Forecast(Tabular):
                     f"sample_{number}": float(path_HD[step, at])
                     for number, path_HD in enumerate(self.paths_SHD, start=1)
                 }
-                yield row
+                rows.append(row)
+        return rows
 
     def __str__(self) -> str:
         low_HD, high_HD = self.band(SHOWN[0])
@@ -126,7 +124,7 @@ class ForecastTable(Tabular):
 
     def to_rows(self) -> list[Row]:
         """A row for every series, step and target."""
-        return [row for one in self.forecasts for row in one.rows()]
+        return [row for one in self.forecasts for row in one.to_rows()]
 
     def __str__(self) -> str:
         named = len(self.forecasts) > 1
@@ -157,3 +155,164 @@ def spelled_times(times: Times) -> list[str]:
             seconds = coarse
             break
     return [text.replace("T", " ") for text in np.datetime_as_string(seconds).tolist()]
+
+
+MOST_STEPS, MOST_SAMPLES = 100_000, 10_000
+_ENDS = [LEVELS.index(level) for level in ENDS]
+
+
+def forecasts_of(
+    net: Forecaster, batch: WindowBatch, scales: SeriesScales, options: Mapping[str, object]
+) -> list[Forecast]:
+    """The forecast of each window; options are those of `Forecasting.asked`."""
+    given = options.get("horizon")
+    horizon = scales.frame.horizon if given is None else whole("horizon", given, 1, MOST_STEPS)
+    samples = whole("samples", options.get("samples", 0), 0, MOST_SAMPLES)
+    seed = whole("seed", options.get("seed", 0), 0, 2**63 - 1)
+    steps = whole_pieces(net, scales, horizon)
+    if steps != batch.horizon:
+        batch = make_batch(batch.windows, scales, steps).to(net.device)
+    for window in batch.windows:
+        check_known(window.table, window.series, window.origin, steps)
+    generator = torch.Generator(device=net.device).manual_seed(seed)
+    with net.quietly():
+        expected = net.forecast(batch, torch.tensor(LEVELS), generator)
+        paths_SBHD = (
+            net.paths(batch, samples, generator)
+            if samples
+            else expected.mean_BHD.new_empty(0, *expected.mean_BHD.shape)
+        )
+        low_BHDC, high_BHDC = net.calibration.bands(expected.quantiles_BHDQ[..., _ENDS], expected.spread_BD)
+    paths_SBHD = paths_SBHD[:, :, :horizon]
+    arrays = [
+        one[:, :horizon].double().cpu().numpy()
+        for one in (expected.mean_BHD, expected.quantiles_BHDQ, low_BHDC, high_BHDC)
+    ]
+    paths = paths_SBHD.double().cpu().numpy()
+    forecasts = []
+    for at, window in enumerate(batch.windows):
+        table = window.table
+        mean_D, deviation_D = scales.of_table(table)[window.series, :, : scales.targets]
+        mean_HD = arrays[0][at] * deviation_D + mean_D
+        quantiles, low, high = (one[at] * deviation_D[:, None] + mean_D[:, None] for one in arrays[1:])
+        times_H, name = times_ahead(window, horizon), table.names[window.series]
+        paths_SHD = paths[:, at] * deviation_D + mean_D
+        forecasts.append(Forecast(name, table.targets, times_H, mean_HD, quantiles, low, high, paths_SHD))
+    return forecasts
+
+
+def whole_pieces(net: Forecaster, scales: SeriesScales, horizon: int) -> int:
+    """The steps to ask for. A network that gives several at once reads the covariates of all of them: then whole pieces
+    are asked for, and cut."""
+    if not scales.known or net.reach > scales.frame.horizon:
+        return horizon
+    return -(-horizon // net.reach) * net.reach
+
+
+def times_ahead(window: Window, horizon: int) -> Times:
+    """The times that are forecast: those of the table, and those that follow it."""
+    times_T = window.table.times(window.series)
+    there = times_T[window.origin : window.origin + horizon]
+    if len(there) == horizon:
+        return there
+    after = window.table.frequency.after(times_T[-1], horizon - len(there))
+    if np.issubdtype(times_T.dtype, np.datetime64):
+        return np.concatenate((there, after)).astype("datetime64[s]")
+    return np.concatenate((there, after)).astype(np.int64)
+
+
+def step_names(batch: WindowBatch, steps: int) -> list[str]:
+    """The steps in which the window of a batch is read, by the time at which each begins."""
+    window = batch.windows[0]
+    lookback = batch.past_BLD.shape[1]
+    times = window.table.times(window.series)[max(0, window.origin - lookback) : window.origin]
+    names = [""] * (lookback - len(times)) + spelled_times(times)
+    return names[:: max(1, lookback // steps)]
+
+
+def whole(name: str, value: object, least: int, most: int) -> int:
+    """The value of an option that is a number of rows or samples; OptionError for anything else."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise OptionError(f"{name} is {value!r}; expected a whole number, {least} to {most:,}")
+    return value
+
+
+COVERAGE = 0.95
+"""Of the band that a point is held against."""
+FAR = 2.0
+"""A point is unusual where it lies this many times as far from the median as the end of the band does."""
+
+
+@dataclass(frozen=True, eq=False)
+class PointTable(Tabular):
+    """The points of all series, in their order: what came, what was expected one step ahead, and -log p in nats.
+
+    Shapes: N points, a row each; of several targets each is a point. `nats_N` is in the units of the data: the density
+    of a value, so it may be negative. `low_N`, `high_N`: the calibrated 95 % band. `unusual_N`: farther from the median
+    than twice that band reaches.
+    """
+
+    series_N: NDArray[np.int32]
+    times_N: Times
+    target_N: NDArray[np.int32]
+    value_N: NDArray[np.float64]
+    expected_N: NDArray[np.float64]
+    low_N: NDArray[np.float64]
+    high_N: NDArray[np.float64]
+    nats_N: NDArray[np.float64]
+    unusual_N: NDArray[np.bool_]
+    names: tuple[str, ...]
+    targets: tuple[str, ...]
+    left_out: int = field(default=0)
+    """Values before the first whole window of their series."""
+
+    def figure(self) -> DrawnFigure:
+        """The series with their unusual points: see `figures.unusual_points`."""
+        return draw("points", self, None)
+
+    def __len__(self) -> int:
+        return len(self.value_N)
+
+    def to_rows(self) -> list[Row]:
+        """A row a point, in the order of series and time."""
+        return list(self._rows(np.arange(len(self))))
+
+    def most_unusual(self, count: int = 10) -> list[Row]:
+        """The points with the largest -log p, the largest first."""
+        return list(self._rows(np.argsort(-self.nats_N, kind="stable")[:count]))
+
+    @property
+    def nats(self) -> float:
+        """The mean over all points."""
+        return float(self.nats_N.mean())
+
+    @property
+    def covered(self) -> float:
+        """The share of the points within the band."""
+        return float(((self.value_N >= self.low_N) & (self.value_N <= self.high_N)).mean())
+
+    def _rows(self, at_R: NDArray[np.int64]) -> Iterator[Row]:
+        times, several = spelled_times(self.times_N), len(self.targets) > 1
+        for at in at_R.tolist():
+            row: Row = {"series": self.names[self.series_N[at]], "time": times[at]}
+            if several:
+                row["target"] = self.targets[self.target_N[at]]
+            row |= {"value": float(self.value_N[at]), "expected": float(self.expected_N[at])}
+            row |= {"low": float(self.low_N[at]), "high": float(self.high_N[at])}
+            yield row | {"nats": float(self.nats_N[at]), "unusual": bool(self.unusual_N[at])}
+
+    def __str__(self) -> str:
+        before = f"; {self.left_out:,} values before the first whole window are left out" if self.left_out else ""
+        band = f"the 95 % band one step ahead covers {100 * self.covered:.1f} %"
+        unusual = f"unusual: {int(self.unusual_N.sum()):,}"
+        lines = [f"{len(self):,} points, {self.nats:.4g} nats each in the units of the data; {band}; {unusual}{before}"]
+        named = len(self.names) > 1
+        for row in self.most_unusual():
+            numbers = {key: shown_number(value) for key, value in row.items() if isinstance(value, float)}
+            who = "  ".join(str(row[key]) for key in ("series", "target") if key in row and (named or key == "target"))
+            lines.append(
+                f"{row['time']}  {who + '  ' if who else ''}{numbers['value']}, expected {numbers['expected']} "
+                f"({numbers['low']} to {numbers['high']}), {row['nats']:.4g} nats"
+                + (", unusual" if row["unusual"] else "")
+            )
+        return "\n".join(lines)

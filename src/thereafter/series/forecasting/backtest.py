@@ -20,11 +20,17 @@ from thereafter.data.files import AnySource
 from thereafter.errors import EmptyCorpusError, UnknownNameError
 from thereafter.evaluation.bootstrap import LEAST, interval, resample_sums
 from thereafter.inspection.measurement import DrawnFigure, draw
-from thereafter.series.forecasting.answers import Forecast, shown_number, spelled_times
+from thereafter.series.forecasting.answers import (
+    MOST_STEPS,
+    Forecast,
+    shown_number,
+    spelled_times,
+    times_ahead,
+    whole,
+    whole_pieces,
+)
 from thereafter.series.forecasting.asking import ask_table
-from thereafter.series.forecasting.predicting import MOST_STEPS, times_ahead, whole, whole_pieces
-from thereafter.series.forecasting.score import BAND
-from thereafter.series.forecasting.scoring import actual_values
+from thereafter.series.forecasting.score import BAND, actual_values
 from thereafter.series.forecasting.task import MOST_SCORED
 from thereafter.series.forecasting.windows import tell_short, unseen_rows, unseen_windows
 from thereafter.series.given import extend_table

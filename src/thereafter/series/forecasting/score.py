@@ -15,7 +15,11 @@ from numpy.typing import NDArray
 from thereafter.base.config import Table
 from thereafter.base.tabular import Row, Tabular, finite
 from thereafter.errors import OptionError, ShapeError
+from thereafter.evaluation.bootstrap import Floats
 from thereafter.series.forecasting import measures
+from thereafter.series.forecasting.answers import LEVELS, Forecast
+from thereafter.series.scales import SeriesScale, SeriesScales
+from thereafter.series.windows import Window
 
 Numbers = NDArray[np.floating]
 
@@ -200,3 +204,74 @@ def _share(share: float) -> str:
 def _step_words(step: StepScore) -> str:
     after = "" if step.coverage_calibrated is None else f" and {_share(step.coverage_calibrated)}"
     return f"step {step.step}: {_share(step.coverage)}{after}"
+
+
+_DECILES = tuple(round(0.1 * k, 1) for k in range(1, 10))
+
+
+def measure_forecasts(windows: Sequence[Window], answers: Sequence[Forecast], scales: SeriesScales) -> ForecastScore:
+    """All figures; standardised by the deviation of each series in its training rows."""
+    places = [LEVELS.index(level) for level in _DECILES]
+    known = [_scale_of(window, scales) for window in windows]
+    bands = [answer.band(BAND) for answer in answers]
+    return score_forecasts(
+        actual_values(windows, len(answers[0])),
+        np.stack([answer.mean_HD for answer in answers]),
+        np.stack([answer.quantiles_HDQ[..., places] for answer in answers]),
+        _DECILES,
+        deviation_WD=deviations_of(windows, scales),
+        absolute_scale_WD=np.array([scale.naive_absolute for scale in known]),
+        squared_scale_WD=np.array([scale.naive_squared for scale in known]),
+        low_WHD=np.stack([low for low, _ in bands]),
+        high_WHD=np.stack([high for _, high in bands]),
+        targets=windows[0].table.targets,
+    )
+
+
+def actual_values(windows: Sequence[Window], horizon: int) -> NDArray[np.float64]:
+    """What came after each window, [W, H, D]; NaN where nothing did."""
+    actual = []
+    for window in windows:
+        rows_HD = window.table.values(window.series)[window.origin : window.origin + horizon]
+        gap = np.full((horizon - len(rows_HD), rows_HD.shape[1]), np.nan)
+        actual.append(np.concatenate((rows_HD, gap)))
+    return np.stack(actual)
+
+
+def deviations_of(windows: Sequence[Window], scales: SeriesScales) -> NDArray[np.float64]:
+    """The standard deviation of the training part of each window's series, [W, D]."""
+    return np.array([_scale_of(window, scales).deviation for window in windows])
+
+
+def _scale_of(window: Window, scales: SeriesScales) -> SeriesScale:
+    return scales.scale_of(window.table, window.series)
+
+
+@dataclass(frozen=True, eq=False)
+class ResampledForecasts:
+    """The mean squared and the mean absolute error of forecasts, both negative, since more is better.
+
+    Statistics of a window: its squared errors, its absolute errors, how many values they are of. Windows that overlap
+    err together; `block` neighbours in a row, about a horizon, are one example then. `unit` is what the names of the
+    figures end in.
+    """
+
+    statistics_NS: Floats
+    unit: str = ""
+
+    @classmethod
+    def of(
+        cls, actual: NDArray[np.floating], mean: NDArray[np.floating], *, block: int = 1, unit: str = ""
+    ) -> ResampledForecasts:
+        """Forecasts against what came, a window a row, of any shape behind it; NaN is missing."""
+        errors = np.asarray(actual, np.float64) - mean
+        errors_WV = errors.reshape(len(errors), -1)
+        known_WV = ~np.isnan(errors_WV)
+        sums = ((errors_WV**2).sum(1, where=known_WV), np.abs(errors_WV).sum(1, where=known_WV), known_WV.sum(1))
+        statistics_WS = np.stack(sums, axis=1).astype(np.float64)
+        return cls(np.add.reduceat(statistics_WS, np.arange(0, len(errors), max(1, block)), axis=0), unit)
+
+    def figures(self, sums_RS: Floats) -> dict[str, Floats]:
+        squared_R, absolute_R, count_R = sums_RS.T
+        count_R = np.maximum(count_R, 1)
+        return {f"mse{self.unit}": -squared_R / count_R, f"mae{self.unit}": -absolute_R / count_R}

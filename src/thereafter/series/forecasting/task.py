@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, Self, TypedDict
+from typing import ClassVar, TypedDict
 
 import numpy as np
 import torch
@@ -28,15 +28,20 @@ from thereafter.series.forecasters.calibration import ENDS
 from thereafter.series.forecasters.forecaster import Batches, Forecaster
 from thereafter.series.forecasters.network import ForecastNetwork
 from thereafter.series.forecasters.settings import COUNTS, ForecastSettings, compared_models, models
-from thereafter.series.forecasting.answers import LEVELS, Forecast
-from thereafter.series.forecasting.frame import choose_frame, columns_of
-from thereafter.series.forecasting.predicting import forecasts_of, step_names
-from thereafter.series.forecasting.score import ForecastScore
-from thereafter.series.forecasting.scoring import measure_forecasts
+from thereafter.series.forecasting.answers import LEVELS, Forecast, forecasts_of, step_names
+from thereafter.series.forecasting.score import (
+    ForecastScore,
+    ResampledForecasts,
+    actual_values,
+    deviations_of,
+    measure_forecasts,
+)
 from thereafter.series.forecasting.windows import (
     all_windows,
     batches_of,
     check_counts,
+    choose_frame,
+    columns_of,
     end_of,
     facts_of,
     make_batch,
@@ -61,8 +66,19 @@ from thereafter.series.windows import (
     observed_ends,
     split_ends,
 )
-from thereafter.tasks.shown import Fields, Shown
-from thereafter.tasks.task import Task
+from thereafter.tasks.answers import Fields, Shown
+from thereafter.tasks.task import (
+    Answering,
+    Asking,
+    Baselines,
+    Comparing,
+    Dividing,
+    Locating,
+    Preparing,
+    Solving,
+    Task,
+    Tracing,
+)
 from thereafter.training.settings import TrainingSettings
 
 TABLES = FileKind("tables", ((".csv", ".tsv", ".tab", ".txt"),))
@@ -78,27 +94,31 @@ class SeriesCodecs(TypedDict):
     series: SeriesScales
 
 
-@dataclass(frozen=True)
-class Forecasting(Task[ForecastSettings, Window, WindowBatch, Forecaster, Forecast, SeriesCodecs]):
+class Forecasting(
+    Locating[SeriesCodecs],
+    Dividing[ForecastSettings, Window, SeriesCodecs],
+    Preparing[Window, SeriesCodecs],
+    Solving[ForecastSettings, Forecaster, Window, SeriesCodecs],
+    Asking[Window, SeriesCodecs],
+    Answering[WindowBatch, Forecaster, Forecast, SeriesCodecs],
+    Tracing[Window, WindowBatch, Forecaster, SeriesCodecs],
+    Comparing[Window, Forecast, SeriesCodecs],
+    Baselines[Window, Forecast],
+    Task[ForecastSettings, Window, WindowBatch, Forecaster, Forecast, SeriesCodecs],
+):
     """See `Task`. `chosen` are the settings it is configured with."""
 
-    name: ClassVar[str] = "forecast"
-    kind: ClassVar[str] = "series"
+    name = "forecast"
+    kind = "series"
+    settings = ForecastSettings
     defaults: ClassVar[Mapping[str, object]] = {"batch": 64, "rate": 5e-4}
     asked: ClassVar[Mapping[str, object]] = {"horizon": None, "samples": 0, "seed": 0}
     compared: ClassVar[Mapping[str, object]] = {"split": "70/10/20"}
     file_kind: ClassVar[FileKind] = TABLES
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {"body.layers": ("", "step")}
-    divides: ClassVar[bool] = True
-    finishes: ClassVar[bool] = True
+    finishes = True
     reported: ClassVar[tuple[str, ...]] = ("mse_standardised", "mae", "mase", "crps", "coverage_calibrated")
-    judged: ClassVar[str] = "mse_standardised"
-
-    chosen: ForecastSettings = field(default_factory=ForecastSettings)
-    settings: type[ForecastSettings] = ForecastSettings
-
-    def configured(self, settings: ForecastSettings) -> Self:
-        return replace(self, chosen=settings)
+    judged = "mse_standardised"
 
     def kinds(self) -> Sequence[str]:
         return models()
@@ -283,9 +303,6 @@ class Forecasting(Task[ForecastSettings, Window, WindowBatch, Forecaster, Foreca
             notes.append(f"{MOST_SCORED:,} of {len(windows):,} windows are scored, evenly chosen")
         return thinned(windows, MOST_SCORED), notes
 
-    def answers(self, net: Forecaster, batch: WindowBatch, codecs: SeriesCodecs) -> list[Forecast]:
-        return forecasts_of(net, batch, codecs["series"], {})
-
     def answers_with(
         self, net: Forecaster, batch: WindowBatch, codecs: SeriesCodecs, options: Mapping[str, object]
     ) -> list[Forecast]:
@@ -332,6 +349,20 @@ class Forecasting(Task[ForecastSettings, Window, WindowBatch, Forecaster, Foreca
 
     def measure(self, examples: Sequence[Window], answers: Sequence[Forecast], codecs: SeriesCodecs) -> ForecastScore:
         return measure_forecasts(examples, answers, codecs["series"])
+
+    def resampled(
+        self, examples: Sequence[Window], answers: Sequence[Forecast], codecs: SeriesCodecs
+    ) -> ResampledForecasts:
+        """A horizon of windows that follow each other is one example: they overlap, and err together."""
+        means_WHD = np.stack([one.mean_HD for one in answers])
+        horizon, deviation_W1D = means_WHD.shape[1], deviations_of(examples, codecs["series"])[:, None]
+        actual_WHD = actual_values(examples, horizon) / deviation_W1D
+        return ResampledForecasts.of(actual_WHD, means_WHD / deviation_W1D, block=horizon, unit="_standardised")
+
+    def variants(self, learned: Sequence[Window]) -> Mapping[str, Mapping[str, object]]:
+        """The value a season ago, where there is a season; the last value; least squares on the window."""
+        seasonal = {"seasonal naive": {"model": "seasonal-naive"}} if all_windows(learned).frame.is_seasonal else {}
+        return {**seasonal, "last value": {"model": "naive"}, "least squares": {"model": "linear"}}
 
 
 FORECASTING = Forecasting()

@@ -1,5 +1,7 @@
 """Windows of a table as a task needs them: thinned out, without those that training saw, as scaled tensors in batches.
 
+Where the settings leave them open, the season and how far a window reaches back are chosen from the table.
+
 Shapes: W windows, B of them in a batch, S series, T rows, L rows that are read, H rows to forecast, D targets, C
 covariates, K of them known ahead.
 """
@@ -8,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -18,10 +20,10 @@ from thereafter.base import progress
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.series.forecasters.batch import WindowBatch, join_batches
 from thereafter.series.forecasters.forecaster import WindowFacts
-from thereafter.series.forecasters.settings import COUNTS
+from thereafter.series.forecasters.settings import COUNTS, ForecastSettings
 from thereafter.series.frequency import Frequency
 from thereafter.series.scales import SeriesScales, rows_until
-from thereafter.series.table import SeriesTable
+from thereafter.series.table import ColumnChoice, SeriesTable
 from thereafter.series.windows import WHOLE, Window, WindowFrame, Windows, cut_windows, observed_ends, split_ends
 
 _BATCH = 512  # windows that are laid out together where nothing is trained
@@ -231,3 +233,86 @@ def _take(
     seen_BTX = ~np.isnan(values_BTX) & inside_BT[..., None]
     scaled_BTX = (values_BTX - mean_BX[:, None]) / deviation_BX[:, None]
     return np.where(seen_BTX, scaled_BTX, 0.0).astype(np.float32), seen_BTX
+
+
+_DAY, _WEEK = 86_400, 7 * 86_400
+_SEASONS = 14  # that a window reaches back
+_ROWS = 32  # that it reaches back at least, where there is no season
+
+
+@dataclass(frozen=True)
+class ChosenFrame:
+    """A frame, and the sentences that say how it was chosen."""
+
+    frame: WindowFrame
+    notes: tuple[str, ...]
+
+
+def columns_of(settings: ForecastSettings) -> ColumnChoice:
+    """The columns that the settings name."""
+
+    def names(text: str) -> tuple[str, ...]:
+        return tuple(name.strip() for name in text.split(",") if name.strip())
+
+    return ColumnChoice(
+        settings.time, names(settings.target), settings.series, names(settings.past), names(settings.known)
+    )
+
+
+def natural_season(frequency: Frequency) -> int:
+    """Rows of a day for what is measured by the hour or oftener, of a week for days, of a year for weeks, months.
+
+    >>> natural_season(Frequency("min", 15)), natural_season(Frequency("D")), natural_season(Frequency("M", 3))
+    (96, 7, 4)
+    """
+    seconds = frequency.seconds
+    if frequency.unit == "B":
+        return 5
+    if frequency.unit == "M":
+        return max(1, 12 // frequency.step)
+    if seconds is None:
+        return 1
+    if seconds < _DAY:
+        return _DAY // seconds if _DAY % seconds == 0 else 1
+    if seconds == _DAY:
+        return 7
+    return 52 if seconds == _WEEK else 1
+
+
+def choose_frame(settings: ForecastSettings, table: SeriesTable, split: str) -> ChosenFrame:
+    """The season by the frequency, the lookback by season, horizon and the rows there are."""
+    horizon, notes = settings.horizon, []
+    rows = int(observed_ends(table).max(initial=0))
+    learned = split_ends(rows, split, horizon)[0] if rows else 0
+    if learned < horizon + 1:
+        raise EmptyCorpusError(
+            f"the longest series of {table.source} has {rows:,} rows, {learned:,} of them to train on; expected more "
+            f"than the horizon of {horizon:,}; try a smaller horizon (--horizon)"
+        )
+    season = settings.season
+    if not season:
+        season = natural_season(table.frequency)
+        season = season if learned >= 2 * season else 1
+        if season > 1:
+            notes.append(f"a season is {season} rows of {table.frequency}")
+    most = learned - horizon
+    if season > most and not settings.season:
+        season = 1
+        notes = []
+    lookback = max(settings.lookback, settings.order) if settings.lookback or settings.order else 0
+    if lookback > most:
+        raise OptionError(
+            f"lookback is {lookback:,}, and training has {learned:,} rows, {horizon:,} of which are to be forecast; "
+            f"expected {most:,} at most"
+        )
+    if not lookback:
+        wanted = max(_SEASONS * season, 2 * horizon) if season > 1 else max(2 * horizon, _ROWS)
+        lookback = max(1, min(wanted, most * 2 // 3))
+        lookback = max(season, lookback - lookback % season)
+        notes.append(f"a forecast reads the {lookback:,} rows before it")
+    if settings.model == "seasonal-naive" and lookback < season:
+        raise OptionError(
+            f"lookback is {lookback:,} and a season {season:,} rows, which 'seasonal-naive' repeats; expected "
+            f"{season:,} or more; try leaving it out, or another season"
+        )
+    return ChosenFrame(WindowFrame(lookback, horizon, season, settings.stride), tuple(notes))

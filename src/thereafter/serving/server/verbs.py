@@ -35,7 +35,7 @@ from thereafter.serving.server.models import ServedModel, ServedModels
 from thereafter.serving.server.protocol import in_time
 from thereafter.serving.server.texts import START, read_ids
 from thereafter.task_model import TaskModel
-from thereafter.tasks.explaining import LabelExplained, TagsExplained
+from thereafter.tasks.answers import LabelExplained, TagsExplained
 
 LARGER_BODIES = {"/forecast": 1_500_000}
 """Bytes of a body by path, where that is more than elsewhere: a table in JSON, whose line ends are escaped."""

@@ -23,10 +23,9 @@ from thereafter.inspection.dynamics import gates_of
 from thereafter.inspection.measurement import Measurement
 from thereafter.series.forecasters.settings import ForecastSettings
 from thereafter.series.forecasting.ahead import forecaster_of, steps_ahead
-from thereafter.series.forecasting.answers import Forecast, spelled_times
-from thereafter.series.forecasting.frame import natural_season
-from thereafter.series.forecasting.predicting import times_ahead
+from thereafter.series.forecasting.answers import Forecast, spelled_times, times_ahead
 from thereafter.series.forecasting.task import FORECASTING
+from thereafter.series.forecasting.windows import natural_season
 from thereafter.series.scales import SeriesScales
 from thereafter.series.windows import Window, cut_windows, split_ends
 from thereafter.serving.schema import Answer, Asked, FailedAnswer, ModelName
@@ -208,7 +207,7 @@ def _fit(opened: OpenedSeries, settings: ForecastSettings) -> TaskModel:
     chosen, training = fitting.settle(task, {**vars(settings), "device": "cpu"})
     windows = FORECASTING.configured(settings).windows_of(opened.table, SPLIT)
     name = opened.table.source
-    train, valid = (Part(name, (), task.part_of(windows, part, SPLIT), "") for part in ("train", "valid"))
+    train, valid = (Part(name, (), FORECASTING.part_of(windows, part, SPLIT), "") for part in ("train", "valid"))
     return TaskModel(fitting.fit(task, train, valid, chosen, training, source={"name": name}, notes=[]))
 
 

@@ -23,8 +23,8 @@ from thereafter.studio.panels.numbers import number, rows
 from thereafter.studio.studio import Studio
 from thereafter.task_model import TaskModel
 from thereafter.tasks import finding
-from thereafter.tasks.explaining import LabelExplained, TagsExplained
-from thereafter.tasks.translate.pairs import measure_pairs
+from thereafter.tasks.answers import LabelExplained, TagsExplained
+from thereafter.tasks.translate.measures import measure_pairs
 from thereafter.tasks.translate.task import Aligned
 from thereafter.tasks.wording import Wording
 from thereafter.text.pairs import SentencePair
@@ -192,6 +192,7 @@ def quality(model: TaskModel, test: Path | None = None, *, name: str = "") -> Qu
 
     `name` is what the answer calls the model.
     """
+
     if model not in _points:
         chosen = {length: group[:EACH] for length, group in held_out(model, test).items()}
         translations = iter(model.predict([one for group in chosen.values() for one in group]))

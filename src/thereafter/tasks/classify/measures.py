@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from thereafter.base.config import Table
 from thereafter.base.tabular import Row, Tabular
 from thereafter.errors import EmptyCorpusError, OptionError
-from thereafter.evaluation.bootstrap import wilson
+from thereafter.evaluation.bootstrap import Floats, wilson
 
 
 @dataclass(frozen=True)
@@ -182,8 +182,8 @@ class NaiveBayes:
 
     labels: tuple[str, ...]
     words: Mapping[str, int]
-    log_prior_K: NDArray[np.float64]
-    log_p_VK: NDArray[np.float64]
+    log_prior_K: Floats
+    log_p_VK: Floats
     binary: bool = False
 
     @classmethod
@@ -207,7 +207,7 @@ class NaiveBayes:
             np.add.at(counts_VK[:, at[label]], _numbers(text, words, binary), 1.0)
         return cls(known, words, np.log(texts_K / texts_K.sum()), np.log(counts_VK / counts_VK.sum(axis=0)), binary)
 
-    def scores(self, texts: Iterable[Sequence[str]]) -> NDArray[np.float64]:
+    def scores(self, texts: Iterable[Sequence[str]]) -> Floats:
         """log p(class) + log p(words | class) of each text, [N, K]; not normalised."""
         rows = [_numbers(text, self.words, self.binary) for text in texts]
         if not rows:
@@ -311,11 +311,34 @@ def measure_labels(
 
 
 @dataclass(frozen=True, eq=False)
+class ResampledClasses:
+    """Accuracy and macro F1 of labels. Statistics of a text: whether it is right, and for each of K classes whether it
+    was given it rightly, was given it, and has it."""
+
+    statistics_NS: Floats
+    classes: int
+
+    @classmethod
+    def of(cls, gold: Sequence[str], predicted: Sequence[str], labels: Sequence[str]) -> ResampledClasses:
+        """Predicted labels against the right ones; `labels` are all classes there are."""
+        at = {label: k for k, label in enumerate(labels)}
+        gold_N, given_N = (np.array([at[label] for label in several]) for several in (gold, predicted))
+        eye = np.eye(len(at))
+        has_NK, given_NK = eye[gold_N], eye[given_N]
+        return cls(np.hstack([has_NK * given_NK, given_NK, has_NK]), len(at))
+
+    def figures(self, sums_RS: Floats) -> dict[str, Floats]:
+        right_RK, given_RK, has_RK = np.split(sums_RS, 3, axis=1)
+        f1_RK = 2 * right_RK / np.maximum(given_RK + has_RK, 1)
+        return {"accuracy": right_RK.sum(axis=1) / has_RK.sum(axis=1), "macro_f1": f1_RK.mean(axis=1)}
+
+
+@dataclass(frozen=True, eq=False)
 class ResampledLabels:
     """The accuracy of each column and of all together; statistics of an example: whether it is right in each, and 1.
-    See `resampled.Resampled`."""
+    See `bootstrap.Resampled`."""
 
-    statistics_NS: NDArray[np.float64]
+    statistics_NS: Floats
     names: tuple[str, ...]
 
     @classmethod
@@ -328,6 +351,6 @@ class ResampledLabels:
         statistics = np.hstack([*columns, np.ones((len(right_NC), 1), bool)]).astype(np.float64)
         return cls(statistics, (*names, TOGETHER) if len(names) > 1 else tuple(names))
 
-    def figures(self, sums_RS: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    def figures(self, sums_RS: Floats) -> dict[str, Floats]:
         total_R = sums_RS[:, -1]
         return {name: sums_RS[:, at] / total_R for at, name in enumerate(self.names)}

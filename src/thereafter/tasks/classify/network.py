@@ -14,8 +14,7 @@ Shapes: B rows, T words, E word vector, H features, K labels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -29,6 +28,7 @@ from thereafter.models.by_layer import weights_by_layer
 from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.shapes import counted, filled, filled_length, filled_rows
 from thereafter.models.task_net import CELLS, IGNORED, PAD, TaskNet, read_as_unknown
+from thereafter.tasks.batching import TensorBatch
 
 ENCODERS = (*CELLS, "cnn")
 POOLINGS = ("last", "mean", "max", "attention", "concat")
@@ -84,7 +84,7 @@ class ClassifierSettings:
 
 
 @dataclass(frozen=True)
-class ClassBatch:
+class ClassBatch(TensorBatch):
     """Rows of words; `labels_B` is None where they are asked for.
 
     `counted_B`: false for rows that fill the batch up; None where it is not filled up.
@@ -98,11 +98,9 @@ class ClassBatch:
     def __len__(self) -> int:
         return len(self.words_BT)
 
-    def to(self, device: torch.device) -> ClassBatch:
-        """The same on another device; lengths stay where the host can read them, but where a graph will."""
-        given = {"words_BT": self.words_BT, "labels_B": self.labels_B, "counted_B": self.counted_B}
-        given |= {} if self.counted_B is None else {"lengths_B": self.lengths_B}
-        return replace(self, **{name: x.to(device, non_blocking=True) for name, x in given.items() if x is not None})
+    @property
+    def recorded(self) -> bool:
+        return self.labels_B is not None and self.counted_B is not None
 
     def filled(self, most: int, places: int) -> ClassBatch:
         """See `task_net.Fillable`. Added rows have one word, and a label that counts for nothing."""
@@ -114,15 +112,6 @@ class ClassBatch:
             None if self.labels_B is None else filled(self.labels_B, shape[:1]),
             counted(rows, shape[0]),
         )
-
-    def places(self) -> dict[str, Tensor] | None:
-        if self.labels_B is None or self.counted_B is None:
-            return None
-        places = {"words_BT": self.words_BT, "lengths_B": self.lengths_B}
-        return places | {"labels_B": self.labels_B, "counted_B": self.counted_B}
-
-    def over(self, places: Mapping[str, Tensor]) -> ClassBatch:
-        return replace(self, **places)
 
 
 class Classifier(TaskNet[ClassBatch]):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from pathlib import Path
-from typing import ClassVar, Self, TypedDict
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from thereafter.base.config import Table
 from thereafter.data.files import AnySource
@@ -18,15 +19,13 @@ from thereafter.data.finding import FileKind
 from thereafter.data.sources import is_read_once, locate
 from thereafter.errors import OptionError, ThereafterError
 from thereafter.series.labelled import SERIES_FILES, holds_series
+from thereafter.tasks.answers import Fields, LabelExplained, Shown
 from thereafter.tasks.bodies import Body
-from thereafter.tasks.classify.measures import Classes, measure_classes
+from thereafter.tasks.classify.measures import NaiveBayes
 from thereafter.tasks.classify.network import ClassBatch, Classifier, ClassifierSettings
-from thereafter.tasks.explaining import LabelExplained
-from thereafter.tasks.lexicon import Lexicon, padded
-from thereafter.tasks.predictions import LabelledPrediction
-from thereafter.tasks.reading import WORDS
-from thereafter.tasks.shown import Fields, Shown
-from thereafter.tasks.task import Task
+from thereafter.tasks.labelling import LabelCodecs, LabelTask, label_lexicon, numbered_labels, ranked
+from thereafter.tasks.lexicon import WORDS, Lexicon, padded
+from thereafter.tasks.task import Locating, OnBody
 from thereafter.text.labelled import LabelledText, read_labelled, require_known_labels
 from thereafter.text.sources import LABELLED_TEXTS
 from thereafter.vision.classifying.examples import has_pictures
@@ -34,18 +33,22 @@ from thereafter.vision.classifying.examples import has_pictures
 _RARE = 2  # words met less often are learned as the unknown one
 
 
-class ClassCodecs(TypedDict):
+class ClassCodecs(LabelCodecs):
     """What numbers the parts of an example."""
 
     words: Lexicon
-    labels: Lexicon
 
 
-class Classifying(Task[ClassifierSettings, LabelledText, ClassBatch, Classifier, str, ClassCodecs]):
+class Classifying(
+    Locating[ClassCodecs],
+    OnBody[LabelledText],
+    LabelTask[ClassifierSettings, LabelledText, ClassBatch, Classifier, ClassCodecs],
+):
     """See `task.Task`. Texts are cut into words, numbers and marks, in lower case."""
 
     name = "classify"
     kind = "labelled"
+    unit = "text"
     settings = ClassifierSettings
     defaults: ClassVar[Mapping[str, object]] = {"epochs": 10.0, "batch": 32, "rate": 2e-3, "steps": 64}
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {"reader": ("", "step")}
@@ -56,22 +59,22 @@ class Classifying(Task[ClassifierSettings, LabelledText, ClassBatch, Classifier,
     labels: frozenset[str] = frozenset()
     """Those of the run that reads, where there is one."""
 
-    def name_for(self, source: AnySource) -> str:
+    def name_for(self, source: AnySource) -> str | None:
         """Pictures and series of numbers are for other tasks: corpora of them, or files with such content."""
         try:
             if is_read_once(source):
-                return self.name
+                return None
             if has_pictures(source):
                 return "classify-pictures"
             given = locate(source, SERIES_FILES)
         except (ThereafterError, OSError, ValueError):  # what is wrong with it is said when the examples are read
-            return self.name
+            return None
         if given.kind not in ("text", "labelled-series"):
-            return self.name
+            return None
         learned = ("text", "train", "shared") if given.corpus is None else ("text",)
         files = [path for part in learned if part in given.parts for path in given.parts[part].files]
         named = given.kind == "labelled-series" or bool(files and holds_series(files))
-        return "classify-series" if named else self.name
+        return "classify-series" if named else None
 
     def fitted(self, codecs: ClassCodecs) -> Self:
         reader = copy(self)
@@ -83,18 +86,11 @@ class Classifying(Task[ClassifierSettings, LabelledText, ClassBatch, Classifier,
 
     def codecs(self, examples: Sequence[LabelledText]) -> ClassCodecs:
         words = Counter(word for one in examples for word in words_of(one.text))
-        labels = Counter(one.label for one in examples)
-        return {"words": Lexicon.fit(words, min_count=_RARE), "labels": Lexicon(sorted(labels), opened=False)}
+        return {"words": Lexicon.fit(words, min_count=_RARE), "labels": label_lexicon(examples)}
 
     def body_settings(self, body: Body) -> Table:
         sizes = body.sizes
-        return {
-            "encoder": body.cell,
-            "embed": body.embed,
-            "sizes": sizes,
-            "hidden": sizes[0],
-            "layers": len(sizes),
-        }
+        return {"encoder": body.cell, "embed": body.embed, "sizes": sizes, "hidden": sizes[0], "layers": len(sizes)}
 
     def count_words(self, examples: Sequence[LabelledText], body: Body) -> Counter[str]:
         return Counter(word for one in examples for word in body.reading.cut(one.text, body.forms))
@@ -108,39 +104,13 @@ class Classifying(Task[ClassifierSettings, LabelledText, ClassBatch, Classifier,
     def lengths(self, examples: Sequence[LabelledText], codecs: ClassCodecs) -> NDArray[np.int64]:
         return np.array([len(_words(one, codecs)) for one in examples], np.int64)
 
-    def targets(self, examples: Sequence[LabelledText], codecs: ClassCodecs) -> int:
-        return len(examples)
-
     def batch(self, examples: Sequence[LabelledText], codecs: ClassCodecs) -> ClassBatch:
         words = [codecs["words"].encode(_words(one, codecs)) for one in examples]
-        labels = None
-        if all(one.label for one in examples):
-            labels = torch.from_numpy(codecs["labels"].encode(one.label for one in examples))
-        return ClassBatch(torch.from_numpy(padded(words)), torch.tensor([len(row) for row in words]), labels)
+        lengths_B = torch.tensor([len(row) for row in words])
+        return ClassBatch(torch.from_numpy(padded(words)), lengths_B, numbered_labels(examples, codecs["labels"]))
 
-    def answers(self, net: Classifier, batch: ClassBatch, codecs: ClassCodecs) -> list[str]:
-        return [codecs["labels"].forms[best] for best in net.decide(batch).argmax(-1).tolist()]
-
-    def tabulate(
-        self,
-        net: Classifier,
-        batch: ClassBatch,
-        texts: Sequence[str],
-        examples: Sequence[LabelledText],
-        codecs: ClassCodecs,
-        options: Mapping[str, object],
-    ) -> list[LabelledPrediction]:
-        """The label of every text with the probability of all labels."""
-        names = codecs["labels"].forms
-        p_BK = net.decide(batch)
-        rows = zip(texts, p_BK.argmax(-1).tolist(), p_BK.tolist(), strict=True)
-        return [LabelledPrediction(text, names[best], dict(zip(names, p_K, strict=True))) for text, best, p_K in rows]
-
-    def choices(self, codecs: ClassCodecs) -> list[str]:
-        return codecs["labels"].forms
-
-    def explain_probabilities(self, net: Classifier) -> str:
-        return "probabilities are those of the softmax over all labels"
+    def chances(self, net: Classifier, batch: ClassBatch) -> Tensor:
+        return net.decide(batch)
 
     def explain(
         self, net: Classifier, batch: ClassBatch, examples: Sequence[LabelledText], codecs: ClassCodecs
@@ -152,11 +122,11 @@ class Classifying(Task[ClassifierSettings, LabelledText, ClassBatch, Classifier,
         evidence_BT = net.evidence(batch, best_B)
         explained = []
         for row, one in enumerate(examples):
-            words, p_K = _words(one, codecs), p_BK[row].tolist()
+            words = _words(one, codecs)
             explained.append(
                 LabelExplained(
                     names[int(best_B[row])],
-                    {names[k]: p_K[k] for k in sorted(range(len(names)), key=lambda k: -p_K[k])},
+                    ranked(names, p_BK[row].tolist()),
                     tuple(words),
                     tuple(evidence_BT[row, : len(words)].tolist()),
                     tuple(weights_BT[row, : len(words)].tolist()),
@@ -187,8 +157,20 @@ class Classifying(Task[ClassifierSettings, LabelledText, ClassBatch, Classifier,
             return example
         return LabelledText(style.rewritten(example.text).strip() or example.text, "")
 
-    def measure(self, examples: Sequence[LabelledText], answers: Sequence[str], codecs: ClassCodecs) -> Classes:
-        return measure_classes([one.label for one in examples], answers, codecs["labels"].forms)
+    def beside(
+        self, learned: Sequence[LabelledText], asked: Sequence[LabelledText]
+    ) -> Mapping[str, Callable[[], list[str]]]:
+        """Naive Bayes, a word counted once a text."""
+
+        def naive_bayes() -> list[str]:
+            texts, labels = [words_of(one.text) for one in learned], [one.label for one in learned]
+            return NaiveBayes.fit(texts, labels, binary=True).predict(words_of(one.text) for one in asked)
+
+        return {"Naive Bayes": naive_bayes}
+
+    def variants(self, learned: Sequence[LabelledText]) -> Mapping[str, Mapping[str, object]]:
+        """Convolutions and their maximum (Kim 2014)."""
+        return {"1-D convolution": {"encoder": "cnn", "pooling": "max", "sizes": (), "weight_drop": 0.0}}
 
 
 def words_of(text: str) -> list[str]:

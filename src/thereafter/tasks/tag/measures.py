@@ -17,9 +17,12 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from thereafter.base.config import Table
 from thereafter.base.tabular import Row, Tabular
 from thereafter.errors import OptionError
+from thereafter.evaluation.bootstrap import Floats
 from thereafter.evaluation.verdicts import Tally
 from thereafter.tasks.classify.measures import Classes, ClassScore, measure_classes
 
@@ -218,3 +221,32 @@ def _check(gold: Tags, others: Tags, name: str) -> None:
 
 def _share(tally: Tally) -> float | None:
     return tally.accuracy if tally.total else None
+
+
+@dataclass(frozen=True, eq=False)
+class ResampledTags:
+    """Accuracy of tags, and F1 of spans where the tags are those of spans; an example is a sentence."""
+
+    statistics_NS: Floats
+    has_spans: bool
+
+    @classmethod
+    def of(cls, gold: Tags, predicted: Tags) -> ResampledTags:
+        """Predicted tags against the right ones, sentence by sentence."""
+        rows = [
+            [sum(a == b for a, b in zip(one, other, strict=True)), len(one)]
+            for one, other in zip(gold, predicted, strict=True)
+        ]
+        has_spans = are_span_tags({tag for several in (gold, predicted) for one in several for tag in one})
+        if has_spans:
+            for row, one, other in zip(rows, gold, predicted, strict=True):
+                true, given = set(spans_of(one)), set(spans_of(other))
+                row += [len(true & given), len(given), len(true)]
+        return cls(np.array(rows, np.float64), has_spans)
+
+    def figures(self, sums_RS: Floats) -> dict[str, Floats]:
+        columns = sums_RS.T
+        figures = {"accuracy": columns[0] / np.maximum(columns[1], 1)}
+        if self.has_spans:
+            figures["span_f1"] = 2 * columns[2] / np.maximum(columns[3] + columns[4], 1)
+        return figures

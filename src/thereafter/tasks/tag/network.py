@@ -14,10 +14,10 @@ Shapes: B rows, T words, U distinct words, L letters, E word vector, K tags.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -31,7 +31,8 @@ from thereafter.models.by_layer import weights_by_layer
 from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.shapes import counted, filled, filled_length, filled_rows
 from thereafter.models.task_net import CELLS, IGNORED, PAD, TaskNet, read_as_unknown
-from thereafter.tasks.tag.crf import Crf
+from thereafter.tasks.batching import TensorBatch
+from thereafter.tasks.tag.chains import Crf
 
 LETTERS = ("lstm", "cnn", "none")
 _SPREAD = 2.2  # of the lengths of words that are spelled together
@@ -90,7 +91,7 @@ class TaggerSettings:
 
 
 @dataclass(frozen=True)
-class TagBatch:
+class TagBatch(TensorBatch):
     """Rows of words, each with the place of its spelling; `tags_BT` is None where they are asked for.
 
     `counted_B`: false for rows that fill the batch up; None where it is not filled up.
@@ -107,11 +108,11 @@ class TagBatch:
     def __len__(self) -> int:
         return len(self.words_BT)
 
-    def to(self, device: torch.device) -> TagBatch:
-        """The same on another device; lengths stay where the host can read them, but where a graph will."""
-        stays = () if self.counted_B is not None else ("lengths_B", "letter_lengths_U")
-        moved = {name: x.to(device, non_blocking=True) for name, x in _tensors(self).items() if name not in stays}
-        return replace(self, **moved)
+    stays = ("lengths_B", "letter_lengths_U")
+
+    @property
+    def recorded(self) -> bool:
+        return self.tags_BT is not None and self.counted_B is not None
 
     def filled(self, most: int, places: int) -> TagBatch:
         """See `task_net.Fillable`. Added rows have one word, which counts for nothing."""
@@ -127,12 +128,6 @@ class TagBatch:
             None if self.tags_BT is None else filled(self.tags_BT, shape),
             counted(rows, shape[0]),
         )
-
-    def places(self) -> dict[str, Tensor] | None:
-        return None if self.tags_BT is None or self.counted_B is None else _tensors(self)
-
-    def over(self, places: Mapping[str, Tensor]) -> TagBatch:
-        return replace(self, **places)
 
 
 class Tagger(TaskNet[TagBatch]):
@@ -313,12 +308,6 @@ def _forward(settings: TaggerSettings) -> Recurrent:
         locked=True,
         input_dropout=settings.dropout,
     )
-
-
-def _tensors(batch: TagBatch) -> dict[str, Tensor]:
-    """The tensors that a batch is made of."""
-    values = {field.name: getattr(batch, field.name) for field in fields(batch)}
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def _inside(batch: TagBatch, device: torch.device) -> Tensor:

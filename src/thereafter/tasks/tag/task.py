@@ -17,14 +17,13 @@ from thereafter.base import progress
 from thereafter.base.config import Table
 from thereafter.data.finding import FileKind
 from thereafter.errors import OptionError
+from thereafter.tasks.answers import Shown, TaggedWords, TagsExplained
 from thereafter.tasks.bodies import Body
-from thereafter.tasks.explaining import TagsExplained
 from thereafter.tasks.lexicon import PAD, Lexicon, laid_out, padded
-from thereafter.tasks.predictions import TaggedWords
-from thereafter.tasks.shown import Shown
-from thereafter.tasks.tag.measures import TaggingScore, measure_tagging
+from thereafter.tasks.tag.chains import HiddenMarkov
+from thereafter.tasks.tag.measures import ResampledTags, TaggingScore, measure_tagging
 from thereafter.tasks.tag.network import TagBatch, Tagger, TaggerSettings
-from thereafter.tasks.task import Task
+from thereafter.tasks.task import Asking, Baselines, Comparing, Explaining, OnBody, Tabulating, Task
 from thereafter.text.conll import (
     TaggedSentence,
     WrittenSentence,
@@ -38,6 +37,7 @@ from thereafter.text.sources import TAGGED_FILES
 
 _RARE = 2  # words met less often are learned as the unknown one
 _CUTTING = "text cut into sentences and words, marks apart (--pretokenised: a sentence a line, spaces between words)"
+_MANY_TAGS = 400  # a table of three tags in a row would be too large
 _SHOWN = 3  # tags of a word that an explanation names
 
 
@@ -49,7 +49,15 @@ class TagCodecs(TypedDict):
     tags: Lexicon
 
 
-class Tagging(Task[TaggerSettings, TaggedSentence, TagBatch, Tagger, list[str], TagCodecs]):
+class Tagging(
+    OnBody[TaggedSentence],
+    Asking[TaggedSentence, TagCodecs],
+    Tabulating[TaggedSentence, TagBatch, Tagger, TagCodecs],
+    Explaining[TaggedSentence, TagBatch, Tagger, TagCodecs],
+    Comparing[TaggedSentence, list[str], TagCodecs],
+    Baselines[TaggedSentence, list[str]],
+    Task[TaggerSettings, TaggedSentence, TagBatch, Tagger, list[str], TagCodecs],
+):
     """See `task.Task`. Words are numbered without their case, which their letters keep."""
 
     name = "tag"
@@ -207,6 +215,24 @@ class Tagging(Task[TaggerSettings, TaggedSentence, TagBatch, Tagger, list[str], 
         # a word met once is learned as the unknown one, but it is not unknown: it is rare
         met = codecs["words"].counts or set(codecs["words"].forms)
         return measure_tagging([one.tags for one in examples], answers, words, met)
+
+    def resampled(
+        self, examples: Sequence[TaggedSentence], answers: Sequence[list[str]], codecs: TagCodecs
+    ) -> ResampledTags:
+        return ResampledTags.of([one.tags for one in examples], answers)
+
+    def beside(
+        self, learned: Sequence[TaggedSentence], asked: Sequence[TaggedSentence]
+    ) -> Mapping[str, Callable[[], list[list[str]]]]:
+        """A hidden Markov model with Viterbi (`tasks/tag/chains.py`)."""
+
+        def hidden_markov() -> list[list[str]]:
+            tags = {tag for one in learned for tag in one.tags}
+            tagger = HiddenMarkov(order=2 if len(tags) <= _MANY_TAGS else 1)
+            tagger.fit((one.words, one.tags) for one in learned)
+            return [tagger.tag(one.words) for one in asked]
+
+        return {"hidden Markov model": hidden_markov}
 
 
 def _without_tags(given: object) -> TaggedSentence | None:

@@ -6,19 +6,27 @@ with p_n the share of n-grams that the reference has too, none counted more ofte
 (Papineni and others 2002). chrF is the F2 of character n-grams of order 1 to 6 (Popović 2015). Both compare plain text,
 as a reader would see it: "detokenised". sacreBLEU (Post 2018) cuts it into words by its own rules, `13a`, so that
 scores compare; the signature says so and belongs beside every number.
+
+`Pairs` has the share of answers that are exactly right beside them. Its `words` is the share of the places of all
+references at which an answer has the same word: a figure for tasks that have one right answer, such as a reversed
+sequence. A translation is measured by BLEU.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from types import ModuleType
+from typing import Protocol
+
+import numpy as np
 
 from thereafter.base import progress
 from thereafter.base.config import Table
-from thereafter.base.packages import require
+from thereafter.base.packages import installed, require
 from thereafter.base.tabular import Row, Tabular
 from thereafter.errors import EmptyCorpusError, OptionError
+from thereafter.evaluation.bootstrap import Floats
 
 BINS = ((1, 5), (6, 10), (11, 15), (16, 20), (21, 30), (31, None))
 """Lengths of sources that are shown together, both ends included; None is without end."""
@@ -139,3 +147,108 @@ def _check(hypotheses: Sequence[str], others: Sequence[object], name: str) -> No
         raise OptionError(f"there are {len(hypotheses):,} translations and {len(others):,} {name}, expected as many")
     if not hypotheses:
         raise EmptyCorpusError("there are no translations to judge; expected at least one")
+
+
+@dataclass(frozen=True)
+class Pairs(Tabular):
+    """Shares from 0 to 1; `translation` is None where sacreBLEU is not installed. `answers` are those measured."""
+
+    exact: float
+    words: float
+    sentences: int
+    translation: Translation | None = None
+    answers: tuple[str, ...] = field(default=(), repr=False)
+
+    def as_dict(self) -> Table:
+        """All figures and the answers, for JSON."""
+        figures: Table = {"exact": self.exact, "words": self.words, "sentences": self.sentences}
+        return figures | (self.translation.as_dict() if self.translation else {}) | {"answers": list(self.answers)}
+
+    def to_rows(self) -> list[Row]:
+        """A row for all sentences; with BLEU, one for each bin of source lengths too, which has BLEU alone."""
+        shares: Row = {"exact": self.exact, "words": self.words}
+        if self.translation is None:
+            return [{"words_of_source": "all", "sentences": self.sentences} | shares]
+        whole, *bins = self.translation.to_rows()
+        return [whole | shares] + [one | dict.fromkeys(shares) for one in bins]
+
+    def __str__(self) -> str:
+        shares = f"{self.exact:.1%} exact, {self.words:.1%} of words in their places"
+        if self.translation is not None:
+            return f"{self.translation}; {shares}"
+        return f"{shares} over {self.sentences:,} sentences (no BLEU: sacrebleu is not installed)"
+
+
+def measure_pairs(
+    answers: Sequence[str], references: Sequence[str], sources: Sequence[str], *, lowercase: bool = False
+) -> Pairs:
+    """Answers against one reference each; white space between words does not matter for `exact` and `words`."""
+    answered, expected = ([_words(text, lowercase) for text in texts] for texts in (answers, references))
+    right = sum(a == b for one, other in zip(answered, expected, strict=True) for a, b in zip(one, other, strict=False))
+    translation = None
+    if installed("sacrebleu"):
+        translation = measure_translation(answers, references, lowercase=lowercase, sources=sources)
+    exact = sum(one == other for one, other in zip(answered, expected, strict=True))
+    words = right / max(1, sum(map(len, expected)))
+    return Pairs(exact / max(1, len(expected)), words, len(expected), translation, tuple(answers))
+
+
+def _words(text: str, lowercase: bool) -> list[str]:
+    return (text.lower() if lowercase else text).split()
+
+
+class _Score(Protocol):
+    @property
+    def score(self) -> float:
+        """0 to 100."""
+
+
+class _Metric(Protocol):
+    """What sacreBLEU's own tests of significance ask of its metrics."""
+
+    def _extract_corpus_statistics(self, hypotheses: list[str], references: list[list[str]]) -> list[list[float]]:
+        """The statistics of every sentence."""
+
+    def _compute_score_from_stats(self, stats: Floats) -> _Score:
+        """The score of sums of statistics."""
+
+
+@dataclass(frozen=True, eq=False)
+class ResampledTranslations:
+    """Exact answers, and BLEU and chrF where sacreBLEU is installed: its own statistics, and its own scores of them."""
+
+    statistics_NS: Floats
+    widths: tuple[int, ...]
+    lowercase: bool
+
+    @classmethod
+    def of(cls, answers: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> ResampledTranslations:
+        """Translations against one reference each."""
+        both = [
+            (one.lower(), other.lower()) if lowercase else (one, other)
+            for one, other in zip(answers, references, strict=True)
+        ]
+        exact = np.array([[one.split() == other.split()] for one, other in both], np.float64)
+        tables = [np.hstack([exact, np.ones_like(exact)])]
+        for metric in _metrics(lowercase).values():
+            tables.append(np.array(metric._extract_corpus_statistics(list(answers), [list(references)]), np.float64))
+        return cls(np.hstack(tables), tuple(table.shape[1] for table in tables), lowercase)
+
+    def figures(self, sums_RS: Floats) -> dict[str, Floats]:
+        shares_RS, *tables = np.split(sums_RS, np.cumsum(self.widths)[:-1], axis=1)
+        figures = {"exact": shares_RS[:, 0] / shares_RS[:, 1]}
+        for (name, metric), table_RS in zip(_metrics(self.lowercase).items(), tables, strict=True):
+            scores = [metric._compute_score_from_stats(sums_S).score for sums_S in table_RS]
+            figures[name] = np.array(scores, np.float64)
+        return figures
+
+
+def _metrics(lowercase: bool) -> dict[str, _Metric]:
+    """BLEU and chrF as `translation.measure_translation` has them; none where sacreBLEU is not installed."""
+    if not installed("sacrebleu"):
+        return {}
+    metrics = require("sacrebleu", "measuring translations (BLEU, chrF)").metrics
+    return {
+        "bleu": metrics.BLEU(tokenize="13a", lowercase=lowercase, force=True),
+        "chrf": metrics.CHRF(lowercase=lowercase),
+    }

@@ -18,8 +18,8 @@ or units, L layers.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +41,7 @@ from thereafter.models.word_decoder import (
     check_count,
     recurrent_layers,
 )
+from thereafter.tasks.batching import TensorBatch
 
 MODELS = ("recurrent", "transformer")
 _STEPS = 4  # of the lengths that batches are filled up to
@@ -86,7 +87,7 @@ class TranslatorSettings(DecoderSettings):
 
 
 @dataclass(frozen=True)
-class PairBatch:
+class PairBatch(TensorBatch):
     """Sources, each with its END, and targets, which are None where they are asked for.
 
     `at_N`: the places of the flattened targets that are no padding, found by the host so that no device is waited for.
@@ -102,11 +103,9 @@ class PairBatch:
     def __len__(self) -> int:
         return len(self.source_BS)
 
-    def to(self, device: torch.device) -> PairBatch:
-        """The same on another device; lengths stay where the host can read them, but where a graph will."""
-        given = {"source_BS": self.source_BS, "target_BT": self.target_BT, "at_N": self.at_N}
-        given |= {} if self.counted_BT is None else {"counted_BT": self.counted_BT, "lengths_B": self.lengths_B}
-        return replace(self, **{name: x.to(device, non_blocking=True) for name, x in given.items() if x is not None})
+    @property
+    def recorded(self) -> bool:
+        return self.target_BT is not None and self.counted_BT is not None
 
     def filled(self, most: int, places: int) -> PairBatch:
         """See `task_net.Fillable`. Both sides get one length; added rows have a source of one token and no target."""
@@ -121,20 +120,6 @@ class PairBatch:
             filled(self.target_BT, shape),
             counted_BT=filled(counted_BT.view_as(self.target_BT), shape),
         )
-
-    def places(self) -> dict[str, Tensor] | None:
-        if self.target_BT is None or self.counted_BT is None:
-            return None
-        lengths_B, counted_BT = self.lengths_B, self.counted_BT
-        return {
-            "source_BS": self.source_BS,
-            "lengths_B": lengths_B,
-            "target_BT": self.target_BT,
-            "counted_BT": counted_BT,
-        }
-
-    def over(self, places: Mapping[str, Tensor]) -> PairBatch:
-        return replace(self, **places)
 
 
 class Translator(WordDecoder, TaskNet[PairBatch]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -19,11 +18,11 @@ from thereafter.data.files import Files, Parts
 from thereafter.data.finding import FileKind
 from thereafter.decoding.sources import AnswerSettings, decode_answers
 from thereafter.errors import OptionError, SourceError
-from thereafter.inspection.trace import record
 from thereafter.models.word_decoder import END
+from thereafter.tasks.answers import Shown
 from thereafter.tasks.lexicon import padded
-from thereafter.tasks.shown import Fields, Shown
-from thereafter.tasks.task import Task
+from thereafter.tasks.task import Answering, Comparing, Explaining, Locating, Task
+from thereafter.tasks.translate.measures import Pairs, ResampledTranslations, measure_pairs
 from thereafter.tasks.translate.network import (
     PairBatch,
     RecurrentTranslator,
@@ -31,8 +30,7 @@ from thereafter.tasks.translate.network import (
     Translator,
     TranslatorSettings,
 )
-from thereafter.tasks.translate.pairs import Pairs, measure_pairs
-from thereafter.tasks.wording import Wording
+from thereafter.tasks.wording import Wording, generators_of, shown_answer
 from thereafter.text.pairs import SentencePair, has_tabs, read_pairs, read_two
 from thereafter.text.sources import PAIRED_FILES
 
@@ -73,7 +71,13 @@ class PairCodecs(TypedDict):
     target: Wording
 
 
-class Translating(Task[TranslatorSettings, SentencePair, PairBatch, Translator, str, PairCodecs]):
+class Translating(
+    Locating[PairCodecs],
+    Answering[PairBatch, Translator, str, PairCodecs],
+    Explaining[SentencePair, PairBatch, Translator, PairCodecs],
+    Comparing[SentencePair, str, PairCodecs],
+    Task[TranslatorSettings, SentencePair, PairBatch, Translator, str, PairCodecs],
+):
     """See `task.Task`. Of a corpus in several languages `languages` says which are translated, as in "de-en"."""
 
     name = "translate"
@@ -84,12 +88,6 @@ class Translating(Task[TranslatorSettings, SentencePair, PairBatch, Translator, 
     asked: ClassVar[Mapping[str, object]] = asdict(AnswerSettings())
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {"encoder": ("encoder.", "source")}
     file_kind: ClassVar[FileKind] = PAIRED_FILES
-
-    def __init__(self, chosen: TranslatorSettings | None = None) -> None:
-        self.chosen = chosen or TranslatorSettings()
-
-    def configured(self, settings: TranslatorSettings) -> Translating:
-        return Translating(settings)
 
     def part(self, given: Parts, part: str) -> Files | None:
         """The two files of a part in the chosen languages."""
@@ -165,9 +163,6 @@ class Translating(Task[TranslatorSettings, SentencePair, PairBatch, Translator, 
         at_N = torch.from_numpy(np.flatnonzero(inside_BT))
         return replace(batch, target_BT=torch.from_numpy(target_BT), at_N=at_N)
 
-    def answers(self, net: Translator, batch: PairBatch, codecs: PairCodecs) -> list[str]:
-        return self.answers_with(net, batch, codecs, {})
-
     def answers_with(
         self, net: Translator, batch: PairBatch, codecs: PairCodecs, options: Mapping[str, object]
     ) -> list[str]:
@@ -201,6 +196,12 @@ class Translating(Task[TranslatorSettings, SentencePair, PairBatch, Translator, 
             lowercase=codecs["target"].lower,
         )
 
+    def resampled(
+        self, examples: Sequence[SentencePair], answers: Sequence[str], codecs: PairCodecs
+    ) -> ResampledTranslations:
+        references = [one.target for one in examples]
+        return ResampledTranslations.of(answers, references, lowercase=codecs["target"].lower)
+
     def explain(
         self, net: Translator, batch: PairBatch, examples: Sequence[SentencePair], codecs: PairCodecs
     ) -> list[Aligned]:
@@ -218,15 +219,11 @@ class Translating(Task[TranslatorSettings, SentencePair, PairBatch, Translator, 
         ]
 
     def shown(self, net: Translator, batch: PairBatch, example: SentencePair, codecs: PairCodecs) -> Shown:
-        source, target = codecs["source"], codecs["target"]
+        source = codecs["source"]
         with net.quietly():
             memory = net.encode(batch)
-        (answer,) = decode_answers(net, memory, AnswerSettings())
-        ids = np.array([*answer, END])
-        traced = record(net.given(memory), ids, target.forms(ids), target.forms(range(len(target))))
         read = source.forms(source.encode(example.source))
-        fields: Fields = {name: (traced.axes[name], array) for name, array in traced.arrays.items()}
-        return Shown(traced.tokens, traced.vocabulary, fields, {"answer": target.decode(answer), "source": list(read)})
+        return shown_answer(net, memory, codecs["target"], {"source": list(read)})
 
     def _wording(self, sentences: Sequence[str]) -> Wording:
         chosen = self.chosen
@@ -250,20 +247,9 @@ def _decode(net: Translator, batch: PairBatch, settings: AnswerSettings | None =
     settings = settings or AnswerSettings()
     with net.quietly():
         memory = net.encode(batch)
-    return decode_answers(net, memory, settings, _generators(batch, settings.seed) if settings.do_sample else None)
-
-
-def _generators(batch: PairBatch, seed: int | None) -> list[np.random.Generator]:
-    """One for each sentence, of the seed and its own words, so that its batch does not matter; and of how often it
-    came before, so that one asked several times has several answers."""
-    if seed is None:
-        return [np.random.default_rng() for _ in range(len(batch))]
-    rngs, came = [], Counter[tuple[int, ...]]()
-    for row, length in zip(batch.source_BS.tolist(), batch.lengths_B.tolist(), strict=True):
-        words = tuple(row[:length])
-        rngs.append(np.random.default_rng([seed, came[words], *words]))
-        came[words] += 1
-    return rngs
+    rows = zip(batch.source_BS.tolist(), batch.lengths_B.tolist(), strict=True)
+    rngs = generators_of((tuple(row[:length]) for row, length in rows), settings)
+    return decode_answers(net, memory, settings, rngs)
 
 
 def _counts(one: SentencePair, codecs: PairCodecs) -> tuple[int, int]:

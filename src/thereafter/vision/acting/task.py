@@ -8,8 +8,9 @@ Shapes: B episodes, T steps, A actions, K scales, g pixels of a patch, 2 for x a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, TypedDict
 
@@ -21,13 +22,35 @@ from thereafter.base.config import Table
 from thereafter.base.tabular import Row
 from thereafter.data.finding import FileKind, find_files
 from thereafter.errors import OptionError
-from thereafter.tasks.shown import Fields, Shown
-from thereafter.tasks.task import Task
+from thereafter.tasks.answers import Fields, NamedPrediction, Shown, percent
+from thereafter.tasks.task import (
+    AskingFiles,
+    Baselines,
+    Comparing,
+    Explaining,
+    Preparing,
+    Tabulating,
+    Task,
+)
 from thereafter.text.reading import lines_of
-from thereafter.vision.acting.game import ACTIONS, CATCH_FILES, PADDLE, CatchCodec, Episode, Episodes, read_catch_rule
-from thereafter.vision.acting.measures import CatchScore, score_catches
+from thereafter.vision.acting.game import (
+    ACTIONS,
+    CATCH_FILES,
+    PADDLE,
+    SIZE,
+    CatchCodec,
+    Episode,
+    Episodes,
+    Moment,
+    caught,
+    foreseeing,
+    play,
+    read_catch_rule,
+)
+from thereafter.vision.acting.measures import CatchScore, ResampledCatches, score_catches
 from thereafter.vision.acting.network import Catcher
 from thereafter.vision.glimpsing.settings import GAZES, CatchBatch, CatcherSettings, Game
+from thereafter.vision.pictures.draws import uniforms
 
 Floats32 = NDArray[np.float32]
 BALL, LOOKED, BOTH, BAR, BLACK = "o", "+", "*", "=", "."
@@ -42,28 +65,16 @@ class Played:
     column: int
     paddle: int
 
+    def row(self) -> Row:
+        """How the game ended, caught as 1 and missed as 0."""
+        return {"caught": int(self.caught), "column": self.column, "paddle": self.paddle}
+
     def __str__(self) -> str:
         if self.caught:
             return "caught"
         left = self.column < self.paddle
         off = self.paddle - self.column if left else self.column - self.paddle - PADDLE + 1
         return f"missed by {off} pixel{'s' * (off != 1)} on the {'left' if left else 'right'}"
-
-
-@dataclass(frozen=True)
-class PlayedPrediction:
-    """An episode by its name, with how it ended."""
-
-    episode: str
-    answer: Played
-
-    def rows(self) -> list[Row]:
-        answer = self.answer
-        ended: Row = {"caught": int(answer.caught), "column": answer.column, "paddle": answer.paddle}
-        return [{"episode": self.episode, **ended}]
-
-    def __str__(self) -> str:
-        return str(self.answer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,17 +132,12 @@ class PlayedExplained:
         lines += [f"  {line}" for line in self.drawn()]
         for step, action in enumerate(self.actions_T):
             column, row = self.places_T2[step].tolist()
-            p = f"{self.chances_TA[step, action]:.1%}".replace("%", " %")
+            p = percent(float(self.chances_TA[step, action]))
             lines.append(
                 f"  step {step + 1:>3}  ball in column {self.columns_T[step]:>3}, paddle {self.paddles_T[step]:>3}, "
                 f"looked at column {column:4.1f}, row {row:4.1f}: {ACTIONS[action]} {p}"
             )
         return "\n".join(lines)
-
-
-def games_won(answers: Sequence[object]) -> list[bool]:
-    """Which games were won."""
-    return [one.caught for one in answers if isinstance(one, Played)]
 
 
 _MOST_HELD_OUT = 2_000
@@ -145,7 +151,15 @@ class ActingCodecs(TypedDict):
     games: CatchCodec
 
 
-class Acting(Task[CatcherSettings, Episode, CatchBatch, Catcher, Played, ActingCodecs]):
+class Acting(
+    Preparing[Episode, ActingCodecs],
+    AskingFiles[Episode, ActingCodecs],
+    Tabulating[Episode, CatchBatch, Catcher, ActingCodecs],
+    Explaining[Episode, CatchBatch, Catcher, ActingCodecs],
+    Comparing[Episode, Played, ActingCodecs],
+    Baselines[Episode, Played],
+    Task[CatcherSettings, Episode, CatchBatch, Catcher, Played, ActingCodecs],
+):
     """See `task.Task`."""
 
     name = "act"
@@ -162,13 +176,9 @@ class Acting(Task[CatcherSettings, Episode, CatchBatch, Catcher, Played, ActingC
     }
     file_kind: ClassVar[FileKind] = CATCH_FILES
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {"reader": ("", "step")}
-    asks_files = True
     chooses = "places"
 
     def kinds(self) -> Sequence[str]:
-        return GAZES
-
-    def peers(self) -> Sequence[str]:
         return GAZES
 
     def read(self, files: Sequence[Path]) -> Episodes:
@@ -210,9 +220,12 @@ class Acting(Task[CatcherSettings, Episode, CatchBatch, Catcher, Played, ActingC
         examples: Sequence[Episode],
         codecs: ActingCodecs,
         options: Mapping[str, object],
-    ) -> list[PlayedPrediction]:
+    ) -> list[NamedPrediction]:
         """How every episode ended."""
-        return [PlayedPrediction(*pair) for pair in zip(texts, self.answers(net, batch, codecs), strict=True)]
+        return [
+            NamedPrediction("episode", name, [answer.row()], str(answer))
+            for name, answer in zip(texts, self.answers(net, batch, codecs), strict=True)
+        ]
 
     def explain(
         self, net: Catcher, batch: CatchBatch, examples: Sequence[Episode], codecs: ActingCodecs
@@ -269,7 +282,21 @@ class Acting(Task[CatcherSettings, Episode, CatchBatch, Catcher, Played, ActingC
             yield number, one.name, self.prepare(one, codecs)
 
     def measure(self, examples: Sequence[Episode], answers: Sequence[Played], codecs: ActingCodecs) -> CatchScore:
-        return score_catches(games_won(answers))
+        return score_catches([one.caught for one in answers])
+
+    def resampled(
+        self, examples: Sequence[Episode], answers: Sequence[Played], codecs: ActingCodecs
+    ) -> ResampledCatches:
+        return ResampledCatches.of([one.caught for one in answers])
+
+    def beside(self, learned: Sequence[Episode], asked: Sequence[Episode]) -> Mapping[str, Callable[[], list[Played]]]:
+        """Other players: one without a plan, one that does nothing, one that foresees where the ball comes down."""
+        players = {"random actions": at_random, "standing still": standing_still, "sees the whole screen": seeing_all}
+        return {name: partial(_played, player, asked) for name, player in players.items()}
+
+    def variants(self, learned: Sequence[Episode]) -> Mapping[str, Mapping[str, object]]:
+        """The same network that looks at the centre."""
+        return {"looks at the centre": {"places": "centre"}}
 
 
 def explain_games(net: Catcher, batch: CatchBatch) -> list[PlayedExplained]:
@@ -302,6 +329,32 @@ def explain_games(net: Catcher, batch: CatchBatch) -> list[PlayedExplained]:
 def _ends(game: Game) -> list[Played]:
     last = (game.caught_B.tolist(), game.columns_BT[:, -1].tolist(), game.paddles_BT[:, -1].tolist())
     return [Played(*one) for one in zip(*last, strict=True)]
+
+
+_SEED = 20_261_117
+Player = Callable[[Moment], int]
+"""What to do, from all that can be seen."""
+
+
+def at_random(episode: Episode) -> Player:
+    """Every action is as likely as any other; drawn from the number of the episode."""
+    drawn_T = uniforms(_SEED + episode.seed, [episode.number], episode.size or SIZE)[0].tolist()
+    return lambda moment: int(drawn_T[moment.row] * len(ACTIONS))
+
+
+def standing_still(episode: Episode) -> Player:
+    """The paddle stays where it is."""
+    return lambda _: ACTIONS.index("stay")
+
+
+def seeing_all(episode: Episode) -> Player:
+    """Sees the whole screen, and knows where the ball comes down."""
+    return foreseeing(episode, episode.size or SIZE)
+
+
+def _played(player: Callable[[Episode], Player], episodes: Sequence[Episode]) -> list[Played]:
+    ends = [play(one, player(one), one.size or SIZE)[-1] for one in episodes]
+    return [Played(caught(last), last.column, last.paddle) for last in ends]
 
 
 ACTING = Acting()

@@ -1,4 +1,4 @@
-"""Answers of a captioner: as a row of a table, and with where it looked for each word."""
+"""Captions with where the network looked for each word."""
 
 from __future__ import annotations
 
@@ -8,23 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.base.config import Table
-from thereafter.base.tabular import Row
 
 _ROWS, _COLUMNS = ("top", "", "bottom"), ("left", "", "right")
-
-
-@dataclass(frozen=True)
-class CaptionPrediction:
-    """A picture by its name, and its caption."""
-
-    picture: str
-    caption: str
-
-    def rows(self) -> list[Row]:
-        return [{"picture": self.picture, "caption": self.caption}]
-
-    def __str__(self) -> str:
-        return self.caption
 
 
 @dataclass(frozen=True, eq=False)

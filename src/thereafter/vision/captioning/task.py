@@ -7,10 +7,9 @@ Shapes: P pictures, B captions, T steps.
 from __future__ import annotations
 
 import zlib
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import ClassVar, TypedDict
 from weakref import WeakKeyDictionary
@@ -21,19 +20,31 @@ from numpy.typing import NDArray
 
 from thereafter.base import config as toml
 from thereafter.base import progress
+from thereafter.base.config import Table
 from thereafter.data.files import Files, Parts
 from thereafter.data.finding import FileKind, find_files
 from thereafter.decoding.sources import AnswerSettings, decode_answers
 from thereafter.errors import OptionError, SourceError
-from thereafter.inspection.trace import record
+from thereafter.evaluation.bootstrap import Floats
 from thereafter.models.word_decoder import END
+from thereafter.tasks.answers import NamedPrediction, Shown
 from thereafter.tasks.lexicon import padded
-from thereafter.tasks.shown import Fields, Shown
-from thereafter.tasks.task import Task
-from thereafter.tasks.wording import Wording
+from thereafter.tasks.task import (
+    Answering,
+    AskingFiles,
+    Baselines,
+    Comparing,
+    Explaining,
+    Locating,
+    Preparing,
+    Tabulating,
+    Task,
+)
+from thereafter.tasks.wording import Wording, generators_of, shown_answer
 from thereafter.training.settings import TrainingSettings
-from thereafter.vision.captioning.answers import CaptionExplained, CaptionPrediction
-from thereafter.vision.captioning.measures import caption_words
+from thereafter.vision.captioning.answers import CaptionExplained
+from thereafter.vision.captioning.baselines import OTHER_PICTURES, caption_rows
+from thereafter.vision.captioning.measures import bleu_of_sums, bleu_statistics, caption_words, cider_of_each
 from thereafter.vision.captioning.network import SEES, Captioner, CaptionerSettings, PictureBatch, PictureForm
 from thereafter.vision.captioning.reading import (
     CAPTIONED_FILES,
@@ -42,7 +53,7 @@ from thereafter.vision.captioning.reading import (
     read_captioned,
     read_names,
 )
-from thereafter.vision.captioning.score import CaptionScore, measure_captions
+from thereafter.vision.captioning.score import CaptionScore, counted_texts, measure_captions
 from thereafter.vision.pictures.codec import PictureCodec
 from thereafter.vision.pictures.picture import Picture
 from thereafter.vision.pictures.sources import PICTURE_FILES, holds_pictures, picture_of
@@ -59,7 +70,38 @@ class CaptionCodecs(TypedDict):
     words: Wording
 
 
-class Captioning(Task[CaptionerSettings, CaptionedPicture, PictureBatch, Captioner, str, CaptionCodecs]):
+@dataclass(frozen=True, eq=False)
+class ResampledCaptions:
+    """BLEU-1 to BLEU-4 and CIDEr-D of captions. Statistics of a picture: those of BLEU, its CIDEr-D, and 1.
+
+    CIDEr-D weighs k-grams by all pictures of the test set, whichever of them are drawn.
+    """
+
+    statistics_NS: Floats
+
+    @classmethod
+    def of(cls, answers: Sequence[str], references: Sequence[Sequence[str]]) -> ResampledCaptions:
+        """Captions, one a picture, against those that people wrote of it."""
+        counted, _ = counted_texts(answers, references)
+        return cls(np.column_stack([bleu_statistics(counted), cider_of_each(counted), np.ones(len(answers))]))
+
+    def figures(self, sums_RS: Floats) -> dict[str, Floats]:
+        scores_RO = bleu_of_sums(sums_RS[:, :-2])
+        bleus = {f"bleu_{n}": score_R for n, score_R in enumerate(scores_RO.T, 1)}
+        return {**bleus, "cider_d": sums_RS[:, -2] / np.maximum(sums_RS[:, -1], 1)}
+
+
+class Captioning(
+    Locating[CaptionCodecs],
+    Preparing[CaptionedPicture, CaptionCodecs],
+    AskingFiles[CaptionedPicture, CaptionCodecs],
+    Answering[PictureBatch, Captioner, str, CaptionCodecs],
+    Tabulating[CaptionedPicture, PictureBatch, Captioner, CaptionCodecs],
+    Explaining[CaptionedPicture, PictureBatch, Captioner, CaptionCodecs],
+    Comparing[CaptionedPicture, str, CaptionCodecs],
+    Baselines[CaptionedPicture, str],
+    Task[CaptionerSettings, CaptionedPicture, PictureBatch, Captioner, str, CaptionCodecs],
+):
     """See `task.Task`."""
 
     name = "caption"
@@ -68,21 +110,15 @@ class Captioning(Task[CaptionerSettings, CaptionedPicture, PictureBatch, Caption
     defaults: ClassVar[Mapping[str, object]] = {"epochs": 30.0, "batch": 32, "rate": 1e-3, "steps": 60}
     asked: ClassVar[Mapping[str, object]] = asdict(AnswerSettings())
     file_kind: ClassVar[FileKind] = CAPTIONED_FILES
-    asks_files = True
+    rotated = OTHER_PICTURES
     reported: ClassVar[tuple[str, ...]] = ("bleu_1", "bleu_4", "cider_d")
     chooses = "see"
 
     def __init__(self, chosen: CaptionerSettings | None = None) -> None:
-        self.chosen = chosen or CaptionerSettings()
+        super().__init__(chosen)
         self._encoded: WeakKeyDictionary[Wording, dict[tuple[str, ...], list[Ids]]] = WeakKeyDictionary()
 
-    def configured(self, settings: CaptionerSettings) -> Captioning:
-        return Captioning(settings)
-
     def kinds(self) -> Sequence[str]:
-        return SEES
-
-    def peers(self) -> Sequence[str]:
         return SEES
 
     def part(self, given: Parts, part: str) -> Files | None:
@@ -156,9 +192,6 @@ class Captioning(Task[CaptionerSettings, CaptionedPicture, PictureBatch, Caption
             torch.from_numpy(np.flatnonzero(inside_BT)),
         )
 
-    def answers(self, net: Captioner, batch: PictureBatch, codecs: CaptionCodecs) -> list[str]:
-        return self.answers_with(net, batch, codecs, {})
-
     def answers_with(
         self, net: Captioner, batch: PictureBatch, codecs: CaptionCodecs, options: Mapping[str, object]
     ) -> list[str]:
@@ -166,7 +199,8 @@ class Captioning(Task[CaptionerSettings, CaptionedPicture, PictureBatch, Caption
         settings = toml.build(AnswerSettings, dict(options), "predict")
         with net.quietly():
             memory = net.encode(batch)
-        rngs = generators(batch, settings.seed) if settings.do_sample else None
+        pictures = (np.ascontiguousarray(picture) for picture in batch.pictures.cpu().numpy())
+        rngs = generators_of(((zlib.crc32(picture.tobytes()),) for picture in pictures), settings)
         return [codecs["words"].decode(row) for row in decode_answers(net, memory, settings, rngs)]
 
     def tabulate(
@@ -177,10 +211,13 @@ class Captioning(Task[CaptionerSettings, CaptionedPicture, PictureBatch, Caption
         examples: Sequence[CaptionedPicture],
         codecs: CaptionCodecs,
         options: Mapping[str, object],
-    ) -> list[CaptionPrediction]:
+    ) -> list[NamedPrediction]:
         """The caption of every picture."""
         answers = self.answers_with(net, batch, codecs, options)
-        return [CaptionPrediction(name, answer) for name, answer in zip(texts, answers, strict=True)]
+        return [
+            NamedPrediction("picture", name, [{"caption": caption}], caption)
+            for name, caption in zip(texts, answers, strict=True)
+        ]
 
     def example(self, given: object) -> CaptionedPicture:
         """A path, an array of pixels or features, a PIL image; or a `CaptionedPicture`, whose captions are ignored."""
@@ -198,6 +235,21 @@ class Captioning(Task[CaptionerSettings, CaptionedPicture, PictureBatch, Caption
         self, examples: Sequence[CaptionedPicture], answers: Sequence[str], codecs: CaptionCodecs
     ) -> CaptionScore:
         return measure_captions(answers, [one.captions for one in examples])
+
+    def resampled(
+        self, examples: Sequence[CaptionedPicture], answers: Sequence[str], codecs: CaptionCodecs
+    ) -> ResampledCaptions:
+        return ResampledCaptions.of(answers, [one.captions for one in examples])
+
+    def beside(
+        self, learned: Sequence[CaptionedPicture], asked: Sequence[CaptionedPicture]
+    ) -> Mapping[str, Callable[[], list[str]]]:
+        """One sentence for all, and the nearest picture's caption."""
+        return caption_rows(learned, asked)
+
+    def variants(self, learned: Sequence[CaptionedPicture]) -> Mapping[str, Mapping[str, object]]:
+        """The same network, which sees nothing."""
+        return {"blind network": {"see": "nothing"}}
 
     def explain(
         self, net: Captioner, batch: PictureBatch, examples: Sequence[CaptionedPicture], codecs: CaptionCodecs
@@ -228,15 +280,10 @@ class Captioning(Task[CaptionerSettings, CaptionedPicture, PictureBatch, Caption
         return explained
 
     def shown(self, net: Captioner, batch: PictureBatch, example: CaptionedPicture, codecs: CaptionCodecs) -> Shown:
-        words = codecs["words"]
         with net.quietly():
             memory = net.encode(batch)
-        (answer,) = decode_answers(net, memory, AnswerSettings())
-        ids = np.array([*answer, END])
-        traced = record(net.given(memory), ids, words.forms(ids), words.forms(range(len(words))))
-        fields: Fields = {name: (traced.axes[name], array) for name, array in traced.arrays.items()}
-        about = {"answer": words.decode(answer), "picture": example.picture.name, "grid": list(net.grid)}
-        return Shown(traced.tokens, traced.vocabulary, fields, about)
+        about: Table = {"picture": example.picture.name, "grid": list(net.grid)}
+        return shown_answer(net, memory, codecs["words"], about)
 
     def _ids(self, one: CaptionedPicture, words: Wording) -> list[Ids]:
         """The captions of a picture as ids, each with its end; they come again every epoch."""
@@ -280,16 +327,3 @@ def asked_pictures(files: Sequence[Path]) -> list[Picture]:
 def normal_caption(caption: str) -> str:
     """A caption as it is learned: its words, and nothing else."""
     return " ".join(caption_words(caption))
-
-
-def generators(batch: PictureBatch, seed: int | None) -> list[np.random.Generator]:
-    """One for each picture, of the seed and its own numbers, so that its batch does not matter; and of how often it
-    came before, so that one asked several times has several answers."""
-    if seed is None:
-        return [np.random.default_rng() for _ in range(len(batch))]
-    rngs, came = [], Counter[int]()
-    for picture in batch.pictures.cpu().numpy():
-        key = zlib.crc32(np.ascontiguousarray(picture).tobytes())
-        rngs.append(np.random.default_rng([seed, came[key], key]))
-        came[key] += 1
-    return rngs

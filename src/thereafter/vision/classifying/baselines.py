@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from thereafter.series.classifying.nearest import most_frequent
-from thereafter.tasks.finding import Part
 from thereafter.vision.captioning.score import nearest_captions
 from thereafter.vision.pictures.codec import PictureCodec
 from thereafter.vision.pictures.labelled_pictures import LabelledPicture
@@ -19,20 +18,21 @@ MOST_COMPARED = 10_000
 """Training pictures that each test picture is compared with, spread evenly where there are more."""
 
 
-def picture_rows(train: Part, test: Part) -> Mapping[str, Callable[[Part, Part], Sequence[object]]]:
+def picture_rows(
+    learned: Sequence[LabelledPicture], asked: Sequence[LabelledPicture]
+) -> Mapping[str, Callable[[], list[str]]]:
     """The rows that need no network."""
-    learned, asked = _examples(train), _examples(test)
     rows = np.unique(np.linspace(0, len(learned) - 1, min(len(learned), MOST_COMPARED)).round().astype(int))
     compared = [learned[row] for row in rows]
 
-    def nearest(_: Part, __: Part) -> list[str]:
+    def nearest() -> list[str]:
         codec = comparing_codec([one.picture for one in compared])
         before, after = (codec.batch([one.picture for one in part]) for part in (compared, asked))
         return nearest_captions(before, after, [(one.label,) for one in compared])
 
     return {
         f"nearest of {len(compared):,} training pictures": nearest,
-        "most frequent label": lambda _, __: [most_frequent([one.label for one in learned])] * len(asked),
+        "most frequent label": lambda: [most_frequent([one.label for one in learned])] * len(asked),
     }
 
 
@@ -41,7 +41,3 @@ def comparing_codec(pictures: Sequence[Picture]) -> PictureCodec:
     first = pictures[0]
     large = first.source.kind == "pixels" and math.prod(first.shape()[:2]) > USUAL_SIZE**2
     return PictureCodec.fit(pictures, USUAL_SIZE if large else 0)
-
-
-def _examples(part: Part) -> list[LabelledPicture]:
-    return [one for one in part.examples if isinstance(one, LabelledPicture)]

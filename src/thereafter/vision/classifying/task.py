@@ -6,26 +6,26 @@ pixel. Shapes: B pictures, C channels, H rows, W columns, T steps, K numbers of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, TypedDict
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from thereafter.base.config import Table
-from thereafter.base.tabular import Row
 from thereafter.data.files import Files, Parts
 from thereafter.data.finding import FileKind
 from thereafter.errors import OptionError
 from thereafter.series.classifying.network import SeriesBatch, SeriesClassifier
 from thereafter.series.classifying.settings import PictureClassifierSettings
-from thereafter.tasks.classify.measures import Classes, measure_classes
-from thereafter.tasks.lexicon import Lexicon
-from thereafter.tasks.shown import Fields, Shown
-from thereafter.tasks.task import Task
+from thereafter.tasks.answers import Fields, LabelProbabilities, Shown
+from thereafter.tasks.labelling import LabelCodecs, LabelTask, label_lexicon, numbered_labels, ranked
+from thereafter.tasks.task import AskingFiles, Locating, N, Preparing, S, X
+from thereafter.vision.classifying.baselines import picture_rows
 from thereafter.vision.classifying.examples import (
     asked_pictures_of,
     hold_out_pictures,
@@ -40,35 +40,27 @@ from thereafter.vision.pictures.sources import picture_of
 _BLOCKS = 64  # that a trace looks into
 
 
-class PictureLabelCodecs(TypedDict):
-    """What numbers the parts of an example."""
+class PixelCodecs(LabelCodecs):
+    """What numbers pictures and their labels."""
 
     pictures: PictureCodec
-    order: PixelOrder
-    labels: Lexicon
 
 
-class PictureClassifying(
-    Task[PictureClassifierSettings, LabelledPicture, SeriesBatch, SeriesClassifier, str, PictureLabelCodecs]
+PC = TypeVar("PC", bound=PixelCodecs)
+
+
+class LabelledPictures(
+    Locating[PC],
+    Preparing[LabelledPicture, PC],
+    AskingFiles[LabelledPicture, PC],
+    LabelTask[S, LabelledPicture, X, N, PC],
+    Generic[S, X, N, PC],
 ):
-    """See `task.Task`. `chosen` says how pictures are read."""
+    """What tasks have in common that give pictures a label."""
 
-    name = "classify-pictures"
     kind = "pictures"
-    settings = PictureClassifierSettings
-    defaults: ClassVar[Mapping[str, object]] = {"epochs": 10.0, "batch": 128, "rate": 2e-3, "steps": 1 << 16}
+    unit = "picture"
     file_kind: ClassVar[FileKind] = LABELLED_FILES
-    reads: ClassVar[Mapping[str, tuple[str, str]]] = {
-        "reader": ("", "step"),
-        **{f"reader.blocks.{at}.recurrent": (f"block {at}.", "step") for at in range(_BLOCKS)},
-    }
-    asks_files = True
-
-    def __init__(self, chosen: PictureClassifierSettings | None = None) -> None:
-        self.chosen = chosen or PictureClassifierSettings()
-
-    def configured(self, settings: PictureClassifierSettings) -> PictureClassifying:
-        return PictureClassifying(settings)
 
     def part(self, given: Parts, part: str) -> Files | None:
         """The pictures of a part, and the file of their labels where there is one."""
@@ -83,19 +75,55 @@ class PictureClassifying(
         """The last pictures, at most 5,000; of each label its share where the last ones have not all of them."""
         return hold_out_pictures(examples, share)
 
-    def codecs(self, examples: Sequence[LabelledPicture]) -> PictureLabelCodecs:
-        pictures = PictureCodec.fit([one.picture for one in examples], self.chosen.size)
-        order = PixelOrder.fit(pictures, self.chosen.read, self.chosen.permutation)
-        labels = sorted({one.label for one in examples})
-        return {"pictures": pictures, "order": order, "labels": Lexicon(labels, opened=False)}
-
-    def codec_notes(self, codecs: PictureLabelCodecs) -> list[str]:
-        return [codecs["pictures"].describe(), codecs["order"].describe()]
-
-    def check(self, examples: Sequence[LabelledPicture], codecs: PictureLabelCodecs, name: str) -> None:
+    def check(self, examples: Sequence[LabelledPicture], codecs: PC, name: str) -> None:
         """Decode all pictures, so that a damaged one is an error now."""
         require_known_picture_labels(examples, codecs["labels"].forms, name)
         codecs["pictures"].keep([one.picture for one in examples])
+
+    def example(self, given: object) -> LabelledPicture:
+        """A path, an array of pixels or features, a PIL image; or a `LabelledPicture`, whose label is ignored."""
+        if isinstance(given, str) and not given.strip():
+            raise OptionError("the path of a picture is empty; expected a file such as digit.png")
+        return LabelledPicture(given.picture if isinstance(given, LabelledPicture) else picture_of(given))
+
+    def ask(self, files: Sequence[Path], codecs: PC) -> Iterator[tuple[int, str, LabelledPicture]]:
+        """The pictures of files; labels that stand in them are passed over."""
+        for number, picture in enumerate(asked_pictures_of(files), start=1):
+            yield number, picture.name, LabelledPicture(picture)
+
+    def beside(
+        self, learned: Sequence[LabelledPicture], asked: Sequence[LabelledPicture]
+    ) -> Mapping[str, Callable[[], list[str]]]:
+        """The label of the nearest training picture, and the most frequent one."""
+        return picture_rows(learned, asked)
+
+
+class PictureLabelCodecs(PixelCodecs):
+    """What numbers the parts of an example; `order` is that in which pixels are read."""
+
+    order: PixelOrder
+
+
+class PictureClassifying(
+    LabelledPictures[PictureClassifierSettings, SeriesBatch, SeriesClassifier, PictureLabelCodecs],
+):
+    """See `task.Task`. `chosen` says how pictures are read."""
+
+    name = "classify-pictures"
+    settings = PictureClassifierSettings
+    defaults: ClassVar[Mapping[str, object]] = {"epochs": 10.0, "batch": 128, "rate": 2e-3, "steps": 1 << 16}
+    reads: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "reader": ("", "step"),
+        **{f"reader.blocks.{at}.recurrent": (f"block {at}.", "step") for at in range(_BLOCKS)},
+    }
+
+    def codecs(self, examples: Sequence[LabelledPicture]) -> PictureLabelCodecs:
+        pictures = PictureCodec.fit([one.picture for one in examples], self.chosen.size)
+        order = PixelOrder.fit(pictures, self.chosen.read, self.chosen.permutation)
+        return {"pictures": pictures, "order": order, "labels": label_lexicon(examples)}
+
+    def codec_notes(self, codecs: PictureLabelCodecs) -> list[str]:
+        return [codecs["pictures"].describe(), codecs["order"].describe()]
 
     def build(self, settings: PictureClassifierSettings, codecs: PictureLabelCodecs) -> SeriesClassifier:
         return SeriesClassifier(settings, channels=codecs["order"].numbers, labels=len(codecs["labels"]), gaps=False)
@@ -103,42 +131,16 @@ class PictureClassifying(
     def lengths(self, examples: Sequence[LabelledPicture], codecs: PictureLabelCodecs) -> NDArray[np.int64]:
         return np.full(len(examples), codecs["order"].steps, np.int64)
 
-    def targets(self, examples: Sequence[LabelledPicture], codecs: PictureLabelCodecs) -> int:
-        return len(examples)
-
     def batch(self, examples: Sequence[LabelledPicture], codecs: PictureLabelCodecs) -> SeriesBatch:
         pictures, order = codecs["pictures"], codecs["order"]
         encoded = pictures.batch([one.picture for one in examples])
         values = torch.from_numpy(order.encode_batch(scaled(encoded, pictures)))
-        labels = None
-        if all(one.label for one in examples):
-            labels = torch.from_numpy(codecs["labels"].encode(one.label for one in examples))
         seen = torch.ones((), dtype=torch.bool).expand(values.shape)
-        return SeriesBatch(values, seen, torch.full((len(examples),), order.steps), labels)
+        lengths_B = torch.full((len(examples),), order.steps)
+        return SeriesBatch(values, seen, lengths_B, numbered_labels(examples, codecs["labels"]))
 
-    def answers(self, net: SeriesClassifier, batch: SeriesBatch, codecs: PictureLabelCodecs) -> list[str]:
-        return [codecs["labels"].forms[best] for best in net.decide(batch).argmax(-1).tolist()]
-
-    def tabulate(
-        self,
-        net: SeriesClassifier,
-        batch: SeriesBatch,
-        texts: Sequence[str],
-        examples: Sequence[LabelledPicture],
-        codecs: PictureLabelCodecs,
-        options: Mapping[str, object],
-    ) -> list[PicturePrediction]:
-        """The label of every picture with the probability of all labels."""
-        names = codecs["labels"].forms
-        p_BL = net.decide(batch)
-        rows = zip(texts, p_BL.argmax(-1).tolist(), p_BL.tolist(), strict=True)
-        return [PicturePrediction(text, names[best], dict(zip(names, p_L, strict=True))) for text, best, p_L in rows]
-
-    def choices(self, codecs: PictureLabelCodecs) -> list[str]:
-        return codecs["labels"].forms
-
-    def explain_probabilities(self, net: SeriesClassifier) -> str:
-        return "probabilities are those of the softmax over all labels"
+    def chances(self, net: SeriesClassifier, batch: SeriesBatch) -> Tensor:
+        return net.decide(batch)
 
     def explain(
         self,
@@ -155,11 +157,10 @@ class PictureClassifying(
         seen = codecs["pictures"].batch([one.picture for one in examples])
         explained = []
         for row in range(len(examples)):
-            p_L = p_BL[row].tolist()
             explained.append(
                 PictureExplained(
                     names[int(best_B[row])],
-                    {names[k]: p_L[k] for k in sorted(range(len(names)), key=lambda k: -p_L[k])},
+                    ranked(names, p_BL[row].tolist()),
                     seen[row].reshape(order.channels, order.height, order.width),
                     np.asarray(order.decode(evidence_BTK[row]), np.float32).sum(0),
                     tuple(weights_BT[row].tolist()),
@@ -181,22 +182,6 @@ class PictureClassifying(
         about = {"answer": explained.label, "probabilities": explained.probabilities}
         return Shown([order.name_of(step) for step in range(order.steps)], codecs["labels"].forms, fields, about)
 
-    def example(self, given: object) -> LabelledPicture:
-        """A path, an array of pixels or features, a PIL image; or a `LabelledPicture`, whose label is ignored."""
-        if isinstance(given, str) and not given.strip():
-            raise OptionError("the path of a picture is empty; expected a file such as digit.png")
-        return LabelledPicture(given.picture if isinstance(given, LabelledPicture) else picture_of(given))
-
-    def ask(self, files: Sequence[Path], codecs: PictureLabelCodecs) -> Iterator[tuple[int, str, LabelledPicture]]:
-        """The pictures of files; labels that stand in them are passed over."""
-        for number, picture in enumerate(asked_pictures_of(files), start=1):
-            yield number, picture.name, LabelledPicture(picture)
-
-    def measure(
-        self, examples: Sequence[LabelledPicture], answers: Sequence[str], codecs: PictureLabelCodecs
-    ) -> Classes:
-        return measure_classes([one.label for one in examples], answers, codecs["labels"].forms)
-
 
 def scaled(encoded: NDArray[np.generic], pictures: PictureCodec) -> NDArray[np.float32]:
     """Encoded pictures with mean 0 and deviation 1 by channel, as measured on the training pictures."""
@@ -209,29 +194,12 @@ def scaled(encoded: NDArray[np.generic], pictures: PictureCodec) -> NDArray[np.f
 
 CLASSIFYING_PICTURES = PictureClassifying()
 
-
 _WIDEST = 56  # characters of the map that is printed
 _FAINT = 0.1  # of the largest evidence: what is printed as nothing
 
 
-@dataclass(frozen=True)
-class PicturePrediction:
-    """A picture by its name, with its label and the probability of every label, in the order of the labels."""
-
-    picture: str
-    label: str
-    probabilities: dict[str, float]
-
-    def rows(self) -> list[Row]:
-        row: Row = {"picture": self.picture, "label": self.label, "probability": self.probabilities[self.label]}
-        return [row | {f"p_{label}": p for label, p in self.probabilities.items()}]
-
-    def __str__(self) -> str:
-        return self.label
-
-
 @dataclass(frozen=True, eq=False)
-class PictureExplained:
+class PictureExplained(LabelProbabilities):
     """A label, the probability of all labels (the likeliest first), and how much each pixel supports the label.
 
     `evidence_HW` is the gradient of the label's score in the scaled pixels, times these: above 0 a pixel supports the
@@ -239,8 +207,6 @@ class PictureExplained:
     share of each step in the pooled vector.
     """
 
-    label: str
-    probabilities: dict[str, float]
     values_CHW: NDArray[np.generic]
     evidence_HW: NDArray[np.float32]
     weights: tuple[float, ...]
@@ -248,10 +214,10 @@ class PictureExplained:
     def as_dict(self) -> Table:
         """Plain JSON values."""
         evidence = [[round(float(value), 6) for value in row] for row in self.evidence_HW]
-        return {"label": self.label, "probabilities": self.probabilities, "evidence": evidence}
+        return super().as_dict() | {"evidence": evidence}
 
     def __str__(self) -> str:
-        lines = [", ".join(f"{label} {p:.1%}".replace("%", " %") for label, p in self.probabilities.items())]
+        lines = [super().__str__()]
         height, width = self.evidence_HW.shape
         every = -(-width // _WIDEST)
         tall, wide = -(-height // every), -(-width // every)

@@ -44,22 +44,12 @@ class ClipLabels:
         parts = [f"{name} {label} ({_percent(self.probabilities[name][label])})" for name, label in self.labels.items()]
         return ", ".join(parts)
 
-
-@dataclass(frozen=True)
-class ClipPrediction:
-    """A clip by its name, with its labels."""
-
-    clip: str
-    answer: ClipLabels
-
-    def rows(self) -> list[Row]:
-        row: Row = {"clip": self.clip}
-        for name, label in self.answer.labels.items():
-            row |= {name: label, f"p_{name}": self.answer.probabilities[name][label]}
-        return [row]
-
-    def __str__(self) -> str:
-        return str(self.answer)
+    def row(self) -> Row:
+        """Each label and its probability."""
+        row: Row = {}
+        for name, label in self.labels.items():
+            row |= {name: label, f"p_{name}": self.probabilities[name][label]}
+        return row
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,20 +132,6 @@ class NextFrames:
         lit = self.frames_KHW.sum((1, 2))
         size = f"{steps:,} frame{'s' * (steps != 1)} of {height} x {width} pixels"
         return f"{size}; lit in the first {lit[0]:.0f}, in the last {lit[-1]:.0f}"
-
-
-@dataclass(frozen=True)
-class FramesPrediction:
-    """A clip by its name, with the frames that come next."""
-
-    clip: str
-    answer: NextFrames
-
-    def rows(self) -> list[Row]:
-        return [{"clip": self.clip} | row for row in self.answer.rows()]
-
-    def __str__(self) -> str:
-        return str(self.answer)
 
 
 @dataclass(frozen=True)

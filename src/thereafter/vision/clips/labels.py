@@ -15,10 +15,10 @@ Shapes: B clips, T frames, H rows of pixels, W columns, C columns of labels, L l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import ClassVar, TypedDict
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -27,33 +27,27 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from thereafter.data.files import AnySource
-from thereafter.data.finding import FileKind
 from thereafter.errors import OptionError
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.task_net import TaskNet
 from thereafter.series.forecasters.settings import cells
-from thereafter.tasks.classify.measures import SeveralLabels, measure_labels
+from thereafter.tasks.answers import Fields, NamedPrediction, Shown
+from thereafter.tasks.batching import TensorBatch
+from thereafter.tasks.classify.measures import ResampledLabels, SeveralLabels, measure_labels
 from thereafter.tasks.lexicon import ColumnLexicons
-from thereafter.tasks.shown import Fields, Shown
-from thereafter.tasks.task import Task
-from thereafter.training.settings import TrainingSettings
+from thereafter.tasks.task import Locating
 from thereafter.vision.clips.answers import (
     ClipExplained,
     ClipLabels,
-    ClipPrediction,
-    asked_clip,
-    clip_budget,
-    cut_clips,
     hold_out_clips,
     label_columns,
-    read_example_clips,
     require_known_columns,
     source_has_labels,
-    spelled_clips,
 )
 from thereafter.vision.clips.clip import ClipCodec, clip_shapes
-from thereafter.vision.clips.reading import CLIP_FILES, Clip
+from thereafter.vision.clips.reading import Clip
+from thereafter.vision.clips.task import ClipTask, FrameCodecs
 from thereafter.vision.encoder import FrameEncoder, as_floats
 
 CONV_LSTM = "conv-lstm"
@@ -103,7 +97,7 @@ class ClipClassifierSettings:
 
 
 @dataclass(frozen=True)
-class ClipBatch:
+class ClipBatch(TensorBatch):
     """Frames as bytes, black beyond a clip's end; `labels_BC` is None where they are asked for."""
 
     frames_BTHW: Tensor
@@ -112,11 +106,6 @@ class ClipBatch:
 
     def __len__(self) -> int:
         return len(self.frames_BTHW)
-
-    def to(self, device: torch.device) -> ClipBatch:
-        """The same on another device; lengths stay where the host can read them."""
-        labels_BC = None if self.labels_BC is None else self.labels_BC.to(device)
-        return replace(self, frames_BTHW=self.frames_BTHW.to(device), labels_BC=labels_BC)
 
 
 class ClipClassifier(TaskNet[ClipBatch]):
@@ -201,33 +190,24 @@ class ClipClassifier(TaskNet[ClipBatch]):
         return [belief_BTL[:, -1] for belief_BTL in self.beliefs(batch)]
 
 
-_STEPS = 4_000  # of a training whose length is not asked for
-
-
-class ClipCodecs(TypedDict):
+class ClipCodecs(FrameCodecs):
     """What numbers the parts of an example."""
 
-    clips: ClipCodec
     labels: ColumnLexicons
 
 
-class Video(Task[ClipClassifierSettings, Clip, ClipBatch, ClipClassifier, ClipLabels, ClipCodecs]):
+class Video(Locating[ClipCodecs], ClipTask[ClipClassifierSettings, ClipBatch, ClipClassifier, ClipLabels, ClipCodecs]):
     """See `task.Task`."""
 
     name = "video"
-    kind = "clips"
     settings = ClipClassifierSettings
     defaults: ClassVar[Mapping[str, object]] = {"batch": 16, "rate": 2e-3, "steps": 1024}
-    file_kind: ClassVar[FileKind] = CLIP_FILES
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {"reader": ("", "frame")}
-    asks_files = True
+    usual_steps = 4_000
 
-    def name_for(self, source: AnySource) -> str:
+    def name_for(self, source: AnySource) -> str | None:
         """Clips without labels are for another task: what can be learned from them is what comes next."""
-        return self.name if source_has_labels(source) else "next-frames"
-
-    def read(self, files: Sequence[Path]) -> Sequence[Clip]:
-        return read_example_clips(files)
+        return None if source_has_labels(source) else "next-frames"
 
     def hold_out(self, examples: Sequence[Clip], share: float) -> tuple[list[Clip], list[Clip], str]:
         """The last clips of every combination of labels: a sorted file has all of them on both sides."""
@@ -237,9 +217,6 @@ class Video(Task[ClipClassifierSettings, Clip, ClipBatch, ClipClassifier, ClipLa
         columns = label_columns(examples, "the training")
         return {"clips": ClipCodec.fit(examples), "labels": ColumnLexicons.fit(columns)}
 
-    def codec_notes(self, codecs: ClipCodecs) -> list[str]:
-        return [codecs["clips"].describe()]
-
     def check(self, examples: Sequence[Clip], codecs: ClipCodecs, name: str) -> None:
         codecs["clips"].check(examples, name)
         require_known_columns(examples, codecs["labels"].forms, name)
@@ -247,9 +224,6 @@ class Video(Task[ClipClassifierSettings, Clip, ClipBatch, ClipClassifier, ClipLa
     def build(self, settings: ClipClassifierSettings, codecs: ClipCodecs) -> ClipClassifier:
         clips = codecs["clips"]
         return ClipClassifier(settings, height=clips.height, width=clips.width, labels=codecs["labels"].counts)
-
-    def budget(self, training: TrainingSettings, examples: int) -> TrainingSettings:
-        return clip_budget(training, examples, _STEPS)
 
     def lengths(self, examples: Sequence[Clip], codecs: ClipCodecs) -> NDArray[np.int64]:
         return np.array([frames for frames, _, _ in clip_shapes(examples)], np.int64)
@@ -275,9 +249,12 @@ class Video(Task[ClipClassifierSettings, Clip, ClipBatch, ClipClassifier, ClipLa
         examples: Sequence[Clip],
         codecs: ClipCodecs,
         options: Mapping[str, object],
-    ) -> list[ClipPrediction]:
+    ) -> list[NamedPrediction]:
         """The labels of every clip."""
-        return [ClipPrediction(*pair) for pair in zip(texts, self.answers(net, batch, codecs), strict=True)]
+        return [
+            NamedPrediction("clip", name, [answer.row()], str(answer))
+            for name, answer in zip(texts, self.answers(net, batch, codecs), strict=True)
+        ]
 
     def choices(self, codecs: ClipCodecs) -> list[str]:
         return [label for labels in codecs["labels"].forms.values() for label in labels]
@@ -307,32 +284,20 @@ class Video(Task[ClipClassifierSettings, Clip, ClipBatch, ClipClassifier, ClipLa
         about = {"answer": str(explained.answer), "labels": {name: list(one) for name, one in explained.names.items()}}
         return Shown([str(frame + 1) for frame in range(len(explained.frames_THW))], [], fields, about)
 
-    def example(self, given: object) -> Clip:
-        """A file or a folder of pictures with one clip, an array [T, H, W], or a `Clip`, whose labels are ignored."""
-        return asked_clip(given)
-
-    def spelled(self, text: str) -> Sequence[object]:
-        return spelled_clips(text)
-
-    def prepare(self, given: object, codecs: ClipCodecs) -> Clip:
-        clip = self.example(given)
-        codecs["clips"].check([clip], clip.source.name)
-        return clip
-
-    def cut(
-        self, chunks: Iterable[str], codecs: ClipCodecs, *, pretokenised: bool = False
-    ) -> Iterator[tuple[int, str, Clip]]:
-        for number, name, one in cut_clips(chunks):
-            yield number, name, self.prepare(one, codecs)
-
-    def ask(self, files: Sequence[Path], codecs: ClipCodecs) -> Iterator[tuple[int, str, Clip]]:
-        """The clips of files; labels that stand in them are passed over."""
-        for number, one in enumerate(read_example_clips(files), start=1):
-            yield number, one.name, self.prepare(one, codecs)
-
     def measure(self, examples: Sequence[Clip], answers: Sequence[ClipLabels], codecs: ClipCodecs) -> SeveralLabels:
         gold = [dict(one.labels) for one in examples]
         return measure_labels(gold, [one.labels for one in answers], codecs["labels"].forms)
+
+    def resampled(self, examples: Sequence[Clip], answers: Sequence[ClipLabels], codecs: ClipCodecs) -> ResampledLabels:
+        gold = [dict(one.labels) for one in examples]
+        return ResampledLabels.of(gold, [one.labels for one in answers], codecs["labels"].names)
+
+    def beside(self, learned: Sequence[Clip], asked: Sequence[Clip]) -> Mapping[str, Callable[[], list[ClipLabels]]]:
+        return {"most frequent labels": lambda: [_frequent_labels(learned)] * len(asked)}
+
+    def variants(self, learned: Sequence[Clip]) -> Mapping[str, Mapping[str, object]]:
+        """The same network that sees the last frame alone."""
+        return {"last frame alone": {"sees": "last"}}
 
 
 def _labelled(chances: Sequence[Tensor], forms: Mapping[str, Sequence[str]]) -> list[ClipLabels]:
@@ -343,6 +308,16 @@ def _labelled(chances: Sequence[Tensor], forms: Mapping[str, Sequence[str]]) -> 
         spread = {name: dict(zip(forms[name], rows[row], strict=True)) for name, rows in columns.items()}
         answers.append(ClipLabels({name: max(known, key=known.__getitem__) for name, known in spread.items()}, spread))
     return answers
+
+
+def _frequent_labels(learned: Sequence[Clip]) -> ClipLabels:
+    """The answer that is right most often; equal counts are decided by the spelling."""
+    spread = {}
+    for name, labels in label_columns(learned, "the training").items():
+        counts = Counter(labels)
+        ranked = sorted(counts, key=lambda label: (-counts[label], label))
+        spread[name] = {label: counts[label] / len(labels) for label in ranked}
+    return ClipLabels({name: next(iter(shares)) for name, shares in spread.items()}, spread)
 
 
 VIDEO = Video()

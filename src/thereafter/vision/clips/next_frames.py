@@ -7,10 +7,8 @@ Shapes: B clips, T frames that are read, K frames ahead, H rows, W columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import ClassVar, Self, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -18,29 +16,21 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from thereafter.data.finding import FileKind
 from thereafter.errors import FormatError, OptionError
 from thereafter.models.task_net import TaskNet
-from thereafter.tasks.shown import Fields, Shown
-from thereafter.tasks.task import Task
-from thereafter.training.settings import TrainingSettings
+from thereafter.tasks.answers import Fields, NamedPrediction, Shown
+from thereafter.tasks.task import Answering, Solving
 from thereafter.vision.clips.answers import (
     ClipQuestion,
     FramesExplained,
-    FramesPrediction,
     JudgedFrames,
     NextFrames,
-    asked_clip,
-    clip_budget,
     count_frames,
-    cut_clips,
     figures_of,
     read_and_ahead,
-    read_example_clips,
-    spelled_clips,
 )
 from thereafter.vision.clips.clip import MOST, ClipCodec, clip_shapes
-from thereafter.vision.clips.frame_measures import CopyCounts, FrameScore, score_frames
+from thereafter.vision.clips.frame_measures import CopyCounts, FrameScore, ResampledFrames, score_frames
 from thereafter.vision.clips.frame_predictor import (
     COPY,
     FRAME_MODELS,
@@ -48,7 +38,8 @@ from thereafter.vision.clips.frame_predictor import (
     FramePredictor,
     FramePredictorSettings,
 )
-from thereafter.vision.clips.reading import CLIP_FILES, Clip, lengths_of
+from thereafter.vision.clips.reading import Clip, lengths_of
+from thereafter.vision.clips.task import ClipTask, FrameCodecs
 from thereafter.vision.encoder import as_floats
 
 # The last frame again: what every predictor of frames has to beat.
@@ -97,51 +88,31 @@ Foreseen = NextFrames | JudgedFrames
 """Of a question the frames that come next; of a clip that goes on, how well they were predicted."""
 _SOLVED_ON = 4_000  # clips, spread evenly
 _AT_ONCE = 64
-_STEPS = 2_000  # of a training whose length is not asked for
 
 
-class FrameCodecs(TypedDict):
-    """What a run keeps of its clips."""
-
-    clips: ClipCodec
-
-
-@dataclass(frozen=True)
-class NextFramesTask(Task[FramePredictorSettings, Clip, FrameBatch, FrameNet, Foreseen, FrameCodecs]):
+class NextFramesTask(
+    Answering[FrameBatch, FrameNet, Foreseen, FrameCodecs],
+    Solving[FramePredictorSettings, FrameNet, Clip, FrameCodecs],
+    ClipTask[FramePredictorSettings, FrameBatch, FrameNet, Foreseen, FrameCodecs],
+):
     """See `Task`. `chosen` are the settings it is configured with."""
 
-    name: ClassVar[str] = "next-frames"
-    kind: ClassVar[str] = "clips"
+    name = "next-frames"
+    settings = FramePredictorSettings
     defaults: ClassVar[Mapping[str, object]] = {"batch": 8, "rate": 2e-3, "steps": 1024, "weight_decay": 0.0}
     asked: ClassVar[Mapping[str, object]] = {"ahead": None}
-    file_kind: ClassVar[FileKind] = CLIP_FILES
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {"encoder": ("", "frame"), "forecaster": ("ahead.", "step")}
-    asks_files: ClassVar[bool] = True
     reported: ClassVar[tuple[str, ...]] = ("nats", "squared_error")
-    judged: ClassVar[str] = "nats"
-
-    chosen: FramePredictorSettings = field(default_factory=FramePredictorSettings)
-    settings: type[FramePredictorSettings] = FramePredictorSettings
-
-    def configured(self, settings: FramePredictorSettings) -> Self:
-        return replace(self, chosen=settings)
+    judged = "nats"
+    usual_steps = 2_000
 
     def kinds(self) -> Sequence[str]:
         return FRAME_MODELS
-
-    def peers(self) -> Sequence[str]:
-        return FRAME_MODELS
-
-    def read(self, files: Sequence[Path]) -> Sequence[Clip]:
-        return read_example_clips(files)
 
     def codecs(self, examples: Sequence[Clip]) -> FrameCodecs:
         frames = min(frames for frames, _, _ in clip_shapes(examples))
         read, ahead = read_and_ahead(frames, self.chosen.read, self.chosen.ahead)
         return {"clips": ClipCodec.fit(examples, read, ahead)}
-
-    def codec_notes(self, codecs: FrameCodecs) -> list[str]:
-        return [codecs["clips"].describe()]
 
     def check(self, examples: Sequence[Clip], codecs: FrameCodecs, name: str) -> None:
         codec = codecs["clips"]
@@ -159,9 +130,6 @@ class NextFramesTask(Task[FramePredictorSettings, Clip, FrameBatch, FrameNet, Fo
         if settings.model == COPY:
             return FrameCopier(codec.ahead)
         return FramePredictor(settings, height=codec.height, width=codec.width, ahead=codec.ahead)
-
-    def budget(self, training: TrainingSettings, examples: int) -> TrainingSettings:
-        return clip_budget(training, examples, _STEPS)
 
     def solves(self, settings: FramePredictorSettings) -> bool:
         return settings.model == COPY
@@ -193,9 +161,6 @@ class NextFramesTask(Task[FramePredictorSettings, Clip, FrameBatch, FrameNet, Fo
         frames = torch.from_numpy(frames_BTHW[:, : codec.read + codec.ahead])
         return FrameBatch(frames[:, : codec.read], frames[:, codec.read :])
 
-    def answers(self, net: FrameNet, batch: FrameBatch, codecs: FrameCodecs) -> list[Foreseen]:
-        return self.answers_with(net, batch, codecs, {})
-
     def answers_with(
         self, net: FrameNet, batch: FrameBatch, codecs: FrameCodecs, options: Mapping[str, object]
     ) -> list[Foreseen]:
@@ -215,10 +180,13 @@ class NextFramesTask(Task[FramePredictorSettings, Clip, FrameBatch, FrameNet, Fo
         examples: Sequence[Clip],
         codecs: FrameCodecs,
         options: Mapping[str, object],
-    ) -> list[FramesPrediction]:
+    ) -> list[NamedPrediction]:
         """Every predicted frame as a row."""
         answers = [one for one in self.answers_with(net, batch, codecs, options) if isinstance(one, NextFrames)]
-        return [FramesPrediction(*pair) for pair in zip(texts, answers, strict=True)]
+        return [
+            NamedPrediction("clip", name, answer.rows(), str(answer))
+            for name, answer in zip(texts, answers, strict=True)
+        ]
 
     def explain(
         self, net: FrameNet, batch: FrameBatch, examples: Sequence[Clip], codecs: FrameCodecs
@@ -250,16 +218,8 @@ class NextFramesTask(Task[FramePredictorSettings, Clip, FrameBatch, FrameNet, Fo
         }
         return Shown([str(frame + 1) for frame in range(len(read_THW))], [], fields, {"answer": str(answer)})
 
-    def example(self, given: object) -> Clip:
-        """A file or a folder of pictures with one clip, an array [T, H, W], or a `Clip`."""
-        return asked_clip(given)
-
-    def spelled(self, text: str) -> Sequence[object]:
-        return spelled_clips(text)
-
     def prepare(self, given: object, codecs: FrameCodecs) -> Clip:
-        clip, codec = self.example(given), codecs["clips"]
-        codec.check([clip], clip.source.name)
+        clip, codec = super().prepare(given, codecs), codecs["clips"]
         if clip.shape[0] < codec.read:
             raise OptionError(
                 f"the clip {clip.name} of {clip.source.name} has {count_frames(clip.shape[0])}; expected at least "
@@ -267,18 +227,16 @@ class NextFramesTask(Task[FramePredictorSettings, Clip, FrameBatch, FrameNet, Fo
             )
         return clip
 
-    def cut(
-        self, chunks: Iterable[str], codecs: FrameCodecs, *, pretokenised: bool = False
-    ) -> Iterator[tuple[int, str, Clip]]:
-        for number, name, one in cut_clips(chunks):
-            yield number, name, self.prepare(one, codecs)
-
-    def ask(self, files: Sequence[Path], codecs: FrameCodecs) -> Iterator[tuple[int, str, Clip]]:
-        for number, one in enumerate(read_example_clips(files), start=1):
-            yield number, one.name, self.prepare(one, codecs)
-
     def measure(self, examples: Sequence[Clip], answers: Sequence[Foreseen], codecs: FrameCodecs) -> FrameScore:
         return score_frames(*figures_of(answers))
+
+    def resampled(self, examples: Sequence[Clip], answers: Sequence[Foreseen], codecs: FrameCodecs) -> ResampledFrames:
+        nats_NK, errors_NK, _ = figures_of(answers)
+        return ResampledFrames.of(nats_NK, errors_NK)
+
+    def variants(self, learned: Sequence[Clip]) -> Mapping[str, Mapping[str, object]]:
+        """The last frame again, smoothed; a dense LSTM with as many parameters."""
+        return {"last frame again": {"model": COPY}, "dense LSTM of that size": {"model": "lstm", "units": 0}}
 
 
 def _foreseen(net: FrameNet, batch: FrameBatch, ahead: int) -> list[NextFrames]:

@@ -9,9 +9,9 @@ Shapes: N or B pictures, T strokes, C channels, H rows, W columns, V = 2 windows
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Self, TypedDict
+from typing import ClassVar, TypedDict
 
 import numpy as np
 import torch
@@ -26,10 +26,20 @@ from thereafter.data.files import Files, Parts
 from thereafter.data.finding import FileKind
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError
 from thereafter.models.task_net import TaskNet
-from thereafter.tasks.shown import Fields, Shown
-from thereafter.tasks.task import Task
+from thereafter.tasks.answers import Fields, NamedPrediction, Shown
+from thereafter.tasks.task import (
+    AskingFiles,
+    Baselines,
+    Comparing,
+    Explaining,
+    Locating,
+    Preparing,
+    Solving,
+    Tabulating,
+    Task,
+)
 from thereafter.vision.classifying.examples import MOST_HELD_OUT, asked_pictures_of, part_of_pictures
-from thereafter.vision.drawing.measures import DrawingScore, score_drawings
+from thereafter.vision.drawing.measures import DrawingScore, ResampledDrawings, score_drawings
 from thereafter.vision.drawing.network import (
     DRAW_MODELS,
     PIXELS,
@@ -71,27 +81,15 @@ class Redrawn:
         """The picture itself, 0 to 255."""
         return np.rint(255 * np.moveaxis(self.chances_CHW, 0, 2)).astype(np.uint8)
 
+    def row(self) -> Row:
+        """What it costs: in all, its pixels, and z of all strokes."""
+        return {"nats": self.nats, "pixels": self.pixels, "latent": sum(self.latent_T)}
+
     def __str__(self) -> str:
         if not self.latent_T:
             return f"{self.nats:.2f} nats"
         strokes = f"{len(self.latent_T):,} strokes {sum(self.latent_T):.2f}"
         return f"{self.nats:.2f} nats: pixels {self.pixels:.2f}, {strokes}"
-
-
-@dataclass(frozen=True)
-class RedrawnPrediction:
-    """A picture by its name, with what it costs."""
-
-    picture: str
-    answer: Redrawn
-
-    def rows(self) -> list[Row]:
-        answer = self.answer
-        figures: Row = {"nats": answer.nats, "pixels": answer.pixels, "latent": sum(answer.latent_T)}
-        return [{"picture": self.picture, **figures}]
-
-    def __str__(self) -> str:
-        return str(self.answer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,12 +181,22 @@ class DrawingCodecs(TypedDict):
     pictures: PictureCodec
 
 
-@dataclass(frozen=True)
-class DrawingTask(Task[DrawerSettings, Picture, DrawingBatch, DrawingNet, Redrawn, DrawingCodecs]):
+class DrawingTask(
+    Locating[DrawingCodecs],
+    Preparing[Picture, DrawingCodecs],
+    Solving[DrawerSettings, DrawingNet, Picture, DrawingCodecs],
+    AskingFiles[Picture, DrawingCodecs],
+    Tabulating[Picture, DrawingBatch, DrawingNet, DrawingCodecs],
+    Explaining[Picture, DrawingBatch, DrawingNet, DrawingCodecs],
+    Comparing[Picture, Redrawn, DrawingCodecs],
+    Baselines[Picture, Redrawn],
+    Task[DrawerSettings, Picture, DrawingBatch, DrawingNet, Redrawn, DrawingCodecs],
+):
     """See `Task`. `chosen` are the settings it is configured with."""
 
-    name: ClassVar[str] = "draw"
-    kind: ClassVar[str] = "pictures"
+    name = "draw"
+    kind = "pictures"
+    settings = DrawerSettings
     defaults: ClassVar[Mapping[str, object]] = {
         "epochs": 20.0,
         "batch": 128,
@@ -199,20 +207,10 @@ class DrawingTask(Task[DrawerSettings, Picture, DrawingBatch, DrawingNet, Redraw
         "precision": "float32",
     }
     file_kind: ClassVar[FileKind] = LABELLED_FILES
-    asks_files: ClassVar[bool] = True
     reported: ClassVar[tuple[str, ...]] = ("nats", "pixels", "latent")
-    judged: ClassVar[str] = "nats"
-
-    chosen: DrawerSettings = field(default_factory=DrawerSettings)
-    settings: type[DrawerSettings] = DrawerSettings
-
-    def configured(self, settings: DrawerSettings) -> Self:
-        return replace(self, chosen=settings)
+    judged = "nats"
 
     def kinds(self) -> Sequence[str]:
-        return DRAW_MODELS
-
-    def peers(self) -> Sequence[str]:
         return DRAW_MODELS
 
     def part(self, given: Parts, part: str) -> Files | None:
@@ -285,9 +283,12 @@ class DrawingTask(Task[DrawerSettings, Picture, DrawingBatch, DrawingNet, Redraw
         examples: Sequence[Picture],
         codecs: DrawingCodecs,
         options: Mapping[str, object],
-    ) -> list[RedrawnPrediction]:
+    ) -> list[NamedPrediction]:
         """What every picture costs."""
-        return [RedrawnPrediction(*pair) for pair in zip(texts, self.answers(net, batch, codecs), strict=True)]
+        return [
+            NamedPrediction("picture", name, [answer.row()], str(answer))
+            for name, answer in zip(texts, self.answers(net, batch, codecs), strict=True)
+        ]
 
     def explain(
         self, net: DrawingNet, batch: DrawingBatch, examples: Sequence[Picture], codecs: DrawingCodecs
@@ -328,6 +329,15 @@ class DrawingTask(Task[DrawerSettings, Picture, DrawingBatch, DrawingNet, Redraw
 
     def measure(self, examples: Sequence[Picture], answers: Sequence[Redrawn], codecs: DrawingCodecs) -> DrawingScore:
         return score_drawings(*drawing_figures(answers))
+
+    def resampled(
+        self, examples: Sequence[Picture], answers: Sequence[Redrawn], codecs: DrawingCodecs
+    ) -> ResampledDrawings:
+        return ResampledDrawings.of(*drawing_figures(answers))
+
+    def variants(self, learned: Sequence[Picture]) -> Mapping[str, Mapping[str, object]]:
+        """Every pixel by itself; the same network without attention."""
+        return {"pixels alone": {"model": PIXELS}, "without attention": {"model": "draw", "attend": False}}
 
 
 def _redrawn(net: DrawingNet, batch: DrawingBatch, strokes: Strokes | None = None) -> list[Redrawn]:

@@ -1,20 +1,25 @@
-"""Predictions as a table: a row a word of tagged text, a row a text of any other task; tagged text as CoNLL-U too."""
+"""Answers of a task as their users get them: as rows of a table, explained, or as the arrays of a trace.
+
+A table has a row a word of tagged text, a row a text of any other task; tagged text can be CoNLL-U too. An explained
+answer says how likely each choice was and which words mattered, as text and as JSON.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Protocol, overload
 
+import numpy as np
+from numpy.typing import NDArray
+
+from thereafter.base.config import Table
 from thereafter.base.storage import write_text
 from thereafter.base.tabular import ENDINGS, Row, Tabular, check_ending, write_table
 from thereafter.errors import OptionError
-from thereafter.series.classifying.answers import SeriesPrediction
 from thereafter.text.conll import join_words
-from thereafter.vision.captioning.answers import CaptionPrediction
-from thereafter.vision.clips.answers import ClipPrediction, FramesPrediction
 
 CONLLU = ".conllu"
 
@@ -53,33 +58,22 @@ class TaggedWords:
 
 
 @dataclass(frozen=True)
-class LabelledPrediction:
-    """A text with its label and the probability of every label, in the order of the labels."""
+class NamedPrediction:
+    """The answer to an example that has a name, or is a text: `columns` of its rows, and the line that is printed.
 
-    text: str
-    label: str
-    probabilities: dict[str, float]
+    `unit` is what an example is, such as "picture": the column that has its name.
+    """
 
-    def rows(self) -> list[Row]:
-        row: Row = {"text": self.text, "label": self.label, "probability": self.probabilities[self.label]}
-        return [row | {f"p_{label}": p for label, p in self.probabilities.items()}]
-
-    def __str__(self) -> str:
-        return self.label
-
-
-@dataclass(frozen=True)
-class PlainPrediction:
-    """A text with its answer."""
-
-    text: str
-    answer: str
+    unit: str
+    name: str
+    columns: Sequence[Row]
+    line: str
 
     def rows(self) -> list[Row]:
-        return [{"text": self.text, "answer": self.answer}]
+        return [{self.unit: self.name} | row for row in self.columns]
 
     def __str__(self) -> str:
-        return self.answer
+        return self.line
 
 
 @dataclass(frozen=True, repr=False)
@@ -155,13 +149,9 @@ def summarise(items: Sequence[PredictedRows]) -> str:
     words = sum(len(one.words) for one in items if isinstance(one, TaggedWords))
     if words:
         return f"{words:,} words in {len(items):,} {'sentence' if len(items) == 1 else 'sentences'}"
-    if items and all(isinstance(one, SeriesPrediction) for one in items):
-        return f"{len(items):,} series"
-    if items and all(isinstance(one, CaptionPrediction) for one in items):
-        return f"{len(items):,} {'picture' if len(items) == 1 else 'pictures'}"
-    if items and all(isinstance(one, ClipPrediction | FramesPrediction) for one in items):
-        return f"{len(items):,} {'clip' if len(items) == 1 else 'clips'}"
-    return f"{len(items):,} {'text' if len(items) == 1 else 'texts'}"
+    units = {one.unit for one in items if isinstance(one, NamedPrediction)}
+    unit = units.pop() if len(units) == 1 else "text"
+    return f"{len(items):,} {unit if len(items) == 1 or unit == 'series' else f'{unit}s'}"
 
 
 # Tagged sentences as CoNLL-U: ten columns, with the text of each sentence and where no space follows a word.
@@ -178,25 +168,12 @@ UNIVERSAL = frozenset(
 )  # fmt: skip
 
 
-class TaggedWritten(Protocol):
-    """A sentence with tags, and with where its spaces were."""
-
-    @property
-    def words(self) -> Sequence[str]: ...
-    @property
-    def tags(self) -> Sequence[str]: ...
-    @property
-    def probabilities(self) -> Sequence[float]: ...
-    @property
-    def joined(self) -> Sequence[bool]: ...
-
-
 def column_of(tags: Collection[str]) -> str:
     """The column for these tags: "upos" if all are universal parts of speech, else "xpos"."""
     return "upos" if UNIVERSAL.issuperset(tags) else "xpos"
 
 
-def conllu_chunks(sentences: Iterable[TaggedWritten], *, column: str, name: str = "") -> Iterator[str]:
+def conllu_chunks(sentences: Iterable[TaggedWords], *, column: str, name: str = "") -> Iterator[str]:
     """The file sentence by sentence; `name` is that of the document."""
     for number, one in enumerate(sentences, start=1):
         lines = [f"# newdoc id = {name}"] if name and number == 1 else []
@@ -207,3 +184,112 @@ def conllu_chunks(sentences: Iterable[TaggedWritten], *, column: str, name: str 
             misc = f"Prob={p:.4f}" + ("|SpaceAfter=No" if close else "")
             lines.append(f"{place}\t{word}\t_\t{upos}\t{xpos}\t_\t_\t_\t_\t{misc}")
         yield "\n".join(lines) + "\n\n"
+
+
+_BAR = 20  # characters of the longest bar
+
+
+@dataclass(frozen=True, eq=False)
+class LabelProbabilities:
+    """A label, and the probability of all labels, the likeliest first."""
+
+    label: str
+    probabilities: dict[str, float]
+
+    def as_dict(self) -> Table:
+        """Plain JSON values."""
+        return {"label": self.label, "probabilities": self.probabilities}
+
+    def __str__(self) -> str:
+        return ", ".join(f"{label} {percent(p)}" for label, p in self.probabilities.items())
+
+
+@dataclass(frozen=True)
+class LabelExplained(LabelProbabilities):
+    """A label, the probability of all labels (the likeliest first), and how much each word supports the label.
+
+    `evidence` is the gradient of the label's score in a word's vector, times that vector: above 0 the word supports
+    the label, below 0 it speaks against it. `weights`: the share of each word in the pooled vector; they sum to 1.
+    """
+
+    words: tuple[str, ...]
+    evidence: tuple[float, ...]
+    weights: tuple[float, ...]
+
+    def as_dict(self) -> Table:
+        """Plain JSON values."""
+        listed = zip(self.words, self.evidence, self.weights, strict=True)
+        words = [{"word": word, "evidence": evidence, "weight": weight} for word, evidence, weight in listed]
+        return super().as_dict() | {"words": words}
+
+    def __str__(self) -> str:
+        most = max(map(abs, self.evidence), default=0.0)
+        width = max(map(len, self.words), default=0)
+        lines = [super().__str__()]
+        for word, evidence in zip(self.words, self.evidence, strict=True):
+            lines.append(f"  {word:<{width}} {evidence:+8.3f} {bar_of(evidence, most)}".rstrip())
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class TagsExplained:
+    """The tag of each word, with the probabilities of its likeliest tags (of a CRF its marginals).
+
+    `known`: whether training met the word often enough to learn it; of any other word only its characters are read.
+    """
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    likeliest: tuple[tuple[tuple[str, float], ...], ...]
+    known: tuple[bool, ...]
+
+    def as_dict(self) -> Table:
+        """Plain JSON values."""
+        listed = zip(self.words, self.tags, self.likeliest, self.known, strict=True)
+        return {
+            "words": [
+                {"word": word, "tag": tag, "likeliest": [[name, p] for name, p in best], "known": known}
+                for word, tag, best, known in listed
+            ]
+        }
+
+    def __str__(self) -> str:
+        width, tag_width = max(map(len, self.words)), max(map(len, self.tags))
+        return "\n".join(
+            f"  {word:<{width}} {tag:<{tag_width}}  {', '.join(f'{name} {percent(p)}' for name, p in best)}"
+            + ("" if known else "  (unknown word)")
+            for word, tag, best, known in zip(self.words, self.tags, self.likeliest, self.known, strict=True)
+        )
+
+
+def bar_of(evidence: float, most: float) -> str:
+    """Evidence as a bar of + or -, beside the largest there is."""
+    return ("+" if evidence > 0 else "-") * (round(_BAR * abs(evidence) / most) if most else 0)
+
+
+def percent(p: float) -> str:
+    """A share to read: 12.5 %."""
+    return f"{p:.1%}".replace("%", " %")
+
+
+Fields = dict[str, tuple[tuple[str, ...], NDArray[np.generic]]]
+"""Arrays by name, each with the names of its axes."""
+
+
+class Explained(Protocol):
+    """One answer, explained: lines to read, and plain JSON values."""
+
+    def __str__(self) -> str: ...
+
+    def as_dict(self) -> Table:
+        """The same as plain JSON values."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a trace says of an example: the words that are its steps, the forms that `fields` number, the answer."""
+
+    tokens: list[str]
+    vocabulary: list[str]
+    fields: Fields
+    about: Table = field(default_factory=dict)

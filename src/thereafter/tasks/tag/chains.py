@@ -1,16 +1,17 @@
-"""A hidden Markov tagger, the row beside which every other tagger is printed: counts, and Viterbi over them.
+"""Chains of tags: a hidden Markov tagger, which counts, and a conditional random field, which is a layer of networks.
+
+The hidden Markov tagger is the row beside which every other tagger is printed: counts, and Viterbi over them.
 
     best tags = argmax over t_1..t_n of  prod_i p(t_i | t_{i-2}, t_{i-1}) p(w_i | t_i)  x  p(end | t_{n-1}, t_n)
 
-Transitions, smoothing="interpolated" (deleted interpolation, Brants 2000):
+Transitions, by deleted interpolation (Brants 2000):
 
     p(t3 | t1, t2) = l1 f(t3) + l2 f(t3 | t2) + l3 f(t3 | t1, t2),      f relative frequencies
 
 Each trigram of the training text votes with its count for the order that predicts it best once it is itself taken out:
 the largest of (c(t3) - 1) / (N - 1), (c(t2 t3) - 1) / (c(t2) - 1) and (c(t1 t2 t3) - 1) / (c(t1 t2) - 1); a tie goes to
 the lower order. Beyond Brants, every l begins with one vote, and a context never seen has the frequencies of the next
-shorter one: so no transition is impossible, and all of them sum to 1. With smoothing="add" they are
-(c(t1 t2 t3) + k) / (c(t1 t2) + k (K + 1)).
+shorter one: so no transition is impossible, and all of them sum to 1.
 
 Words: p(w | t) = p(t | w) p(w) / p(t), and p(w) is the same for all tags. A word of the training text has the tags it
 had there. Another has those of its ending, from words seen at most 10 times, capitalised ones apart (Brants 2000):
@@ -20,6 +21,28 @@ had there. Another has those of its ending, from words seen at most 10 times, ca
 Brants 2000, TnT: a statistical part-of-speech tagger (whose capitals in the transitions are left out).
 
 Shapes: T words, K tags, E endings; K as an index is the border of a sentence, before its first word and after its last.
+
+The linear-chain conditional random field: the tags of a sentence are judged together, not one by one.
+
+    s(x, y)   = start[y_1] + sum_t e_t[y_t] + sum_{t>1} A[y_{t-1}, y_t] + end[y_n]
+    log p(y | x) = s(x, y) - log Z(x),      Z(x) = sum over all K^n sequences y' of exp s(x, y')
+
+e_t are scores of the tags from the words (any layer's output), A says which tag likes to follow which. All K^n
+sequences are added up in n K^2 steps, forwards: a sequence that ends in tag j comes from one that ended in some i,
+
+    alpha_1[j] = start[j] + e_1[j],      alpha_t[j] = e_t[j] + log sum_i exp(alpha_{t-1}[i] + A[i, j])
+    log Z = log sum_j exp(alpha_n[j] + end[j])
+
+and backwards in the same way (beta), so that p(y_t = j | x) = exp(alpha_t[j] + beta_t[j] - log Z). With max in place of
+log sum exp the same walk finds the best sequence (Viterbi 1967).
+
+Lafferty, McCallum and Pereira 2001, Conditional random fields: probabilistic models for segmenting and labeling
+sequence data.
+
+`kernels/chain.py` is the plain loop. On an NVIDIA GPU each of these is one program for a whole batch where it can be
+(`kernels/gpu/crf.py`): up to 128 tags, in float32, bfloat16 or float16. The same input gives the same bits there.
+
+Shapes: B rows, T steps, K tags, n the length of a row. Steps beyond a row's length may hold anything, NaN included.
 """
 
 from __future__ import annotations
@@ -29,10 +52,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
-from thereafter.base.config import Table
-from thereafter.errors import EmptyCorpusError, FormatError, OptionError
+from thereafter.errors import EmptyCorpusError, OptionError, ShapeError
+from thereafter.kernels.chain import Chain, chain_scores, real_steps
+from thereafter.kernels.chains import chain_kernel
+from thereafter.layers.inputs import Lengths, take_lengths
 
 Floats = NDArray[np.float64]
 
@@ -40,7 +67,6 @@ RARE = 10
 ENDING = 10
 """Words seen so often at most lend their endings, of so many characters at most (Brants 2000)."""
 
-_FORMAT = "thereafter-hmm"
 _LARGEST = 1 << 27  # transitions as a whole table: 1 GB
 
 
@@ -52,14 +78,10 @@ class HiddenMarkov:
     ['DET', 'NOUN', 'VERB']
     """
 
-    def __init__(self, order: int = 2, smoothing: str = "interpolated", *, k: float = 0.1) -> None:
+    def __init__(self, order: int = 2) -> None:
         if order not in (1, 2):
             raise OptionError(f"order is {order}; expected 1 or 2: how many tags before a tag it depends on")
-        if smoothing not in ("interpolated", "add"):
-            raise OptionError(f"smoothing is {smoothing!r}; expected 'interpolated' or 'add'")
-        if not k > 0:
-            raise OptionError(f"k is {k}; expected more than 0, or what was never seen would be impossible; try 0.1")
-        self.order, self.smoothing, self.k = order, smoothing, k
+        self.order = order
         self.tags: list[str] = []
         self.words: dict[str, dict[int, int]] = {}
 
@@ -112,44 +134,6 @@ class HiddenMarkov:
         p_K: Floats = counts_K / counts_K.sum()
         return p_K
 
-    def state(self) -> Table:
-        """Plain JSON values: options and counts, from which all else follows."""
-        self._check_fitted()
-        places = np.argwhere(self._counts)
-        return {
-            "format": _FORMAT,
-            "order": self.order,
-            "smoothing": self.smoothing,
-            "k": self.k,
-            "tags": self.tags,
-            "transitions": [[*place, int(self._counts[tuple(place)])] for place in places.tolist()],
-            "words": {word: [[tag, count] for tag, count in seen.items()] for word, seen in self.words.items()},
-        }
-
-    @classmethod
-    def from_state(cls, stored: Table) -> Self:
-        """The tagger whose `state` this is."""
-        if stored.get("format") != _FORMAT:
-            raise FormatError(f"the format is {stored.get('format')!r}; expected {_FORMAT!r}: a hidden Markov tagger")
-        try:
-            made = cls(stored["order"], stored["smoothing"], k=stored["k"])
-            made.tags = [str(tag) for tag in stored["tags"]]
-            made.words = {word: {int(tag): int(c) for tag, c in seen} for word, seen in stored["words"].items()}
-            histories = {tuple(map(int, place)): int(c) for *place, c in stored["transitions"]}
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise FormatError(f"a hidden Markov tagger is damaged: {error!r}; try to train it again") from None
-        known, border = set(range(len(made.tags))), len(made.tags)
-        fits = all(len(place) == made.order + 1 and known.issuperset({*place} - {border}) for place in histories)
-        if not fits or not made.words or not all(seen and known.issuperset(seen) for seen in made.words.values()):
-            raise FormatError(
-                f"a hidden Markov tagger is damaged: it speaks of tags beyond its {border}; train it again"
-            )
-        if min(histories.values(), default=0) < 1 or min(min(seen.values()) for seen in made.words.values()) < 1:
-            raise FormatError("a hidden Markov tagger is damaged: expected counts of at least 1; try to train it again")
-        made._counts = made._table(histories)
-        made._estimate()
-        return made
-
     def _check_fitted(self) -> None:
         if not self.tags:
             raise OptionError("this tagger has learnt nothing yet; try fit(sentences) first")
@@ -171,10 +155,9 @@ class HiddenMarkov:
             for tag, count in word_tags.items():
                 seen[tag] += count
         self.prior: Floats = seen / seen.sum()
-        made = _interpolate(self._counts) if self.smoothing == "interpolated" else _add(self._counts, self.k)
-        self.transitions: Floats = made
+        self.transitions: Floats = _interpolate(self._counts)
         """p(t3 | t1, t2) as [t1, t2, t3], or [t1, t2] for order 1, the border as the last of each axis."""
-        self._log_transitions = np.log(made)
+        self._log_transitions = np.log(self.transitions)
         self._endings, self._p_EK = _endings(self.words, self.prior)
 
     def _by_ending(self, word: str) -> Floats:
@@ -224,11 +207,6 @@ def _interpolate(counts: NDArray[np.int64]) -> Floats:
     return sum((share * f for share, f in zip(shares, smooth, strict=True)), np.zeros(counts.shape))
 
 
-def _add(counts: NDArray[np.int64], k: float) -> Floats:
-    p: Floats = (counts + k) / (counts.sum(-1, keepdims=True) + k * counts.shape[-1])
-    return p
-
-
 def _endings(words: Mapping[str, Mapping[int, int]], prior: Floats) -> tuple[dict[tuple[bool, str], int], Floats]:
     """The endings of rare words, capitalised or not, and p(t | ending) of each, [E, K]."""
     index: dict[tuple[bool, str], int] = {}
@@ -254,3 +232,113 @@ def _endings(words: Mapping[str, Mapping[int, int]], prior: Floats) -> tuple[dic
         before = prior if characters == 0 else p_EK[shorter[rows]]
         p_EK[rows] = (p_EK[rows] + theta * before) / (1 + theta)
     return index, p_EK
+
+
+class Crf(nn.Module):
+    """Scores of tag sequences, their probabilities, and the best of them. All scores of transitions begin at 0.
+
+    >>> crf = Crf(2)
+    >>> with torch.no_grad():
+    ...     _ = crf.transition_KK.copy_(torch.tensor([[3.0, 0.0], [0.0, 3.0]]))  # tags like to stay
+    >>> crf.decode(torch.tensor([[[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]]), [3])
+    [[0, 0, 0]]
+    """
+
+    def __init__(self, tags: int) -> None:
+        super().__init__()
+        if tags < 1:
+            raise OptionError(f"there are {tags} tags; expected at least 1")
+        self.tags = tags
+        self.start_K = nn.Parameter(torch.zeros(tags))
+        self.end_K = nn.Parameter(torch.zeros(tags))
+        self.transition_KK = nn.Parameter(torch.zeros(tags, tags))
+
+    def nll(
+        self,
+        emissions_BTK: Tensor,
+        tags_BT: Tensor,
+        lengths: Lengths | None = None,
+        counted_B: Tensor | None = None,
+    ) -> Tensor:
+        """The sum over rows of -log p(tags | emissions). `counted_B`: a weight for each row, numbers or true and false;
+        a row of the weight 0 fills a batch: it may be empty, and adds nothing to the sum or to any gradient."""
+        chain = self._take(emissions_BTK, lengths, filling=counted_B is not None)
+        if counted_B is not None and counted_B.shape != chain.lengths_B.shape:
+            raise ShapeError(f"counted_B has the shape {tuple(counted_B.shape)}; expected {len(emissions_BTK)} weights")
+        chain = chain._replace(counted_B=counted_B)
+        chain = chain._replace(tags_BT=self._take_tags(chain, tags_BT))
+        return chain_kernel(chain).values(chain).sum()
+
+    def score(self, emissions_BTK: Tensor, tags_BT: Tensor, lengths: Lengths | None = None) -> Tensor:
+        """s(x, y) of each row, [B]: the logarithm of its weight, not yet divided by Z."""
+        chain = self._take(emissions_BTK, lengths)
+        return chain_scores(chain, self._take_tags(chain, tags_BT))
+
+    def log_partition(self, emissions_BTK: Tensor, lengths: Lengths | None = None) -> Tensor:
+        """log Z of each row, [B]."""
+        chain = self._take(emissions_BTK, lengths)
+        return chain_kernel(chain).values(chain)
+
+    def marginals(self, emissions_BTK: Tensor, lengths: Lengths | None = None) -> Tensor:
+        """p(y_t = j | x), [B, T, K]: sums to 1 over the tags of each real step, and is 0 beyond."""
+        chain = self._take(emissions_BTK, lengths)
+        return chain_kernel(chain).marginals(chain)
+
+    def best(self, emissions_BTK: Tensor, lengths: Lengths | None = None) -> Tensor:
+        """The tags of the highest score of each row, [B, T], where the emissions are; 0 beyond a row's end."""
+        chain = self._take(emissions_BTK, lengths)
+        return chain_kernel(chain).path(chain)
+
+    def decode(self, emissions_BTK: Tensor, lengths: Lengths | None = None) -> list[list[int]]:
+        """The tags of the highest score of each row, as long as the row."""
+        chain = self._take(emissions_BTK, lengths)
+        paths = chain_kernel(chain).path(chain).tolist()
+        return [tags[:n] for tags, n in zip(paths, chain.lengths_B.tolist(), strict=True)]
+
+    def _take(self, emissions_BTK: Tensor, lengths: Lengths | None, *, filling: bool = False) -> Chain:
+        """The chain, checked. Where a CUDA graph is captured lengths on a GPU are not looked at."""
+        if emissions_BTK.dim() != 3 or emissions_BTK.shape[2] != self.tags:
+            raise ShapeError(
+                f"emissions have the shape {tuple(emissions_BTK.shape)}; expected [rows, steps, {self.tags}], a score "
+                f"for each of {self.tags} tags; try unsqueeze(0) for a single row"
+            )
+        if not emissions_BTK.is_floating_point():
+            raise ShapeError(f"emissions have the type {emissions_BTK.dtype}; expected scores; try emissions.float()")
+        batch, steps, _ = emissions_BTK.shape
+        device = emissions_BTK.device
+        if lengths is None:
+            empty_row = 0 if batch and not steps else None
+            lengths_B = torch.full((batch,), steps, device=device)
+        else:
+            lengths_B = take_lengths(lengths, batch, steps)
+            looked_at = batch and not filling and lengths_B.device.type == "cpu"
+            empty_row = int(lengths_B.argmin()) if looked_at and int(lengths_B.min()) == 0 else None
+            # those that are on the GPU already need no way back
+            lengths_B = (lengths.detach() if isinstance(lengths, Tensor) else lengths_B).to(device, torch.int64)
+        if empty_row is not None:
+            raise ShapeError(
+                f"row {empty_row} has the length 0; expected at least 1 step, since an empty row has no "
+                "tags; try leaving such rows out"
+            )
+        return Chain(emissions_BTK, self.start_K, self.transition_KK, self.end_K, lengths_B)
+
+    def _take_tags(self, chain: Chain, tags_BT: Tensor) -> Tensor:
+        """Tags, checked. A GPU is not asked: it would have to stop and answer. The loss of a tag that is none is NaN
+        there, or torch complains."""
+        shape = chain.emissions_BTK.shape[:2]
+        if tags_BT.shape != shape or tags_BT.is_floating_point() or tags_BT.dtype == torch.bool:
+            raise ShapeError(
+                f"tags are {tags_BT.dtype} of the shape {tuple(tags_BT.shape)}; expected integers of the shape "
+                f"{tuple(shape)}, one for each step of the emissions"
+            )
+        if tags_BT.device.type == "cpu" and tags_BT.numel():
+            real_BT = tags_BT.masked_fill(~real_steps(chain), 0)
+            if not 0 <= int(real_BT.min()) <= int(real_BT.max()) < self.tags:
+                raise ShapeError(
+                    f"tags run from {int(real_BT.min())} to {int(real_BT.max())}; expected 0 to {self.tags - 1}; "
+                    "try lengths= that end before the padding"
+                )
+        return tags_BT
+
+    def extra_repr(self) -> str:
+        return str(self.tags)

@@ -1,1 +1,0 @@
-"""Words left out of a sentence: task and network."""
