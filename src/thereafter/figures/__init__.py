@@ -87,22 +87,22 @@ if TYPE_CHECKING:
     from thereafter.figures.units import coloured as coloured_units  # noqa: F401, a name of the door
     from thereafter.figures.units import number_along as number_along
     from thereafter.figures.units import ranking as unit_ranking  # noqa: F401, a name of the door
-    from thereafter.series.forecasting.ahead_figures import error_by_steps as error_by_steps
-    from thereafter.series.forecasting.ahead_figures import steps_ahead as steps_ahead
     from thereafter.series.forecasting.figures import forecast_fan as forecast_fan
+    from thereafter.series.lines import error_by_steps as error_by_steps
     from thereafter.series.lines import gates_over_series as gates_over_series
-    from thereafter.vision.captioning.figure import attended_picture as attended_picture
-    from thereafter.vision.captioning.figure import measured_caption as measured_caption
+    from thereafter.series.lines import steps_ahead as steps_ahead
     from thereafter.vision.clips.figures import belief_by_frame as belief_by_frame
     from thereafter.vision.clips.figures import measured_belief as measured_belief
     from thereafter.vision.clips.figures import measured_frames as measured_frames
     from thereafter.vision.clips.figures import measured_nats as measured_nats
     from thereafter.vision.clips.figures import nats_by_step as nats_by_step
     from thereafter.vision.clips.figures import predicted_frames as predicted_frames
-    from thereafter.vision.drawing.figure import drawn_strokes as drawn_strokes
-    from thereafter.vision.drawing.figure import measured_strokes as measured_strokes
-    from thereafter.vision.glimpsing.figure import glimpse_path as glimpse_path
-    from thereafter.vision.glimpsing.figure import measured_glimpses as measured_glimpses
+    from thereafter.vision.figures import attended_picture as attended_picture
+    from thereafter.vision.figures import drawn_strokes as drawn_strokes
+    from thereafter.vision.figures import glimpse_path as glimpse_path
+    from thereafter.vision.figures import measured_caption as measured_caption
+    from thereafter.vision.figures import measured_glimpses as measured_glimpses
+    from thereafter.vision.figures import measured_strokes as measured_strokes
 
 _DOOR = Registry(
     "figure function",
@@ -114,7 +114,7 @@ _DOOR = Registry(
         "accuracy_by_n": "thereafter.figures.memory:accuracy_by_n",
         "activation_stability": "thereafter.figures.stability:activation_stability",
         "alignment": "thereafter.figures.tasks:alignment",
-        "attended_picture": "thereafter.vision.captioning.figure:attended_picture",
+        "attended_picture": "thereafter.vision.figures:attended_picture",
         "belief_by_frame": "thereafter.vision.clips.figures:belief_by_frame",
         "bits_by_model": "thereafter.figures.comparisons:bits_by_model",
         "bleu_by_length": "thereafter.figures.tasks:bleu_by_length",
@@ -123,15 +123,15 @@ _DOOR = Registry(
         "coloured_words": "thereafter.figures.surprisal:coloured",
         "confusion": "thereafter.figures.tasks:confusion",
         "draw": "thereafter.figures.catalogue:draw",
-        "drawn_strokes": "thereafter.vision.drawing.figure:drawn_strokes",
-        "error_by_steps": "thereafter.series.forecasting.ahead_figures:error_by_steps",
+        "drawn_strokes": "thereafter.vision.figures:drawn_strokes",
+        "error_by_steps": "thereafter.series.lines:error_by_steps",
         "expectation_along": "thereafter.figures.agreement:expectation_along",
         "forecast_fan": "thereafter.series.forecasting.figures:forecast_fan",
         "gate_surface": "thereafter.figures.dynamics:gate_surface",
         "gates": "thereafter.figures.traces:gates",
         "gates_by_class": "thereafter.figures.traces:gates_by_class",
         "gates_over_series": "thereafter.series.lines:gates_over_series",
-        "glimpse_path": "thereafter.vision.glimpsing.figure:glimpse_path",
+        "glimpse_path": "thereafter.vision.figures:glimpse_path",
         "gradient_decay": "thereafter.figures.gradients:gradient_decay",
         "gradient_depth": "thereafter.figures.gradients:gradient_depth",
         "head_maps": "thereafter.figures.attention:head_maps",
@@ -141,12 +141,12 @@ _DOOR = Registry(
         "measured_alignment": "thereafter.figures.tasks:measured_alignment",
         "measured_belief": "thereafter.vision.clips.figures:measured_belief",
         "measured_bleu": "thereafter.figures.tasks:measured_bleu",
-        "measured_caption": "thereafter.vision.captioning.figure:measured_caption",
+        "measured_caption": "thereafter.vision.figures:measured_caption",
         "measured_confusion": "thereafter.figures.tasks:measured_confusion",
         "measured_frames": "thereafter.vision.clips.figures:measured_frames",
-        "measured_glimpses": "thereafter.vision.glimpsing.figure:measured_glimpses",
+        "measured_glimpses": "thereafter.vision.figures:measured_glimpses",
         "measured_nats": "thereafter.vision.clips.figures:measured_nats",
-        "measured_strokes": "thereafter.vision.drawing.figure:measured_strokes",
+        "measured_strokes": "thereafter.vision.figures:measured_strokes",
         "memory_by_length": "thereafter.figures.memory:memory_by_length",
         "nats_by_step": "thereafter.vision.clips.figures:nats_by_step",
         "number_along": "thereafter.figures.units:number_along",
@@ -159,7 +159,7 @@ _DOOR = Registry(
         "senses": "thereafter.figures.dynamics:senses",
         "sparsity": "thereafter.figures.text:sparsity",
         "state_by_length": "thereafter.figures.memory:state_by_length",
-        "steps_ahead": "thereafter.series.forecasting.ahead_figures:steps_ahead",
+        "steps_ahead": "thereafter.series.lines:steps_ahead",
         "temperature": "thereafter.figures.text:temperature",
         "time_by_length": "thereafter.figures.memory:time_by_length",
         "timescales": "thereafter.figures.dynamics:timescales",

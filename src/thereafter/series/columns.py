@@ -24,6 +24,8 @@ from thereafter.text.lines import guess_encoding, place, read_lines
 
 _BLOCK = 20_000  # rows
 _SAMPLE = 1_000  # rows by which columns are recognised
+SHOWN = 12
+"""Names of columns in an error."""
 _SEPARATORS = "\t;,|"
 _LONGEST_LINE_LOOKED_AT = 1 << 16
 
@@ -235,3 +237,9 @@ def numbers_of(cells: Sequence[str], *, decimal_comma: bool = False) -> tuple[ND
             return numbers, index
         numbers[index] = number
     return numbers, -1
+
+
+def list_names(names: Sequence[str]) -> str:
+    """Names in a sentence, the first of many."""
+    shown = ", ".join(name or "(no name)" for name in names[:SHOWN])
+    return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} more"

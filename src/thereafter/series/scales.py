@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from thereafter.base import config as toml
 from thereafter.base.config import Table
 from thereafter.errors import FormatError, OptionError
-from thereafter.series.frequency import Frequency
 from thereafter.series.table import ColumnChoice, SeriesTable
+from thereafter.series.times import Frequency
 from thereafter.series.windows import WindowFrame, Windows
 
 _LARGEST = 1e150  # of a value: its square is a number, and so is the sum of many

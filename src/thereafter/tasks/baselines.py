@@ -33,8 +33,7 @@ from thereafter.base import config as toml
 from thereafter.base import progress
 from thereafter.series.classifying.nearest import NearestNeighbour, most_frequent
 from thereafter.series.classifying.task import CLASSIFYING_SERIES
-from thereafter.series.given import with_channels
-from thereafter.series.labelled_series import LabelledSeries
+from thereafter.series.labelled_series import LabelledSeries, with_channels
 from thereafter.series.windows import Windows
 from thereafter.tasks.answering import answers
 from thereafter.tasks.classify.measures import NaiveBayes
@@ -49,11 +48,10 @@ from thereafter.text.labelled import LabelledText
 from thereafter.training.settings import TrainingSettings
 from thereafter.vision.acting.game import ACTIONS, SIZE, Episode, Moment, caught, foreseeing, play
 from thereafter.vision.acting.task import Played
-from thereafter.vision.captioning.baselines import caption_rows, rotated_answers
-from thereafter.vision.classifying.baselines import picture_rows
+from thereafter.vision.baselines import caption_rows, picture_rows, rotated_answers
 from thereafter.vision.clips.answers import ClipLabels, label_columns
 from thereafter.vision.clips.reading import Clip, Clips
-from thereafter.vision.pictures.draws import uniforms
+from thereafter.vision.rules import uniforms
 
 _SEED = 20_261_117
 Player = Callable[[Moment], int]

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from thereafter.base.packages import installed, require
 from thereafter.tasks.tag.measures import Tags, are_span_tags, spans_of
-from thereafter.vision.captioning.measures import bleu_of_sums, bleu_statistics, cider_of_each
-from thereafter.vision.captioning.score import counted_texts
+from thereafter.vision.captioning.measures import bleu_of_sums, bleu_statistics, cider_of_each, counted_texts
 
 Floats = NDArray[np.float64]
 

@@ -31,14 +31,12 @@ from thereafter.tasks.wording import Wording
 from thereafter.text.conll import TaggedSentence
 from thereafter.text.labelled import LabelledText
 from thereafter.text.pairs import SentencePair
-from thereafter.vision.acting.measures import ResampledCatches
 from thereafter.vision.acting.task import games_won
 from thereafter.vision.captioning.reading import CaptionedPicture
 from thereafter.vision.clips.answers import ClipLabels, figures_of
-from thereafter.vision.clips.frame_measures import ResampledFrames
 from thereafter.vision.clips.reading import Clip
-from thereafter.vision.drawing.measures import ResampledDrawings
 from thereafter.vision.drawing.task import drawing_figures
+from thereafter.vision.measures import resampled_catches, resampled_drawings, resampled_frames
 from thereafter.vision.pictures.labelled_pictures import LabelledPicture
 
 Answers = Sequence[object]
@@ -111,15 +109,15 @@ def _several_labels(examples: Sequence[object], answers: Answers, codecs: Codecs
 
 def _frames(examples: Sequence[object], answers: Answers, codecs: Codecs) -> Resampled:
     nats_NK, errors_NK, _ = figures_of(answers)
-    return ResampledFrames.of(nats_NK, errors_NK)
+    return resampled_frames(nats_NK, errors_NK)
 
 
 def _drawings(examples: Sequence[object], answers: Answers, codecs: Codecs) -> Resampled:
-    return ResampledDrawings.of(*drawing_figures(answers))
+    return resampled_drawings(*drawing_figures(answers))
 
 
 def _games(examples: Sequence[object], answers: Answers, codecs: Codecs) -> Resampled:
-    return ResampledCatches.of(games_won(answers))
+    return resampled_catches(games_won(answers))
 
 
 _RESAMPLED: Mapping[str, Callable[[Sequence[object], Answers, Codecs], Resampled | None]] = {

@@ -20,7 +20,7 @@ from thereafter.runs import folder as files
 from thereafter.runs import ownership, writer
 from thereafter.runs.journal import Line
 from thereafter.runs.writer import Unfinished
-from thereafter.series.frames import IN_MEMORY
+from thereafter.series.table import IN_MEMORY
 from thereafter.tasks import TASKS, finding
 from thereafter.tasks.batching import CodecsFile, read_codecs
 from thereafter.tasks.bodies import Body, body_of

@@ -34,9 +34,8 @@ from thereafter.training.options import Sorted, TextSettings
 from thereafter.training.settings import TrainingSettings, check_logs
 from thereafter.training.split import split_texts
 from thereafter.training.starting import Start
-from thereafter.vision.pictures.archives import is_picture, members_of
+from thereafter.vision.pictures.archives import IDX_ENDINGS, is_picture, members_of
 from thereafter.vision.pictures.decoding import PICTURE_ENDINGS
-from thereafter.vision.pictures.idx import IDX_ENDINGS
 
 __all__ = ["TextSettings", "find_texts", "part_of", "run_name", "tokenize", "train"]
 

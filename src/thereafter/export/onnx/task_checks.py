@@ -22,8 +22,8 @@ from thereafter.export.onnx.tasks import classifier_graph, filler_graph, tagger_
 from thereafter.export.onnx.transformer_translators import transformer_decoder_graph, transformer_encoder_graph
 from thereafter.export.onnx.translators import decoder_graph, encoder_graph
 from thereafter.models.word_decoder import END
+from thereafter.series.batches import WindowBatch
 from thereafter.series.classifying.network import SeriesBatch, SeriesClassifier
-from thereafter.series.forecasters.batch import WindowBatch
 from thereafter.series.forecasters.forecaster import Forecaster
 from thereafter.series.forecasters.network import ForecastNetwork
 from thereafter.tasks.classify.network import ClassBatch, Classifier

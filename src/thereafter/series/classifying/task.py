@@ -17,16 +17,14 @@ from numpy.typing import NDArray
 from thereafter.data.finding import FileKind
 from thereafter.data.scaler import ChannelScaler
 from thereafter.series.classifying.answers import SeriesExplained, SeriesPrediction
-from thereafter.series.classifying.network import SeriesBatch, SeriesClassifier
-from thereafter.series.classifying.settings import SeriesClassifierSettings
-from thereafter.series.given import is_number, series_of, with_channels
+from thereafter.series.classifying.network import SeriesBatch, SeriesClassifier, SeriesClassifierSettings
 from thereafter.series.labelled import (
     SERIES_FILES,
     read_labelled_series,
     read_questions,
     require_known_series_labels,
 )
-from thereafter.series.labelled_series import LabelColumns, LabelledSeries
+from thereafter.series.labelled_series import LabelColumns, LabelledSeries, is_number, series_of, with_channels
 from thereafter.tasks.classify.measures import Classes, measure_classes
 from thereafter.tasks.lexicon import Lexicon
 from thereafter.tasks.shown import Fields, Shown

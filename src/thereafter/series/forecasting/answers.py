@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from thereafter.base.tabular import Row, Tabular
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.inspection.drawing import DrawnFigure, draw
-from thereafter.series.forecasters.calibration import BANDS
-from thereafter.series.table import Times
+from thereafter.series.forecasters.forecaster import BANDS
+from thereafter.series.times import Times
 
 LEVELS = (0.025, 0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 0.975)
 """The shares below which a forecast gives values."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.series.forecasters.settings import ForecastSettings
-from thereafter.series.frequency import Frequency
 from thereafter.series.table import ColumnChoice, SeriesTable
+from thereafter.series.times import Frequency
 from thereafter.series.windows import WindowFrame, observed_ends, split_ends
 
 _DAY, _WEEK = 86_400, 7 * 86_400

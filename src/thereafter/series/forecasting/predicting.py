@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 from thereafter.base.tabular import Row, Tabular
 from thereafter.errors import OptionError
 from thereafter.inspection.drawing import DrawnFigure, draw
-from thereafter.series.forecasters.batch import WindowBatch
-from thereafter.series.forecasters.calibration import ENDS
-from thereafter.series.forecasters.forecaster import Forecaster
+from thereafter.series.batches import WindowBatch
+from thereafter.series.forecasters.forecaster import ENDS, Forecaster
 from thereafter.series.forecasting.answers import LEVELS, Forecast, shown_number, spelled_times
 from thereafter.series.forecasting.windows import check_known, make_batch
 from thereafter.series.scales import SeriesScales
-from thereafter.series.table import Times
+from thereafter.series.times import Times
 from thereafter.series.windows import Window
 
 MOST_STEPS, MOST_SAMPLES = 100_000, 10_000

@@ -20,11 +20,10 @@ from thereafter.tasks import store
 from thereafter.vision.glimpsing.cluttered import ClutteredPictures
 from thereafter.vision.made_pictures import clutter_rules
 from thereafter.vision.pictures.codec import PictureCodec
-from thereafter.vision.pictures.draws import uniforms
-from thereafter.vision.pictures.given_pictures import given_array
 from thereafter.vision.pictures.glyphs import SIDE, numbered_glyphs
 from thereafter.vision.pictures.labelled_pictures import LabelledPicture
-from thereafter.vision.pictures.picture import Picture
+from thereafter.vision.pictures.picture import Picture, given_array
+from thereafter.vision.rules import uniforms
 
 MOST_SIDE = 512
 """Pixels of a side up to which a made picture is as large as those of the training; else it is resized."""

@@ -24,9 +24,8 @@ from thereafter.vision.captioning.measures import caption_words
 from thereafter.vision.captioning.reading import CaptionedPicture
 from thereafter.vision.captioning.shapes import CAPTION_DRAWS, Scene, captions_of, draw_scene, scene_of
 from thereafter.vision.pictures.decoding import decode_bytes
-from thereafter.vision.pictures.draws import uniforms
-from thereafter.vision.pictures.given_pictures import given_array
-from thereafter.vision.pictures.picture import Picture
+from thereafter.vision.pictures.picture import Picture, given_array
+from thereafter.vision.rules import uniforms
 
 MADE = 10_000
 """Made pictures that can be picked, by number."""

@@ -29,7 +29,7 @@ from thereafter.tasks.shown import Fields, Shown
 from thereafter.tasks.task import Task
 from thereafter.text.labelled import LabelledText, read_labelled, require_known_labels
 from thereafter.text.sources import LABELLED_TEXTS
-from thereafter.vision.classifying.examples import has_pictures
+from thereafter.vision.pictures.labelled_pictures import has_pictures
 
 _RARE = 2  # words met less often are learned as the unknown one
 

@@ -24,10 +24,9 @@ from thereafter.errors import OptionError
 from thereafter.tasks.shown import Fields, Shown
 from thereafter.tasks.task import Task
 from thereafter.text.lines import lines_of
-from thereafter.vision.acting.game import ACTIONS, CATCH_FILES, PADDLE, CatchCodec, Episode, Episodes, read_catch_rule
-from thereafter.vision.acting.measures import CatchScore, score_catches
-from thereafter.vision.acting.network import Catcher
-from thereafter.vision.glimpsing.settings import GAZES, CatchBatch, CatcherSettings, Game
+from thereafter.vision.acting.game import ACTIONS, CATCH_FILES, PADDLE, CatchCodec, CatchRule, Episode, Episodes
+from thereafter.vision.acting.network import GAZES, CatchBatch, Catcher, CatcherSettings, Game
+from thereafter.vision.measures import CatchScore, score_catches
 
 Floats32 = NDArray[np.float32]
 BALL, LOOKED, BOTH, BAR, BLACK = "o", "+", "*", "=", "."
@@ -172,7 +171,7 @@ class Acting(Task[CatcherSettings, Episode, CatchBatch, Catcher, Played, ActingC
         return GAZES
 
     def read(self, files: Sequence[Path]) -> Episodes:
-        return Episodes([read_catch_rule(path) for path in files])
+        return Episodes([CatchRule.read(path) for path in files])
 
     def hold_out(self, examples: Sequence[Episode], share: float) -> tuple[Sequence[Episode], list[Episode], str]:
         """The last episodes, at most 2,000; those of rules are not made before they are played."""

@@ -33,7 +33,7 @@ from thereafter.tasks.task import Task
 from thereafter.tasks.wording import Wording
 from thereafter.training.settings import TrainingSettings
 from thereafter.vision.captioning.answers import CaptionExplained, CaptionPrediction
-from thereafter.vision.captioning.measures import caption_words
+from thereafter.vision.captioning.measures import CaptionScore, caption_words, measure_captions
 from thereafter.vision.captioning.network import SEES, Captioner, CaptionerSettings, PictureBatch, PictureForm
 from thereafter.vision.captioning.reading import (
     CAPTIONED_FILES,
@@ -42,7 +42,6 @@ from thereafter.vision.captioning.reading import (
     read_captioned,
     read_names,
 )
-from thereafter.vision.captioning.score import CaptionScore, measure_captions
 from thereafter.vision.pictures.codec import PictureCodec
 from thereafter.vision.pictures.picture import Picture
 from thereafter.vision.pictures.sources import PICTURE_FILES, holds_pictures, picture_of

@@ -20,21 +20,22 @@ from thereafter.base.tabular import Row
 from thereafter.data.files import Files, Parts
 from thereafter.data.finding import FileKind
 from thereafter.errors import OptionError
-from thereafter.series.classifying.network import SeriesBatch, SeriesClassifier
-from thereafter.series.classifying.settings import PictureClassifierSettings
+from thereafter.series.classifying.network import PictureClassifierSettings, SeriesBatch, SeriesClassifier
 from thereafter.tasks.classify.measures import Classes, measure_classes
 from thereafter.tasks.lexicon import Lexicon
 from thereafter.tasks.shown import Fields, Shown
 from thereafter.tasks.task import Task
-from thereafter.vision.classifying.examples import (
+from thereafter.vision.pictures.as_series import PixelOrder
+from thereafter.vision.pictures.codec import PictureCodec
+from thereafter.vision.pictures.labelled_pictures import (
+    LABELLED_FILES,
+    LabelledPicture,
     asked_pictures_of,
     hold_out_pictures,
     part_of_pictures,
     read_pictures,
+    require_known_picture_labels,
 )
-from thereafter.vision.pictures.as_series import PixelOrder
-from thereafter.vision.pictures.codec import PictureCodec
-from thereafter.vision.pictures.labelled_pictures import LABELLED_FILES, LabelledPicture, require_known_picture_labels
 from thereafter.vision.pictures.sources import picture_of
 
 _BLOCKS = 64  # that a trace looks into

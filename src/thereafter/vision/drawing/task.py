@@ -1,6 +1,6 @@
 """The task `draw`: pictures drawn stroke by stroke, learned from pictures alone; labels are passed over.
 
-Its measure is nats a picture, a bound on -log p (`vision/drawing/measures.py`). A trained network scores pictures,
+Its measure is nats a picture, a bound on -log p (`vision/measures.py`). A trained network scores pictures,
 draws them again, and draws new ones: `model.net.sample(16, seed=1)`. What it has to beat is `LonePixels`.
 
 Shapes: N or B pictures, T strokes, C channels, H rows, W columns, V = 2 windows, of reading and of writing, P pixels.
@@ -28,8 +28,6 @@ from thereafter.errors import EmptyCorpusError, FormatError, OptionError
 from thereafter.models.task_net import TaskNet
 from thereafter.tasks.shown import Fields, Shown
 from thereafter.tasks.task import Task
-from thereafter.vision.classifying.examples import MOST_HELD_OUT, asked_pictures_of, part_of_pictures
-from thereafter.vision.drawing.measures import DrawingScore, score_drawings
 from thereafter.vision.drawing.network import (
     DRAW_MODELS,
     PIXELS,
@@ -40,8 +38,15 @@ from thereafter.vision.drawing.network import (
     Strokes,
     drawn_pixels,
 )
+from thereafter.vision.measures import DrawingScore, score_drawings
 from thereafter.vision.pictures.codec import PictureCodec
-from thereafter.vision.pictures.labelled_pictures import LABELLED_FILES, LabelledPicture
+from thereafter.vision.pictures.labelled_pictures import (
+    LABELLED_FILES,
+    MOST_HELD_OUT,
+    LabelledPicture,
+    asked_pictures_of,
+    part_of_pictures,
+)
 from thereafter.vision.pictures.picture import Picture
 from thereafter.vision.pictures.sources import picture_of
 

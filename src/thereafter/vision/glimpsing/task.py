@@ -23,13 +23,27 @@ from thereafter.tasks.classify.measures import Classes, measure_classes
 from thereafter.tasks.lexicon import Lexicon
 from thereafter.tasks.shown import Fields, Shown
 from thereafter.tasks.task import Task
-from thereafter.vision.classifying.examples import asked_pictures_of, hold_out_pictures, read_pictures
 from thereafter.vision.classifying.task import CLASSIFYING_PICTURES, PicturePrediction
 from thereafter.vision.glimpsing.cluttered import ClutteredPictures
-from thereafter.vision.glimpsing.network import Glimpser, PictureReader, build_reader
-from thereafter.vision.glimpsing.settings import PLACES, WHOLE, GlimpserSettings, Looked, PixelBatch
+from thereafter.vision.glimpsing.network import (
+    PLACES,
+    WHOLE,
+    Glimpser,
+    GlimpserSettings,
+    Looked,
+    PictureReader,
+    PixelBatch,
+    build_reader,
+)
 from thereafter.vision.pictures.codec import PictureCodec
-from thereafter.vision.pictures.labelled_pictures import LABELLED_FILES, LabelledPicture, require_known_picture_labels
+from thereafter.vision.pictures.labelled_pictures import (
+    LABELLED_FILES,
+    LabelledPicture,
+    asked_pictures_of,
+    hold_out_pictures,
+    read_pictures,
+    require_known_picture_labels,
+)
 
 
 class GlimpseCodecs(TypedDict):
