@@ -26,7 +26,7 @@ _BLOCK = 20_000  # rows
 _SAMPLE = 1_000  # rows by which columns are recognised
 SHOWN = 12
 """Names of columns in an error."""
-_SEPARATORS = "\t;,|"
+_SEPARATORS = {"\t": "tabs", ";": "semicolons", ",": "commas", "|": "bars"}
 _LONGEST_LINE_LOOKED_AT = 1 << 16
 
 
@@ -113,7 +113,7 @@ def _row_blocks(
         except csv.Error as fault:
             raise FormatError(
                 f"{place(path, reader.line_num)} is not a row of a table ({fault}); expected cells between "
-                f'{_name(separator)}; try: close its quotes, or write "" for a quote inside a text'
+                f'{_SEPARATORS[separator]}; try: close its quotes, or write "" for a quote inside a text'
             ) from None
         if not rows:
             return
@@ -168,10 +168,6 @@ def _is_double_spaced(path: Path, encoding: str | None) -> bool:
     """Whether every other line is empty, as where line ends were written twice."""
     lines = list(islice(read_lines(path, encoding=encoding), 50))
     return len(lines) > 2 and not any(line.strip() for line in lines[1::2])
-
-
-def _name(separator: str) -> str:
-    return {"\t": "tabs", ";": "semicolons", ",": "commas", "|": "bars"}[separator]
 
 
 def _is_header(rows: list[list[str]], *, decimal_comma: bool) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -249,16 +249,18 @@ def choose_columns(layout: TableLayout, choice: ColumnChoice) -> ChosenColumns:
     known = tuple(_place_of(layout, name, "known covariate") for name in choice.known)
     targets = tuple(_place_of(layout, name, "target") for name in choice.target)
     kinds = [_kind(layout, column) for column in range(layout.width)]
+
+    def free(kind: str) -> list[int]:
+        """The columns of a kind that are nothing else."""
+        return [k for k in range(layout.width) if kinds[k] == kind and k not in taken]
+
     taken = {*targets, *past, *known, *([] if series is None else [series])}
-    time, form = _time(layout, choice, kinds, taken)
+    time, form = _time(layout, choice, free)
     taken |= set() if time is None else {time}
-    texts = [k for k in range(layout.width) if kinds[k] == "text" and k not in taken]
+    texts = free("text")
     if time is None and texts and series is None and choice.time != ROW:
         raise _no_time(layout, kinds)
-    if not targets:
-        targets = (
-            _target(layout, [k for k in range(layout.width) if kinds[k] == "numbers" and k not in taken], kinds),
-        )
+    targets = targets or (_target(layout, free("numbers"), kinds),)
     roles = [*targets, *past, *known, *(k for k in (series, time) if k is not None)]
     twice = next((k for k in roles if roles.count(k) > 1), None)
     if twice is not None:
@@ -306,18 +308,14 @@ def _kind(layout: TableLayout, column: int) -> str:
     return "times" if form_of(cells, TEXT_FORMS, _MOST) else "text"
 
 
-def _time(layout: TableLayout, choice: ColumnChoice, kinds: list[str], taken: set[int]) -> tuple[int | None, str]:
+def _time(layout: TableLayout, choice: ColumnChoice, free: Callable[[str], list[int]]) -> tuple[int | None, str]:
     """The column of the times and the form that they have; None where rows are to be counted."""
     if choice.time == ROW and ROW not in layout.names:
         return None, ""
     if choice.time:
         column = _place_of(layout, choice.time, "time")
         return column, _form_of_named(layout, column)
-    times = [k for k in range(layout.width) if kinds[k] == "times" and k not in taken]
-    if not times:
-        text = [k for k in range(layout.width) if kinds[k] == "text" and k not in taken]
-        numbers = [k for k in range(layout.width) if kinds[k] == "numbers" and k not in taken]
-        times = [k for k in numbers if _is_number_time(layout, k, text)]
+    times = free("times") or [k for k in free("numbers") if _is_number_time(layout, k, free("text"))]
     if len(times) > 1:
         names = [layout.names[k] for k in times]
         first = names[0] or str(times[0] + 1)

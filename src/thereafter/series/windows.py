@@ -187,16 +187,13 @@ def cut_windows(
 
 def _sizes(split: str) -> list[int]:
     """The three numbers of a split; 0 for a part that it does not name."""
-    sizes = [_number(size, split) for size in split.split("/")]
+    texts = [text.strip() for text in split.split("/")]
+    if not all(text.isascii() and text.isdigit() for text in texts):
+        raise OptionError(f"split is {split!r}; expected whole numbers with / between them, such as 70/10/20")
+    sizes = [int(text) for text in texts]
     if len(sizes) > 3:
         raise OptionError(f"split is {split!r}; expected two or three parts, such as 70/10/20")
     return sizes + [0] * (3 - len(sizes))
-
-
-def _number(size: str, split: str) -> int:
-    if not size.strip().isascii() or not size.strip().isdigit():
-        raise OptionError(f"split is {split!r}; expected whole numbers with / between them, such as 70/10/20")
-    return int(size)
 
 
 def extend_table(table: SeriesTable, rows: int, *, calendar: bool) -> SeriesTable:

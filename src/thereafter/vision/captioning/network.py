@@ -43,6 +43,7 @@ from thereafter.layers.dropout import locked, probability
 from thereafter.models.settings import check_choice, check_positive, check_share, check_size
 from thereafter.models.task_net import Memory, TaskNet
 from thereafter.models.word_decoder import DecoderSettings, RecurrentDecoder, WordDecoder, check_count
+from thereafter.series.batches import TensorBatch
 from thereafter.vision.encoder import NORMS, PictureEncoder
 
 SEES = ("attention", "every", "first", "nothing")
@@ -128,7 +129,7 @@ class PictureForm:
 
 
 @dataclass(frozen=True)
-class PictureBatch:
+class PictureBatch(TensorBatch):
     """Pictures as their form says, and all their captions, which are None where they are asked for.
 
     `row_B`: the picture of each caption. `at_N`: the places of the flattened captions that are no padding.
@@ -139,13 +140,8 @@ class PictureBatch:
     target_BT: Tensor | None = None
     at_N: Tensor | None = None
 
-    def __len__(self) -> int:
-        return len(self.pictures)
-
-    def to(self, device: torch.device) -> PictureBatch:
-        """The same on another device."""
-        moved = {name: part.to(device) for name, part in vars(self).items() if part is not None}
-        return replace(self, **moved)
+    def places(self) -> None:
+        """Captions have other lengths in every batch: a step over them is not recorded."""
 
 
 class Captioner(RecurrentDecoder, TaskNet[PictureBatch]):

@@ -145,19 +145,13 @@ def all_pictures(files: Sequence[Path]) -> list[Picture]:
     single = sorted(path for path in files if is_picture_file(path))  # in any order they are the same source
     pictures: list[Picture] = []
     if single:
-        folder = single[0].parent if len({path.parent for path in single}) == 1 else _common_folder(single)
+        folders = {path.parent for path in single}
+        folder = folders.pop() if len(folders) == 1 else Path(os.path.commonpath([one.absolute() for one in folders]))
         pictures += pictures_of(open_picture_files(single, str(folder), folder))
     for path in files:
         if holds_pictures(path) and not is_picture_file(path):
             pictures += pictures_of(open_pictures(path))
     return pictures
-
-
-def _common_folder(files: Sequence[Path]) -> Path:
-    first, *others = files
-    return next(
-        folder for folder in first.absolute().parents if all(o.absolute().is_relative_to(folder) for o in others)
-    )
 
 
 def _joined(

@@ -23,8 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from thereafter.errors import OptionError, ShapeError
 from thereafter.vision.clips.clip import Clips
-from thereafter.vision.pictures.glyphs import SIDE, SOURCES, DigitPool, open_pool
-from thereafter.vision.rules import Rule, uniforms
+from thereafter.vision.pictures.glyphs import SIDE, DigitPool, DigitRule, open_pool
+from thereafter.vision.rules import uniforms
 
 _DRAWS = 5  # of a digit: which one, direction, speed, x, y
 
@@ -149,7 +149,7 @@ _MOST_PIXELS = 64_000_000
 
 
 @dataclass(frozen=True)
-class MovingRule(Rule):
+class MovingRule(DigitRule):
     """`count` clips of `frames` pictures, size x size pixels, in which `digits` digits move and bounce.
 
     A digit begins in one of so many `directions` (4, 8 or 16; 0: any angle) at a speed from `slowest` to `fastest`
@@ -157,15 +157,7 @@ class MovingRule(Rule):
     """
 
     format: ClassVar[str] = "moving digits"
-    bounds: ClassVar[Mapping[str, tuple[int, int]]] = {
-        "digits": (1, 8),
-        "frames": (1, 1000),
-        "size": (SIDE + 1, 512),
-        "count": (1, 10**7),
-        "seed": (0, 2**63 - 1),
-        "begin": (0, 10**9),
-        "end": (0, 10**9),
-    }
+    bounds: ClassVar[Mapping[str, tuple[int, int]]] = DigitRule.bounds | {"digits": (1, 8), "frames": (1, 1000)}
     digits: int = 1
     frames: int = 10
     size: int = 64
@@ -182,8 +174,6 @@ class MovingRule(Rule):
         super().__post_init__()
         if self.directions not in (0, 4, 8, 16) or isinstance(self.directions, bool):
             raise OptionError(f"directions is {self.directions!r}; expected 4, 8, 16, or 0 for any angle")
-        if self.source not in SOURCES:
-            raise OptionError(f"source is {self.source!r}; expected one of {', '.join(SOURCES)}")
         if self.end and self.end <= self.begin:
             raise OptionError(f"the digits from begin={self.begin} to end={self.end} are none; expected end > begin")
         for name in ("slowest", "fastest"):

@@ -18,30 +18,22 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 
 from thereafter.errors import OptionError
-from thereafter.vision.pictures.glyphs import SIDE, SOURCES, DigitPool, open_pool
+from thereafter.vision.pictures.glyphs import SIDE, DigitPool, DigitRule, open_pool
 from thereafter.vision.pictures.picture import StackingSource
-from thereafter.vision.rules import Rule, uniforms
+from thereafter.vision.rules import uniforms
 
 _DIGIT, _PIECE = 3, 5  # random numbers: which digit, its column and row; of a piece those it is cut from as well
 
 
 @dataclass(frozen=True)
-class ClutterRule(Rule):
+class ClutterRule(DigitRule):
     """`count` pictures of size x size pixels, a digit in each, and so many `pieces` of `piece` x `piece` pixels.
 
     The digits are those from `begin` to before `end` of the `source` (end 0: to the last one).
     """
 
     format: ClassVar[str] = "cluttered digits"
-    bounds: ClassVar[Mapping[str, tuple[int, int]]] = {
-        "size": (SIDE + 1, 512),
-        "pieces": (0, 32),
-        "piece": (1, SIDE),
-        "count": (1, 10**7),
-        "seed": (0, 2**63 - 1),
-        "begin": (0, 10**9),
-        "end": (0, 10**9),
-    }
+    bounds: ClassVar[Mapping[str, tuple[int, int]]] = DigitRule.bounds | {"pieces": (0, 32), "piece": (1, SIDE)}
     size: int = 60
     pieces: int = 4
     piece: int = 8
@@ -53,8 +45,6 @@ class ClutterRule(Rule):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.source not in SOURCES:
-            raise OptionError(f"source is {self.source!r}; expected one of {', '.join(SOURCES)}")
         if self.end and self.end < self.begin + 2:
             raise OptionError(
                 f"the digits from begin={self.begin} to end={self.end} are too few; expected at least two: pieces are "

@@ -14,10 +14,11 @@ ways, P points, S segments, K random numbers, h pixels, 2 for x and y.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,7 +27,7 @@ from thereafter.data import corpora
 from thereafter.errors import FormatError, OptionError
 from thereafter.vision.pictures.archives import open_idx, read_idx_labels
 from thereafter.vision.pictures.picture import StackedPictures
-from thereafter.vision.rules import uniforms
+from thereafter.vision.rules import Rule, uniforms
 
 SIDE = 28
 """Pixels from edge to edge."""
@@ -231,6 +232,24 @@ GLYPHS = 10_000
 """The drawn digits that are meant where a rule does not say how many."""
 
 _MOST_GLYPHS = 1_000_000
+
+
+class DigitRule(Rule):
+    """A rule over the digits of a `source`, from `begin` to before `end` (0: to the last one)."""
+
+    bounds: ClassVar[Mapping[str, tuple[int, int]]] = {
+        "size": (SIDE + 1, 512),
+        "count": (1, 10**7),
+        "seed": (0, 2**63 - 1),
+        "begin": (0, 10**9),
+        "end": (0, 10**9),
+    }
+    source: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.source not in SOURCES:
+            raise OptionError(f"source is {self.source!r}; expected one of {', '.join(SOURCES)}")
 
 
 class DigitPool(ABC):
