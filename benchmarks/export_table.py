@@ -168,10 +168,9 @@ def task_cell(net: nn.Module) -> str:
 
 def networks() -> dict[str, Callable[[], nn.Module]]:
     """A small network of every task."""
-    from thereafter.series.classifying import settings as series_settings
-    from thereafter.series.classifying.network import SeriesClassifier
-    from thereafter.series.forecasters import build as forecasters
+    from thereafter.series.classifying.network import ReaderSettings, SeriesClassifier
     from thereafter.series.forecasters.forecaster import WindowFacts
+    from thereafter.series.forecasters.network import build_forecaster
     from thereafter.series.forecasters.settings import ForecastSettings
     from thereafter.tasks import fill as filler
     from thereafter.tasks.classify import network as classifier
@@ -200,11 +199,11 @@ def networks() -> dict[str, Callable[[], nn.Module]]:
         return captioner.Captioner(settings, form, words=15)
 
     def series(channels: int, **options: Any) -> nn.Module:
-        settings = series_settings.ReaderSettings(hidden=5, **options)
+        settings = ReaderSettings(hidden=5, **options)
         return SeriesClassifier(settings, channels=channels, labels=3, gaps=False)
 
     def forecast(**options: Any) -> nn.Module:
-        return forecasters.build(ForecastSettings(hidden=8, **options), facts)
+        return build_forecaster(ForecastSettings(hidden=8, **options), facts)
 
     return {
         "tagger, letters by an LSTM": tagged,

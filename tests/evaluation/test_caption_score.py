@@ -13,12 +13,16 @@ from breadth import core
 from refusals import refused
 from thereafter.errors import EmptyCorpusError, OptionError, ShapeError
 from thereafter.evaluation.bootstrap import interval, resample_sums
-from thereafter.vision.captioning.measures import bleu, caption_words, cider_d
+from thereafter.vision.baselines import constant_caption, nearest_captions
+from thereafter.vision.captioning.measures import (
+    bleu,
+    caption_words,
+    cider_d,
+    measure_captions,
+)
 from thereafter.vision.captioning.reading import CaptionedPicture, read_captions
-from thereafter.vision.captioning.score import constant_caption, measure_captions, nearest_captions
 from thereafter.vision.captioning.task import CAPTIONING, ResampledCaptions
-from thereafter.vision.pictures.picture import Picture
-from thereafter.vision.pictures.stacked import StackedPictures
+from thereafter.vision.pictures.picture import Picture, StackedPictures
 
 WORDS = ["a", "dog", "the", "man", "red", "runs", "in", "of", "ball", "on"]
 
@@ -102,7 +106,7 @@ def test_of_constants_without_four_words_in_common_the_lower_orders_decide() -> 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 def test_the_nearest_picture_gives_its_first_caption(dtype: type[np.generic], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thereafter.vision.captioning.score._ROWS", 16)  # so that there are several blocks
+    monkeypatch.setattr("thereafter.vision.captioning.measures._ROWS", 16)  # so that there are several blocks
     rng = np.random.default_rng(3)
     train = rng.integers(0, 256, (70, 3, 4, 4)).astype(dtype)
     train[50] = train[20]  # of two that are alike the first counts

@@ -13,13 +13,13 @@ import torch.nn.functional as F
 from refusals import refused
 from thereafter.errors import EmptyCorpusError, ShapeError
 from thereafter.evaluation.bootstrap import resample_sums
-from thereafter.vision.clips.frame_measures import (
+from thereafter.vision.measures import (
     CopyCounts,
-    ResampledFrames,
     copied,
     frame_errors,
     frame_nats,
     least_nats,
+    resampled_frames,
     score_frames,
 )
 
@@ -96,7 +96,7 @@ def test_a_score_of_frames_says_its_figures_by_step() -> None:
 def test_resampled_frames_give_the_figures_of_the_whole() -> None:
     rng = np.random.default_rng(7)
     nats, errors = rng.random((30, 4)), rng.random((30, 4))
-    resampled = ResampledFrames.of(nats, errors)
+    resampled = resampled_frames(nats, errors)
     whole = resampled.figures(resampled.statistics_NS.sum(0, keepdims=True))
     assert whole["nats"].item() == pytest.approx(-nats.mean())
     assert whole["squared_error"].item() == pytest.approx(-errors.mean())

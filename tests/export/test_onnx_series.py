@@ -17,13 +17,11 @@ from thereafter.errors import ExportError
 from thereafter.export.onnx.model import model_bytes
 from thereafter.export.onnx.target import session
 from thereafter.export.task_export import check_task, graphs_of
-from thereafter.series.classifying.network import SeriesClassifier
-from thereafter.series.classifying.settings import ReaderSettings
-from thereafter.series.forecasters.autoregression import Autoregression
-from thereafter.series.forecasters.build import build
+from thereafter.series.classifying.network import ReaderSettings, SeriesClassifier
 from thereafter.series.forecasters.forecaster import WindowFacts
-from thereafter.series.forecasters.linear import Linear
+from thereafter.series.forecasters.network import build_forecaster
 from thereafter.series.forecasters.settings import ForecastSettings
+from thereafter.series.forecasters.solved import Autoregression, Linear
 from thereafter.series.number_heads import NUMBER_HEADS
 
 pytest.importorskip("onnx")
@@ -62,7 +60,7 @@ def checked(net: nn.Module, folder: Path) -> float:
     ids=str,
 )
 def test_graphs_of_forecasters_expect_what_they_do(facts: WindowFacts, options: dict[str, Any], tmp_path: Path) -> None:
-    assert checked(build(ForecastSettings(hidden=8, **options), facts), tmp_path) <= 1e-4
+    assert checked(build_forecaster(ForecastSettings(hidden=8, **options), facts), tmp_path) <= 1e-4
 
 
 @pytest.mark.parametrize("facts", [PLAIN, RICH], ids=["one column", "gaps and covariates"])
@@ -70,7 +68,7 @@ def test_graphs_of_forecasters_expect_what_they_do(facts: WindowFacts, options: 
 def test_graphs_of_least_squares_expect_what_they_do(
     facts: WindowFacts, options: dict[str, Any], tmp_path: Path
 ) -> None:
-    net = build(ForecastSettings(**options), facts)
+    net = build_forecaster(ForecastSettings(**options), facts)
     torch.manual_seed(0)
     with torch.no_grad():
         if isinstance(net, Linear):
@@ -103,7 +101,7 @@ def test_graphs_of_labelled_series_label_as_they_do(gaps: bool, options: dict[st
 @pytest.mark.parametrize("model", ["naive", "seasonal-naive", "drift"])
 def test_forecasters_without_weights_are_refused_in_a_sentence(model: str) -> None:
     with refused(ExportError, "weights"):
-        graphs_of(build(ForecastSettings(model=model), PLAIN))
+        graphs_of(build_forecaster(ForecastSettings(model=model), PLAIN))
 
 
 def test_a_forecast_by_onnxruntime_alone_is_that_of_the_run(tmp_path: Path) -> None:

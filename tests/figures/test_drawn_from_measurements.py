@@ -115,7 +115,7 @@ def _steps_ahead() -> Measurement:
 def _pictures() -> list[Measurement]:
     from thereafter.vision.captioning.answers import CaptionExplained
     from thereafter.vision.clips.answers import ClipExplained, ClipLabels, FramesExplained, JudgedFrames, NextFrames
-    from thereafter.vision.clips.frame_measures import score_frames
+    from thereafter.vision.measures import score_frames
 
     grey, frames = np.zeros((4, 4, 1), np.uint8), np.zeros((2, 4, 4), np.uint8)
     looked = CaptionExplained("one", "a b", ("a", "b"), (0.5, 0.25), np.full((2, 4), 0.25, np.float32), (2, 2), grey)

@@ -18,7 +18,7 @@ from thereafter.vision.captioning import figure as captioned
 from thereafter.vision.captioning.answers import CaptionExplained
 from thereafter.vision.clips import figures as clips
 from thereafter.vision.clips.answers import ClipExplained, ClipLabels, FramesExplained, JudgedFrames, NextFrames
-from thereafter.vision.clips.frame_measures import score_frames
+from thereafter.vision.measures import score_frames
 
 WORDS = ("a", "red", "circle")
 

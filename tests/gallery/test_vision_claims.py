@@ -9,9 +9,9 @@ from thereafter.gallery.vision import beside_copying, more_frames_are_surer, sur
 from thereafter.inspection.measurement import Measurement
 from thereafter.vision.clips.answers import ClipExplained, ClipLabels
 from thereafter.vision.clips.figures import belief_by_frame, measured_belief, measured_nats, nats_by_step
-from thereafter.vision.clips.frame_measures import score_frames
-from thereafter.vision.glimpsing.figure import glimpse_path, measured_glimpses
+from thereafter.vision.figures import glimpse_path, measured_glimpses
 from thereafter.vision.glimpsing.task import GlimpsesExplained
+from thereafter.vision.measures import score_frames
 
 pytest.importorskip("plotly")
 

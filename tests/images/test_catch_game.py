@@ -21,7 +21,6 @@ from thereafter.vision.acting.game import (
     caught,
     foreseeing,
     play,
-    read_catch_rule,
     screen,
     starts_of,
 )
@@ -79,7 +78,7 @@ def test_who_sees_all_catches_all() -> None:
 def test_episodes_are_those_of_their_rules(tmp_path: Path) -> None:
     rule = CatchRule(count=5, seed=9, size=8)
     (tmp_path / "rule.json").write_text(rule.to_json())
-    assert read_catch_rule(tmp_path / "rule.json") == rule
+    assert CatchRule.read(tmp_path / "rule.json") == rule
     episodes = Episodes([rule, CatchRule(count=2, seed=1, size=8)])
     assert len(episodes) == 7
     assert [one.name for one in episodes] == ["9:0", "9:1", "9:2", "9:3", "9:4", "1:0", "1:1"]

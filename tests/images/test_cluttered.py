@@ -13,9 +13,9 @@ from thereafter.errors import FormatError, OptionError
 from thereafter.vision.glimpsing.cluttered import ClutteredPictures, ClutterRule, is_clutter_rule
 from thereafter.vision.made_pictures import clutter_rules
 from thereafter.vision.pictures.codec import PictureCodec
-from thereafter.vision.pictures.draws import uniforms
 from thereafter.vision.pictures.glyphs import SIDE, numbered_glyphs
 from thereafter.vision.pictures.labelled_pictures import holds_labelled_pictures, read_labelled_pictures
+from thereafter.vision.rules import uniforms
 
 RULE = ClutterRule(count=40, seed=3, begin=5, end=65)
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from refusals import refused
 from thereafter.errors import OptionError
-from thereafter.vision.pictures.draws import uniforms
 from thereafter.vision.pictures.glyphs import SIDE, WAYS, glyph, numbered_glyphs, written
+from thereafter.vision.rules import uniforms
 
 MASK = 2**64 - 1
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from thereafter.data import corpora
-from thereafter.vision.clips.moving import MovingClips, MovingRule, read_rule
+from thereafter.vision.clips.moving import MovingClips, MovingRule
 from thereafter.vision.clips.reading import read_clips, read_many
 from thereafter.vision.made_pictures import moving_rules
 
@@ -25,7 +25,7 @@ def test_a_corpus_of_moving_digits_is_its_rules(name: str):
     corpus, again = corpora.locate(name), corpora.locate(name)
     assert corpus == again
     assert (corpus.kind, list(corpus.parts)) == ("clips", ["train", "valid", "test"])
-    rules = {part: read_rule(path) for part, path in corpus.parts.items()}
+    rules = {part: MovingRule.read(path) for part, path in corpus.parts.items()}
     assert rules == moving_rules(name)
     assert all(path.stat().st_size < 1_000 for path in corpus.parts.values())
     assert len({rule.seed for rule in rules.values()}) == 3
@@ -56,7 +56,7 @@ def test_drawn_digits_move_without_any_other_corpus(monkeypatch: pytest.MonkeyPa
 @pytest.mark.usefixtures("corpora_folder")
 def test_the_digits_of_mnist_move_as_drawn_ones_do():
     """On MNIST or the pictures that stand in for it: what is seen at the place of a digit is that digit."""
-    from thereafter.vision.pictures.idx import open_idx, read_idx_labels
+    from thereafter.vision.pictures.archives import open_idx, read_idx_labels
 
     parts = corpora.locate("mnist").parts
     pictures, labels = open_idx(parts["test"]), read_idx_labels(parts["test.labels"])

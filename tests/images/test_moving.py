@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from refusals import refused
 from thereafter.errors import FormatError, OptionError, ShapeError
-from thereafter.vision.clips.moving import NAMES, MovingClips, MovingRule, corners, headings, move, read_rule
+from thereafter.vision.clips.moving import NAMES, MovingClips, MovingRule, corners, headings, move
 from thereafter.vision.pictures.glyphs import SIDE, numbered_glyphs
 
 ONE = MovingRule(count=400, seed=5, end=200)
@@ -208,7 +208,7 @@ def test_a_digit_of_ones_own_is_moved_as_it_is_told():
 def test_rules_come_back_from_their_files(tmp_path: Path):
     for rule in (ONE, TWO, MovingRule(source="mnist:test", begin=5, end=9)):
         (tmp_path / "rule.json").write_text(rule.to_json())
-        assert read_rule(tmp_path / "rule.json") == rule
+        assert MovingRule.read(tmp_path / "rule.json") == rule
 
 
 BAD: list[tuple[dict[str, object], str]] = [
@@ -238,7 +238,7 @@ def test_a_wrong_rule_says_what_is_wrong(change: dict[str, object], message: str
     path = tmp_path / "rule.json"
     path.write_text(json.dumps({**json.loads(MovingRule().to_json()), **change}))
     with pytest.raises(FormatError) as raised:
-        read_rule(path)
+        MovingRule.read(path)
     assert message in str(raised.value)
     assert str(path) in str(raised.value)
 
@@ -247,9 +247,9 @@ def test_a_wrong_rule_says_what_is_wrong(change: dict[str, object], message: str
 def test_what_is_no_rule_is_refused(content: bytes, tmp_path: Path):
     (tmp_path / "rule.json").write_bytes(content)
     with refused(FormatError, "rule.json"):
-        read_rule(tmp_path / "rule.json")
+        MovingRule.read(tmp_path / "rule.json")
     with pytest.raises(FormatError, match="could not be read"):
-        read_rule(tmp_path / "none.json")
+        MovingRule.read(tmp_path / "none.json")
 
 
 def test_more_digits_than_there_can_be_are_refused():

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from thereafter.vision.pictures.arrays import npy_array, parse_header
+from thereafter.vision.pictures.archives import npy_array, parse_header
 
 TYPES = ("|u1", "<i2", ">i4", "<f2", "<f4", ">f8", "|b1", "<U7", "|S3", "<c16", "|V5", "<M8[s]")
 SHAPES = ((), (0,), (3,), (2, 3), (4, 1, 5))

@@ -26,7 +26,7 @@ from thereafter.errors import (
     ThereafterError,
 )
 from thereafter.vision.clips.reading import read_clips
-from thereafter.vision.pictures import arrays
+from thereafter.vision.pictures import archives
 from thereafter.vision.pictures.codec import PictureCodec
 from thereafter.vision.pictures.picture import pictures_of
 from thereafter.vision.pictures.sources import open_pictures
@@ -224,7 +224,7 @@ def test_an_npz_that_would_fill_the_disk(
 
 
 def test_labels_of_an_npz_that_would_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(arrays, "_MOST_STRINGS", 1_000)
+    monkeypatch.setattr(archives, "_MOST_STRINGS", 1_000)
     np.savez_compressed(tmp_path / "a.npz", pixels=np.zeros((9, 4, 4), np.uint8), names=np.full(9, "a" * 100))
     with refused(SourceError, "names.npy", 1000):
         open_pictures(tmp_path / "a.npz")

@@ -10,11 +10,10 @@ from statsmodels.tsa import ar_model
 
 from refusals import refused
 from thereafter.errors import OptionError
+from thereafter.series.batches import WindowBatch
 from thereafter.series.forecasters import autoregression
-from thereafter.series.forecasters.batch import WindowBatch
-from thereafter.series.forecasters.build import build
-from thereafter.series.forecasters.calibration import ENDS
-from thereafter.series.forecasters.forecaster import Forecaster, WindowFacts
+from thereafter.series.forecasters.forecaster import ENDS, Forecaster, WindowFacts
+from thereafter.series.forecasters.network import build_forecaster
 from thereafter.series.forecasters.settings import SIMPLE, ForecastSettings, models
 
 FACTS = WindowFacts(targets=1, covariates=0, known=0, lookback=12, horizon=4, season=3, gaps=False)
@@ -40,7 +39,7 @@ def windows(x_T: NDArray[np.float64], facts: WindowFacts = FACTS) -> WindowBatch
 
 
 def solved(model: str, x_T: NDArray[np.float64], facts: WindowFacts = FACTS, **options: object) -> Forecaster:
-    net = build(ForecastSettings(model=model, **options), facts)
+    net = build_forecaster(ForecastSettings(model=model, **options), facts)
     net.solve(lambda: iter([windows(x_T, facts)]), [torch.from_numpy(x_T)[:, None]])
     return net
 
@@ -110,7 +109,7 @@ def test_simple_forecasts_are_their_definitions():
 def test_a_gap_one_season_ago_is_passed_over_for_the_season_before():
     """Rows 9, 10, 11 are the last season of three; where all rows of a place are missing, the last value is taken."""
     facts = WindowFacts(targets=1, covariates=0, known=0, lookback=12, horizon=4, season=3, gaps=True)
-    net = build(ForecastSettings(model="seasonal-naive"), facts)
+    net = build_forecaster(ForecastSettings(model="seasonal-naive"), facts)
     past, seen = torch.arange(1.0, 13.0)[None, :, None], torch.ones(1, 12, 1, dtype=torch.bool)
     seen[0, [9, 6, 10], 0] = False
     seen[0, 2::3, 0] = False
@@ -123,7 +122,7 @@ def test_a_gap_one_season_ago_is_passed_over_for_the_season_before():
 def test_a_network_gives_losses_forecasts_and_paths_of_the_right_shape(model: str, strategy: str):
     torch.manual_seed(0)
     facts = WindowFacts(targets=2, covariates=3, known=2, lookback=12, horizon=4, season=3, gaps=True)
-    net = build(ForecastSettings(model=model, strategy=strategy, hidden=8), facts)
+    net = build_forecaster(ForecastSettings(model=model, strategy=strategy, hidden=8), facts)
     past, seen = torch.randn(5, 12, 2), torch.rand(5, 12, 2) > 0.2
     future = torch.randn(5, 4, 2)
     batch = WindowBatch(
@@ -148,7 +147,7 @@ def test_a_network_gives_losses_forecasts_and_paths_of_the_right_shape(model: st
 def test_one_step_of_the_future_changes_no_forecast_before_it(model: str):
     """Costs of a recursive network: that of step h reads the true rows before it, and none after."""
     torch.manual_seed(0)
-    net = build(ForecastSettings(model=model, strategy="recursive", hidden=8, head="squared"), FACTS)
+    net = build_forecaster(ForecastSettings(model=model, strategy="recursive", hidden=8, head="squared"), FACTS)
     batch = windows(series(30))
     future, seen = batch.answers()
     changed = future.clone()
@@ -162,7 +161,9 @@ def test_one_step_of_the_future_changes_no_forecast_before_it(model: str):
 
 def test_a_recursive_recurrent_network_carries_its_state_as_if_it_read_all_again():
     torch.manual_seed(0)
-    net = build(ForecastSettings(model="lstm", strategy="recursive", hidden=8, head="squared", norm="none"), FACTS)
+    net = build_forecaster(
+        ForecastSettings(model="lstm", strategy="recursive", hidden=8, head="squared", norm="none"), FACTS
+    )
     batch = windows(series(30)).rows(torch.arange(3))
     with net.quietly():
         path = net.mean_path(batch)
@@ -210,7 +211,7 @@ def test_drawn_paths_go_together_as_the_steps_did():
     past, future = torch.randn(400, 12, 1), rows[:, 12:, None]
     ones = torch.ones(400, 12, 1, dtype=torch.bool), torch.ones(400, 4, 1, dtype=torch.bool)
     batch = WindowBatch(past, ones[0], past[..., :0], future[..., :0], future, ones[1])
-    net = build(ForecastSettings(model="linear", norm="none"), facts)
+    net = build_forecaster(ForecastSettings(model="linear", norm="none"), facts)
     net.solve(lambda: iter([batch]), [])
     net.calibration.fit(
         iter([batch]),
@@ -224,10 +225,10 @@ def test_drawn_paths_go_together_as_the_steps_did():
 
 def test_settings_that_do_not_go_together_are_refused():
     with refused(OptionError, "segments"):
-        build(ForecastSettings(model="gru", segment=5), FACTS).expect(windows(series(30)))
+        build_forecaster(ForecastSettings(model="gru", segment=5), FACTS).expect(windows(series(30)))
     with pytest.raises(OptionError, match="one row at a time"):
-        build(ForecastSettings(model="gru", segment=3, strategy="recursive"), FACTS)
+        build_forecaster(ForecastSettings(model="gru", segment=3, strategy="recursive"), FACTS)
     with pytest.raises(OptionError, match="counts are not shifted"):
-        build(ForecastSettings(model="gru", head="negative-binomial", norm="last"), FACTS)
+        build_forecaster(ForecastSettings(model="gru", head="negative-binomial", norm="last"), FACTS)
     with refused(OptionError, "horizon", 0):
         ForecastSettings(horizon=0)

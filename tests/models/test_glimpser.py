@@ -11,9 +11,15 @@ import torch.nn.functional as F
 
 from refusals import refused
 from thereafter.errors import OptionError
-from thereafter.vision.glimpsing.network import Glimpser, WholePicture, build_reader, equal_width
-from thereafter.vision.glimpsing.settings import GlimpserSettings, PixelBatch
-from thereafter.vision.reinforce import log_density
+from thereafter.vision.glimpsing.network import (
+    Glimpser,
+    GlimpserSettings,
+    PixelBatch,
+    WholePicture,
+    build_reader,
+    equal_width,
+)
+from thereafter.vision.glimpsing.sensor import log_density
 
 SMALL = GlimpserSettings(glimpses=3, patch=3, scales=2, hidden=6, read=5)
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from thereafter.series.classifying.network import SeriesBatch, SeriesClassifier
-from thereafter.series.classifying.settings import ReaderSettings
+from thereafter.series.classifying.network import ReaderSettings, SeriesBatch, SeriesClassifier
 
 
 @pytest.mark.parametrize("encoder", ["gru", "conv"])

@@ -187,7 +187,7 @@ FAULTS = (
     Fault("permuted-by-another-seed", "vision/pictures/as_series.py", "PERMUTATION = 92916", "PERMUTATION = 92917"),
     Fault(
         "columns-first-pictures-are-read-as-rows",
-        "vision/pictures/arrays.py",
+        "vision/pictures/archives.py",
         'begin, shape, "F" if fortran else "C")',
         'begin, shape, "C")',
     ),

@@ -13,7 +13,7 @@ from thereafter.ready.examples import CLUTTERED, GLYPH, GLYPHS, SHAPES, picture_
 from thereafter.vision.captioning.reading import read_captioned
 from thereafter.vision.captioning.task import with_pictures
 from thereafter.vision.clips.reading import read_clips
-from thereafter.vision.glimpsing.cluttered import open_cluttered
+from thereafter.vision.glimpsing.cluttered import ClutteredPictures, ClutterRule
 from thereafter.vision.made_pictures import moving_rules
 from thereafter.vision.pictures.glyphs import numbered_glyphs
 
@@ -42,9 +42,12 @@ def test_moving_digits_follow_the_rule_of_their_corpus(tmp_path: Path) -> None:
 
 
 def test_still_digits_stand_among_pieces_or_alone(tmp_path: Path) -> None:
-    short = open_cluttered(picture_part(tmp_path, CLUTTERED, "train", 20_000, scale=0.001))
+    short = ClutteredPictures(ClutterRule.read(picture_part(tmp_path, CLUTTERED, "train", 20_000, scale=0.001)))
     assert (len(short), short.shape(0), short.rule.pieces) == (200, (40, 40, 1), 4)
-    parts = {part: open_cluttered(picture_part(tmp_path, GLYPHS, part, 5_000)) for part in ("train", "valid", "test")}
+    parts = {
+        part: ClutteredPictures(ClutterRule.read(picture_part(tmp_path, GLYPHS, part, 5_000)))
+        for part in ("train", "valid", "test")
+    }
     assert [len(one) for one in parts.values()] == [5_000, 1_000, 2_000]
     assert {one.shape(0) for one in parts.values()} == {(29, 29, 1)}
     rules = [one.rule for one in parts.values()]

@@ -11,9 +11,8 @@ import pytest
 
 from refusals import refused
 from thereafter.errors import FormatError, OptionError, SourceError, ThereafterError
-from thereafter.series.given import series_of, with_channels
 from thereafter.series.labelled import form_of, holds_series, read_labelled_series, read_questions
-from thereafter.series.labelled_series import LabelColumns, LabelledSeries
+from thereafter.series.labelled_series import LabelColumns, LabelledSeries, series_of, with_channels
 
 LONG = """series,time,x,y,label
 a,1,0.5,1,up

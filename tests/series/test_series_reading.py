@@ -13,9 +13,9 @@ import pytest
 
 from refusals import refused
 from thereafter.errors import FormatError, OptionError, SourceError, ThereafterError, UnknownNameError
-from thereafter.series.frequency import Frequency
 from thereafter.series.reading import read_series
 from thereafter.series.table import ColumnChoice, SeriesTable
+from thereafter.series.times import Frequency
 
 
 def write(folder: Path, text: str, name: str = "table.csv") -> Path:

@@ -15,9 +15,9 @@ import thereafter
 from thereafter.errors import OptionError
 from thereafter.training.options import read_recipe
 from thereafter.vision.acting.game import ACTIONS, Episode, caught, play
-from thereafter.vision.acting.measures import ResampledCatches, score_catches
+from thereafter.vision.acting.network import CatcherSettings
 from thereafter.vision.acting.task import ACTING, Played, PlayedExplained
-from thereafter.vision.glimpsing.settings import CatcherSettings
+from thereafter.vision.measures import resampled_catches, score_catches
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "acting.md"
@@ -78,7 +78,7 @@ def test_other_players_stand_beside_a_score(player: thereafter.TaskModel, tmp_pa
 def test_the_share_of_balls_caught_has_an_interval() -> None:
     score = score_catches([True] * 85 + [False] * 15)
     assert str(score) == "caught 85.0 % (76.7 to 90.7) of 100 games"
-    resampled = ResampledCatches.of([True] * 85 + [False] * 15)
+    resampled = resampled_catches([True] * 85 + [False] * 15)
     assert resampled.figures(resampled.statistics_NS.sum(0, keepdims=True))["caught"].tolist() == [0.85]
     assert score.to_rows()[0]["caught"] == score.as_dict()["caught"] == 0.85
 

@@ -16,7 +16,7 @@ from thereafter.tasks.task import AnyTask
 from thereafter.text.conll import TaggedSentence
 from thereafter.training.settings import TrainingSettings
 from thereafter.vision.acting.game import CatchRule, Episode, Episodes
-from thereafter.vision.glimpsing.settings import CatchBatch
+from thereafter.vision.acting.network import CatchBatch
 
 GAMES = Episodes([CatchRule(size=6, count=23, seed=5)])
 AHEAD = TrainingSettings(batch=4, steps=1, seed=3, device="cuda")

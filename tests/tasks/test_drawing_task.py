@@ -18,9 +18,9 @@ from refusals import refused
 from tasks.toy_pictures import SAVED, bare_pictures, labelled_pictures, stacked_pictures
 from thereafter.comparing.task_trials import compare_task
 from thereafter.errors import OptionError, ThereafterError
-from thereafter.vision.drawing.measures import ResampledDrawings, score_drawings
 from thereafter.vision.drawing.network import DrawingBatch, drawn_pixels
 from thereafter.vision.drawing.task import DRAWING
+from thereafter.vision.measures import resampled_drawings, score_drawings
 
 QUICK: dict[str, Any] = {"hidden": 8, "latent": 3, "strokes": 3, "write": 3, "epochs": 2, "batch": 8, "rate": 0.01}
 
@@ -81,7 +81,7 @@ def test_a_score_is_the_mean_of_its_pictures(drawing: Any, source: Path) -> None
 def test_resampled_figures_of_drawings_are_those_of_the_whole() -> None:
     rng = np.random.default_rng(1)
     pixels_N, latent_NT = rng.random(9) * 100, rng.random((9, 4))
-    sampled = ResampledDrawings.of(pixels_N, latent_NT)
+    sampled = resampled_drawings(pixels_N, latent_NT)
     figures = sampled.figures(sampled.statistics_NS.sum(0, keepdims=True))
     assert -figures["nats"][0] == pytest.approx(score_drawings(pixels_N, latent_NT).nats)
 

@@ -9,7 +9,7 @@ import thereafter
 from refusals import refused
 from thereafter import instruments
 from thereafter.errors import OptionError, ThereafterError
-from thereafter.series.forecasters.autoregression import Autoregression
+from thereafter.series.forecasters.solved import Autoregression
 from thereafter.task_model import TaskModel
 
 STEPS = (1, 4, 16)

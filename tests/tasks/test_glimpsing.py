@@ -17,7 +17,7 @@ from tasks.toy_pictures import SAVED, stacked_pictures
 from thereafter.errors import OptionError
 from thereafter.tasks.finding import task_for
 from thereafter.vision.glimpsing.cluttered import ClutterRule
-from thereafter.vision.glimpsing.settings import GlimpserSettings
+from thereafter.vision.glimpsing.network import GlimpserSettings
 from thereafter.vision.glimpsing.task import GlimpsesExplained
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "glimpses.md").read_text(encoding="utf-8")

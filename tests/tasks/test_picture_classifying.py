@@ -21,8 +21,13 @@ from tasks.toy_pictures import PLACES, SAVED, labelled_pictures, stacked_picture
 from thereafter.errors import FormatError, OptionError, ThereafterError
 from thereafter.layers.blocks import FEEDS
 from thereafter.layers.recurrent import Recurrent
-from thereafter.series.classifying.network import SeriesBatch, SeriesClassifier, lengthen_memory
-from thereafter.series.classifying.settings import PictureClassifierSettings, ReaderSettings
+from thereafter.series.classifying.network import (
+    PictureClassifierSettings,
+    ReaderSettings,
+    SeriesBatch,
+    SeriesClassifier,
+    lengthen_memory,
+)
 from thereafter.series.forecasters.settings import cells
 from thereafter.tasks import TASKS, finding
 from thereafter.tasks.finding import task_for

@@ -12,11 +12,10 @@ from refusals import refused
 from thereafter.errors import OptionError
 from thereafter.tasks import TASKS, finding
 from thereafter.training.settings import TrainingSettings
-from thereafter.vision.captioning import baselines as caption_rows
+from thereafter.vision import baselines
 from thereafter.vision.captioning.network import CaptionerSettings
 from thereafter.vision.captioning.reading import CaptionedPicture
 from thereafter.vision.captioning.task import Captioning
-from thereafter.vision.classifying import baselines as picture_rows
 from thereafter.vision.pictures.labelled_pictures import LabelledPicture
 from thereafter.vision.pictures.picture import Picture
 from thereafter.vision.pictures.sources import picture_of
@@ -40,12 +39,11 @@ def test_large_pictures_are_compared_at_the_usual_size(
         compared.extend([before.shape[1:], after.shape[1:]])
         return []
 
-    for module in (caption_rows, picture_rows):
-        monkeypatch.setattr(module, "nearest_captions", nearest)
+    monkeypatch.setattr(baselines, "nearest_captions", nearest)
     labelled = [LabelledPicture(one, "a") for one in pictures(*size)]
     captioned = [CaptionedPicture(one, ("a b",)) for one in pictures(*size)]
-    picture_rows.picture_rows(labelled, labelled)["nearest of 3 training pictures"]()
-    caption_rows.caption_rows(captioned, captioned)["nearest picture (pixels)"]()
+    baselines.picture_rows(labelled, labelled)["nearest of 3 training pictures"]()
+    baselines.caption_rows(captioned, captioned)["nearest picture (pixels)"]()
     assert compared == [shape] * 4
 
 

@@ -22,11 +22,11 @@ from thereafter.tasks.lexicon import ColumnLexicons
 from thereafter.training.settings import TrainingSettings
 from thereafter.vision.clips.answers import NextFrames, hold_out_clips
 from thereafter.vision.clips.clip import ClipCodec
-from thereafter.vision.clips.frame_measures import CopyCounts, copied, frame_nats
 from thereafter.vision.clips.frame_predictor import FrameBatch
 from thereafter.vision.clips.labels import VIDEO
 from thereafter.vision.clips.next_frames import NEXT_FRAMES, FrameCopier
 from thereafter.vision.clips.reading import clip_of, read_clips
+from thereafter.vision.measures import CopyCounts, copied, frame_nats
 
 SMALL: dict[str, Any] = {"hidden": 8, "epochs": 2, "batch": 8, "rate": 0.01, "seed": 1}
 LABELS: dict[str, Any] = SMALL | {"width": 4, "stages": 2}

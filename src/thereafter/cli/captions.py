@@ -52,8 +52,8 @@ def print_beside(model: TaskModel, source: str, part: str, *, greedy: bool = Fal
 
     `greedy`: the score itself is that of a search, and the row of the network says that it is not.
     """
-    from thereafter.vision.captioning.baselines import OTHER_PICTURES
-    from thereafter.vision.captioning.score import CaptionScore
+    from thereafter.vision.baselines import OTHER_PICTURES
+    from thereafter.vision.captioning.measures import CaptionScore
 
     try:
         rows = model.baselines(source, part=part, trained=False)

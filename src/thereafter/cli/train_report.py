@@ -63,9 +63,8 @@ def _print_test(trained: TaskModel, source: AnySource, baselines: bool) -> None:
     """The score on the test part, with simple baselines below it; then the most frequent mistakes."""
     from thereafter.series.forecasting.score import ForecastScore
     from thereafter.tasks.task import MeasuredByClass
-    from thereafter.vision.captioning.score import CaptionScore
-    from thereafter.vision.clips.frame_measures import FrameScore
-    from thereafter.vision.drawing.measures import DrawingScore
+    from thereafter.vision.captioning.measures import CaptionScore
+    from thereafter.vision.measures import DrawingScore, FrameScore
 
     score = trained.score(source, part="test")
     rows = [("this model", score)] + (trained.baselines(source) if baselines else [])

@@ -38,8 +38,8 @@ from thereafter.export.onnx.translators import (
 from thereafter.export.targets import FLOAT32
 from thereafter.models.task_net import Batched, TaskNet
 from thereafter.models.word_decoder import END, WordDecoder
+from thereafter.series.batches import WindowBatch
 from thereafter.series.classifying.network import SeriesBatch, SeriesClassifier
-from thereafter.series.forecasters.batch import WindowBatch
 from thereafter.series.forecasters.forecaster import Forecaster
 from thereafter.series.forecasters.network import ForecastNetwork
 from thereafter.tasks.classify.network import ClassBatch, Classifier

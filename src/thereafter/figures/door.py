@@ -34,10 +34,8 @@ _FUNCTIONS = {
     "figures.text": ("sparsity", "temperature"),
     "figures.traces": ("gates", "gates_by_class", "head_maps", "parameter_counts", "positions", "training_curves"),
     "figures.units": ("coloured_units", "number_along", "unit_ranking"),
-    "series.forecasting.ahead_figures": ("error_by_steps", "steps_ahead"),
     "series.forecasting.figures": ("forecast_fan",),
-    "series.lines": ("gates_over_series",),
-    "vision.captioning.figure": ("attended_picture", "measured_caption"),
+    "series.lines": ("error_by_steps", "gates_over_series", "steps_ahead"),
     "vision.clips.figures": (
         "belief_by_frame",
         "measured_belief",
@@ -46,8 +44,14 @@ _FUNCTIONS = {
         "nats_by_step",
         "predicted_frames",
     ),
-    "vision.drawing.figure": ("drawn_strokes", "measured_strokes"),
-    "vision.glimpsing.figure": ("glimpse_path", "measured_glimpses"),
+    "vision.figures": (
+        "attended_picture",
+        "drawn_strokes",
+        "glimpse_path",
+        "measured_caption",
+        "measured_glimpses",
+        "measured_strokes",
+    ),
 }
 
 DOOR = Registry(

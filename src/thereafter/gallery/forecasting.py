@@ -16,10 +16,9 @@ from thereafter.gallery.claims import per_model, verdict
 from thereafter.gallery.models import Models
 from thereafter.gallery.picture import SEQUENCES, GalleryPicture, after_book
 from thereafter.inspection.measurement import Measurement
-from thereafter.series.forecasting.ahead_figures import error_by_steps, steps_ahead
 from thereafter.series.forecasting.answers import Forecast, ForecastTable
 from thereafter.series.forecasting.figures import forecast_fan
-from thereafter.series.lines import gates_over_series
+from thereafter.series.lines import error_by_steps, gates_over_series, steps_ahead
 from thereafter.series.made import seasonal_values
 from thereafter.series.reading import read_series
 from thereafter.series.windows import Window

@@ -18,7 +18,6 @@ from thereafter.gallery.claims import per_model, verdict
 from thereafter.gallery.models import Models
 from thereafter.gallery.picture import GalleryPicture
 from thereafter.vision.captioning.answers import CaptionExplained
-from thereafter.vision.captioning.figure import attended_picture
 from thereafter.vision.clips.answers import ClipExplained, FramesExplained, JudgedFrames, NextFrames
 from thereafter.vision.clips.figures import (
     belief_by_frame,
@@ -28,7 +27,14 @@ from thereafter.vision.clips.figures import (
     nats_by_step,
     predicted_frames,
 )
-from thereafter.vision.clips.frame_measures import (
+from thereafter.vision.clips.moving import MovingClips
+from thereafter.vision.drawing.network import Drawer
+from thereafter.vision.figures import attended_picture, drawn_strokes, glimpse_path, measured_glimpses, measured_strokes
+from thereafter.vision.glimpsing.cluttered import ClutteredPictures
+from thereafter.vision.glimpsing.sensor import GlimpseSensor
+from thereafter.vision.glimpsing.task import GlimpsesExplained
+from thereafter.vision.made_pictures import clutter_rules, moving_rules
+from thereafter.vision.measures import (
     CopyCounts,
     Floats,
     copied,
@@ -37,14 +43,6 @@ from thereafter.vision.clips.frame_measures import (
     least_nats,
     score_frames,
 )
-from thereafter.vision.clips.moving import MovingClips
-from thereafter.vision.drawing.figure import drawn_strokes, measured_strokes
-from thereafter.vision.drawing.network import Drawer
-from thereafter.vision.glimpsing.cluttered import ClutteredPictures
-from thereafter.vision.glimpsing.figure import glimpse_path, measured_glimpses
-from thereafter.vision.glimpsing.sensor import GlimpseSensor
-from thereafter.vision.glimpsing.task import GlimpsesExplained
-from thereafter.vision.made_pictures import clutter_rules, moving_rules
 from thereafter.vision.pictures.glyphs import numbered_glyphs
 from thereafter.vision.pictures.picture import pictures_of
 from thereafter.vision.pictures.sources import open_pictures

@@ -24,7 +24,9 @@ from thereafter.text.reading import guess_encoding, place, read_lines
 
 _BLOCK = 20_000  # rows
 _SAMPLE = 1_000  # rows by which columns are recognised
-_SEPARATORS = "\t;,|"
+SHOWN = 12
+"""Names of columns in an error."""
+_SEPARATORS = {"\t": "tabs", ";": "semicolons", ",": "commas", "|": "bars"}
 _LONGEST_LINE_LOOKED_AT = 1 << 16
 
 
@@ -111,7 +113,7 @@ def _row_blocks(
         except csv.Error as fault:
             raise FormatError(
                 f"{place(path, reader.line_num)} is not a row of a table ({fault}); expected cells between "
-                f'{_name(separator)}; try: close its quotes, or write "" for a quote inside a text'
+                f'{_SEPARATORS[separator]}; try: close its quotes, or write "" for a quote inside a text'
             ) from None
         if not rows:
             return
@@ -166,10 +168,6 @@ def _is_double_spaced(path: Path, encoding: str | None) -> bool:
     """Whether every other line is empty, as where line ends were written twice."""
     lines = list(islice(read_lines(path, encoding=encoding), 50))
     return len(lines) > 2 and not any(line.strip() for line in lines[1::2])
-
-
-def _name(separator: str) -> str:
-    return {"\t": "tabs", ";": "semicolons", ",": "commas", "|": "bars"}[separator]
 
 
 def _is_header(rows: list[list[str]], *, decimal_comma: bool) -> bool:
@@ -235,3 +233,9 @@ def numbers_of(cells: Sequence[str], *, decimal_comma: bool = False) -> tuple[ND
             return numbers, index
         numbers[index] = number
     return numbers, -1
+
+
+def list_names(names: Sequence[str]) -> str:
+    """Names in a sentence, the first of many."""
+    shown = ", ".join(name or "(no name)" for name in names[:SHOWN])
+    return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} more"

@@ -17,12 +17,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thereafter.base import progress
 from thereafter.data.finding import FileKind
@@ -32,11 +30,12 @@ from thereafter.series.labelled_series import (
     LabelColumns,
     LabelledSeries,
     LongColumns,
+    block_numbers,
     long_columns,
     plain_columns,
+    read_long,
     wide_columns,
 )
-from thereafter.series.long_rows import block_numbers, read_long
 from thereafter.text.labelled import LABEL_NAMES
 from thereafter.text.reading import guess_encoding, place, read_lines
 from thereafter.text.tables import format_of, stream_rows
@@ -187,7 +186,7 @@ def read_labelled_series(files: Sequence[Path], columns: LabelColumns = NO_COLUM
         series = []
         with progress.task("reading series", total=len(files)) as advance:
             for path in files:
-                series += _wide(path) if form == "wide" else _read_table(path, columns, form)
+                series += read_wide(path) if form == "wide" else _read_table(path, columns, form)
                 advance(1)
     return _checked(series, files)
 
@@ -223,7 +222,7 @@ def _questions_of(
     path: Path, columns: LabelColumns, channels: Sequence[str], labels: Collection[str]
 ) -> list[LabelledSeries]:
     if len(channels) == 1 and (looks_wide(path) or looks_bare(path)):
-        return _wide(path, labels)
+        return list(read_wide(path, labels))
     layout = table_layout(path)
     if not layout.has_header:
         return [read_file(path, columns)]
@@ -247,13 +246,6 @@ def _read_table(path: Path, columns: LabelColumns, form: str) -> list[LabelledSe
     return [one.flat() for one in read_long(layout, LongColumns(label, label, -1, values), every_row=True)]
 
 
-def _wide(path: Path, labels: Collection[str] | None = None) -> list[LabelledSeries]:
-    return [
-        LabelledSeries(row.values_T[:, None], row.label, str(number), ("value",), row.line)
-        for number, row in enumerate(read_wide(path, labels), start=1)
-    ]
-
-
 def _checked(series: list[LabelledSeries], files: Sequence[Path]) -> list[LabelledSeries]:
     """Refuse infinities, and series that have not the channels of the first."""
     where = os.fspath(files[0]) if len(files) == 1 else f"{len(files)} files"
@@ -272,15 +264,6 @@ def _checked(series: list[LabelledSeries], files: Sequence[Path]) -> list[Labell
 LEAST = 3
 """Values a row: fewer may be columns of a table."""
 _SAMPLE = 50  # rows by which the form is recognised
-
-
-@dataclass(frozen=True)
-class WideRow:
-    """A row: its line in the file, the label before the values (empty where there is none), the values [T]."""
-
-    line: int
-    label: str
-    values_T: NDArray[np.float64]
 
 
 def looks_wide(path: Path) -> bool:
@@ -304,10 +287,13 @@ def looks_bare(path: Path) -> bool:
     return any(len(cells) > 1 for cells in rows) and all(_is_number(cell) for cells in rows for cell in cells)
 
 
-def read_wide(path: Path, labels: Collection[str] | None = None) -> Iterator[WideRow]:
-    """The rows of a file. With `labels`, those of a run, a row may begin without one: then all of it is values."""
+def read_wide(path: Path, labels: Collection[str] | None = None) -> Iterator[LabelledSeries]:
+    """The rows of a file, named by their number.
+
+    With `labels`, those of a run, a row may begin without one: then all of it is values.
+    """
     with_labels = labels is None or all(_label(cells[0]) in labels for _, cells in islice(_rows(path), _SAMPLE))
-    for line, cells in _rows(path):
+    for number, (line, cells) in enumerate(_rows(path), start=1):
         label = _label(cells[0]) if with_labels else ""
         values = cells[1:] if with_labels else cells
         if with_labels and is_missing(label):
@@ -321,7 +307,7 @@ def read_wide(path: Path, labels: Collection[str] | None = None) -> Iterator[Wid
         seen = np.flatnonzero(~np.isnan(values_T))
         if not len(seen):
             raise FormatError(f"{place(path, line)} has a series without values; expected at least one number")
-        yield WideRow(line, label, values_T[: seen[-1] + 1])
+        yield LabelledSeries(values_T[: seen[-1] + 1, None], label, str(number), line=line)
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:

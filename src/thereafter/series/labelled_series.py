@@ -1,23 +1,36 @@
-"""One series of numbers with its label, and which columns of a table hold the series, its label, time and channels.
+"""Series of numbers with a label each: one of them, those of a table with a row for each series and time, a question.
 
-What is not named by the user is chosen by usual names, and else by content: a time is a column of time stamps, a series
-the one column of text that is left, and the channels are all other columns of numbers. Shapes: T steps, C channels.
+In a table, columns hold the series, its label, time and channels; rows of several series may be mixed. What is not
+named by the user is chosen by usual names, and else by content: a time is a column of time stamps, a series the one
+column of text that is left, and the channels are all other columns of numbers. For `predict` a user hands over an
+array, a list of numbers or a line of text. Shapes: N rows, T steps, C channels.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.errors import FormatError, nearest
-from thereafter.series.columns import TableLayout, is_missing, number_of
-from thereafter.series.times import is_stamp
+from thereafter.errors import FormatError, OptionError, nearest
+from thereafter.series.columns import (
+    CellBlock,
+    TableLayout,
+    is_missing,
+    list_names,
+    number_of,
+    numbers_of,
+    table_blocks,
+)
+from thereafter.series.times import TEXT_FORMS, StampReader, is_stamp
+from thereafter.series.times import form_of as form_of_times
 from thereafter.text.labelled import LABEL_NAMES
+from thereafter.text.reading import place
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +110,8 @@ def long_columns(layout: TableLayout, given: LabelColumns, *, labelled: bool = T
     label = _named(layout, given.label, "label", LABEL_NAMES)
     if label < 0 and labelled:
         raise FormatError(
-            f"{where} has no column of labels: it has {_list(layout.names)}; expected one named label; try naming it "
-            "(label=COLUMN, --set label=COLUMN)"
+            f"{where} has no column of labels: it has {list_names(layout.names)}; expected one named label; try naming "
+            "it (label=COLUMN, --set label=COLUMN)"
         )
     series = _named(layout, given.series, "series", SERIES_NAMES, besides=(label,))
     time = _time(layout, given.time, besides=(label, series))
@@ -107,11 +120,15 @@ def long_columns(layout: TableLayout, given: LabelColumns, *, labelled: bool = T
         words = [at for at in left if not is_numeric(layout, at)]
         if len(words) != 1:
             raise FormatError(
-                f"{where} has no column that names the series: it has {_list(layout.names)}; expected one named "
+                f"{where} has no column that names the series: it has {list_names(layout.names)}; expected one named "
                 "series, or the values of a series in one row; try naming it (series=COLUMN, --set series=COLUMN)"
             )
         series = words[0]
-    if not given.series and len(layout.sample[series]) > 1 and _all_differ(layout.sample[series]):
+    if (
+        not given.series
+        and len(layout.sample[series]) > 1
+        and len(set(layout.sample[series])) == len(layout.sample[series])
+    ):
         raise FormatError(
             f"{where} has another series in every row, by its column {layout.names[series]!r}; expected several rows "
             "for each; try naming the column (series=COLUMN, --set series=COLUMN)"
@@ -150,7 +167,7 @@ def _named(layout: TableLayout, given: str, role: str, usual: Iterable[str], bes
     if given:
         if given not in layout.names:
             raise FormatError(
-                f"{os.fspath(layout.path)} has no column {given!r} for the {role}; it has {_list(layout.names)}; "
+                f"{os.fspath(layout.path)} has no column {given!r} for the {role}; it has {list_names(layout.names)}; "
                 f"{nearest(given, list(layout.names))}"
             )
         return layout.names.index(given)
@@ -163,7 +180,11 @@ def _time(layout: TableLayout, given: str, besides: tuple[int, ...]) -> int:
     time = _named(layout, given, "time", usual, besides)
     if time >= 0:
         return time
-    stamps = [at for at in range(layout.width) if at not in besides and _is_stamps(layout.sample[at])]
+    stamps = []
+    for at, cells in enumerate(layout.sample):
+        values = [cell for cell in cells if not is_missing(cell)]
+        if at not in besides and values and all(is_stamp(cell) and number_of(cell) is None for cell in values):
+            stamps.append(at)
     return stamps[0] if len(stamps) == 1 else -1
 
 
@@ -173,23 +194,205 @@ def _channels(layout: TableLayout, given: tuple[str, ...], left: list[int]) -> t
     words = [layout.names[at] for at in left if not is_numeric(layout, at)]
     if words:
         raise FormatError(
-            f"{os.fspath(layout.path)} has text in {_list(words)}; expected numbers in every channel; try naming the "
-            "channels (channels=a,b, --set channels=a,b)"
+            f"{os.fspath(layout.path)} has text in {list_names(words)}; expected numbers in every channel; try naming "
+            "the channels (channels=a,b, --set channels=a,b)"
         )
     if not left:
         raise FormatError(f"{os.fspath(layout.path)} has no column of numbers for a channel; expected at least one")
     return tuple(left)
 
 
-def _is_stamps(cells: tuple[str, ...]) -> bool:
-    values = [cell for cell in cells if not is_missing(cell)]
-    return bool(values) and all(is_stamp(cell) and number_of(cell) is None for cell in values)
+_SAMPLE = 1_000  # cells by which the form of times is recognised
 
 
-def _all_differ(cells: tuple[str, ...]) -> bool:
-    return len(set(cells)) == len(cells)
+@dataclass
+class _LongRows:
+    """All rows of a table, as far as they were read."""
+
+    series: list[str] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    times: list[str] = field(default_factory=list)
+    lines: list[NDArray[np.int64]] = field(default_factory=list)
+    values: list[NDArray[np.float64]] = field(default_factory=list)
+
+    def add(self, block: CellBlock, chosen: LongColumns, values_NC: NDArray[np.float64]) -> None:
+        """One more block of rows."""
+        self.series += block.columns[chosen.series]
+        self.labels += block.columns[chosen.label] if chosen.label >= 0 else []
+        self.times += block.columns[chosen.time] if chosen.time >= 0 else []
+        self.lines.append(block.line_N)
+        self.values.append(values_NC)
 
 
-def _list(names: Iterable[str]) -> str:
-    listed = list(names)
-    return ", ".join(listed[:12]) + (f" and {len(listed) - 12} more" if len(listed) > 12 else "")
+def read_long(layout: TableLayout, chosen: LongColumns, *, every_row: bool = False) -> list[LabelledSeries]:
+    """The series of a table in the order of their first rows; with `every_row` each row is one."""
+    rows = _LongRows()
+    for block in table_blocks(layout):
+        rows.add(block, chosen, block_numbers(layout, block, chosen.channels))
+    names = tuple(layout.names[at] for at in chosen.channels)
+    values_NC, line_N = np.concatenate(rows.values), np.concatenate(rows.lines)
+    keys = list(map(str, range(1, len(line_N) + 1))) if every_row else [key.strip() for key in rows.series]
+    _require(layout, keys, line_N, "series", chosen.series)
+    labels = [label.strip() for label in rows.labels]
+    _require(layout, labels, line_N, "label", chosen.label)
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    code_N = np.fromiter((numbers[key] for key in keys), np.int64, len(keys))
+    order_N = np.argsort(code_N, kind="stable")
+    bounds = np.searchsorted(code_N[order_N], np.arange(len(numbers) + 1))
+    if rows.times:
+        _check_order(layout, chosen, rows.times, line_N, code_N)
+    made = []
+    for number, key in enumerate(numbers):
+        at = order_N[bounds[number] : bounds[number + 1]]
+        label = _label_of(layout, key, [labels[row] for row in at], line_N[at]) if labels else ""
+        made.append(LabelledSeries(values_NC[at], label, key, names, int(line_N[at[0]])))
+    return made
+
+
+def block_numbers(layout: TableLayout, block: CellBlock, channels: Sequence[int]) -> NDArray[np.float64]:
+    """The channels of some rows, [N, C]; FormatError for text and infinities."""
+    columns = []
+    for at in channels:
+        numbers_N, wrong = numbers_of(block.columns[at], decimal_comma=layout.decimal_comma)
+        infinite = np.flatnonzero(np.isinf(numbers_N[: wrong if wrong >= 0 else None]))
+        wrong = int(infinite[0]) if len(infinite) else wrong
+        if wrong >= 0:
+            cell = block.columns[at][wrong].strip()[:40]
+            raise FormatError(
+                f"{place(layout.path, int(block.line_N[wrong]))} has {cell!r} in the channel {layout.names[at]!r}; "
+                "expected a number, or an empty cell where it is missing"
+            )
+        columns.append(numbers_N)
+    return np.stack(columns, 1)
+
+
+def _require(layout: TableLayout, cells: list[str], line_N: NDArray[np.int64], role: str, at: int) -> None:
+    """Every row says which series it is of, and its label."""
+    for cell, line in zip(cells, line_N, strict=False):
+        if is_missing(cell):
+            raise FormatError(
+                f"{place(layout.path, int(line))} has {cell!r} for the {role} in the column {layout.names[at]!r}; "
+                f"expected a {role} in every row"
+            )
+
+
+def _label_of(layout: TableLayout, key: str, labels: list[str], line_T: NDArray[np.int64]) -> str:
+    for label, line in zip(labels, line_T, strict=True):
+        if label != labels[0]:
+            raise FormatError(
+                f"{place(layout.path, int(line))} gives the series {key!r} the label {label!r}, and line "
+                f"{int(line_T[0])} {labels[0]!r}; expected one label for a whole series; try another column (series=)"
+            )
+    return labels[0]
+
+
+def _check_order(
+    layout: TableLayout, chosen: LongColumns, cells: list[str], line_N: NDArray[np.int64], code_N: NDArray[np.int64]
+) -> None:
+    """Times grow within every series: values are read in the order in which they stand."""
+    order_N = np.argsort(code_N, kind="stable")
+    same_N = np.diff(code_N[order_N]) == 0
+    places = []
+    for time_N in _times(layout, chosen, cells, line_N):
+        wrong = np.flatnonzero(same_N & (np.diff(time_N[order_N]) <= 0))
+        if not len(wrong):
+            return
+        places.append(order_N[wrong[0] + 1])
+    at = int(places[0])
+    raise FormatError(
+        f"{place(layout.path, int(line_N[at]))} has the time {cells[at].strip()!r}, which is not after the row before "
+        f"it in its series; expected times that grow; try sorting the table by {layout.names[chosen.series]!r} and "
+        f"{layout.names[chosen.time]!r}"
+    )
+
+
+def _times(
+    layout: TableLayout, chosen: LongColumns, cells: list[str], line_N: NDArray[np.int64]
+) -> list[NDArray[np.float64]]:
+    """The times of all rows, in each way in which they can be read."""
+    numbers_N, wrong = numbers_of(cells, decimal_comma=layout.decimal_comma)
+    if wrong < 0 and not np.isnan(numbers_N).any():
+        return [numbers_N]
+    form = form_of_times(cells[:_SAMPLE], TEXT_FORMS)
+    if form is not None:
+        reader = StampReader(form)
+        wrong = reader.add(cells)
+        if wrong < 0:
+            return [reading.time_N.astype(np.float64) for reading in reader.readings() if reading.bad < 0]
+    at = max(0, wrong) if wrong >= 0 else int(np.flatnonzero(np.isnan(numbers_N))[0])
+    raise FormatError(
+        f"{place(layout.path, int(line_N[at]))} has {cells[at].strip()[:40]!r} for the time in the column "
+        f"{layout.names[chosen.time]!r}; expected a number or a date in every row, all written alike"
+    )
+
+
+_EXAMPLE = "a numpy array [steps] or [steps, channels], a list of numbers, or text such as '0.1 0.2 0.3'"
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is one number of a series; None is a missing one."""
+    return value is None or (isinstance(value, Real) and not isinstance(value, bool))
+
+
+def series_of(given: object) -> LabelledSeries:
+    """A series without a label. In text, numbers have spaces or commas between them, and steps of several channels ;.
+
+    >>> series_of("1 2 3").values_TC.shape, series_of("1 2; 3 4; 5 6").values_TC.shape
+    ((3, 1), (3, 2))
+    """
+    if isinstance(given, LabelledSeries):
+        return given.asked()
+    if isinstance(given, str):
+        rows = [row.replace(",", " ").split() for row in given.split(";") if row.strip()]
+        cells = [cell for row in rows for cell in row]
+        numbers, wrong = numbers_of(cells)
+        if not rows:
+            raise OptionError(f"the series {given!r} to classify has no numbers; expected {_EXAMPLE}")
+        if wrong >= 0:
+            raise OptionError(f"the series to classify has {cells[wrong][:40]!r}; expected {_EXAMPLE}")
+        if len(set(map(len, rows))) > 1:
+            raise OptionError("the steps of the series to classify have different numbers of channels; expected one")
+        return _checked(numbers.reshape(len(rows), -1) if len(rows) > 1 else numbers[:, None])
+    try:
+        values = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        raise OptionError(f"a series to classify is {type(given).__name__}; expected {_EXAMPLE}") from None
+    return _checked(values)
+
+
+def with_channels(one: LabelledSeries, names: Sequence[str]) -> LabelledSeries:
+    """The series with its channels in this order; those without names of their own are taken as they come."""
+    if one.channels == tuple(names):
+        return one
+    count = len(one.channels)
+    if count == len(names) and (count == 1 or all(name.isdecimal() for name in one.channels)):
+        return replace(one, channels=tuple(names))
+    if set(names) <= set(one.channels):
+        places = [one.channels.index(name) for name in names]
+        return replace(one, values_TC=one.values_TC[:, places], channels=tuple(names))
+    series = f"the series {one.name!r}" if one.name else "the series"
+    raise OptionError(
+        f"{series} has {_channels(one.channels)}; expected {_channels(names)}, as the training series had; try a numpy "
+        "array [steps, channels], or text with ; between the steps"
+    )
+
+
+def _channels(names: Sequence[str]) -> str:
+    return f"the {'channel' if len(names) == 1 else 'channels'} {', '.join(names)}"
+
+
+def _checked(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> LabelledSeries:
+    values_TC = values[:, None] if values.ndim == 1 else values
+    if values_TC.ndim != 2 or not values_TC.size:
+        raise OptionError(
+            f"a series to classify has the shape {list(values.shape)}; expected [steps] or [steps, channels], with at "
+            "least one step; try list(array) for several series"
+        )
+    if np.isnan(values_TC).all():
+        raise OptionError(
+            f"the series to classify has {values_TC.size:,} missing values and no number; expected {_EXAMPLE}"
+        )
+    if np.isinf(values_TC).any():
+        raise OptionError("the series to classify has an infinite value; expected numbers, or NaN where one is missing")
+    names = ("value",) if values_TC.shape[1] == 1 else tuple(str(k + 1) for k in range(values_TC.shape[1]))
+    return LabelledSeries(values_TC, channels=names)

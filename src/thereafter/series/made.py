@@ -91,7 +91,7 @@ def seasonal() -> Built:
     """The seasonal series as a table of time and load."""
     values = seasonal_values()
     times = np.datetime64("2022-01-03T00", "h") + np.arange(len(values))
-    rows = (f"{_shown(time)},{value:.4f}" for time, value in zip(times, values, strict=True))
+    rows = (f"{str(time).replace('T', ' ')}:00:00,{value:.4f}" for time, value in zip(times, values, strict=True))
     return _built("seasonal", {"text": _lines("time,load", rows)})
 
 
@@ -140,10 +140,6 @@ def _counted_table(values: NDArray[np.float64]) -> str:
 
 def _lines(header: str, rows: Iterable[str]) -> str:
     return "".join(f"{row}\n" for row in (header, *rows))
-
-
-def _shown(time: np.datetime64) -> str:
-    return f"{str(time).replace('T', ' ')}:00:00"
 
 
 def _built(name: str, texts: dict[str, str]) -> Built:

@@ -23,7 +23,8 @@ from torch import Tensor, nn
 from thereafter.base.registry import Registry
 from thereafter.errors import OptionError
 from thereafter.layers.heads import check_places
-from thereafter.series.distributions import Distribution, Laplace, NegativeBinomial, Normal, Quantiles, StudentT
+from thereafter.series.beta_distributions import NegativeBinomial, StudentT
+from thereafter.series.distributions import Distribution, Laplace, Normal, Quantiles
 
 NUMBER_HEADS = Registry(
     "head",
@@ -89,6 +90,8 @@ class PointHead(NumberHead):
     """One number without a spread: `spread` [D] is 1 until it is set."""
 
     has_density: ClassVar[bool] = False
+    is_median: ClassVar[bool] = False
+    """Whether it is the median of a Laplace distribution; else the mean of a normal one."""
     spread: Tensor
 
     def __init__(self, features: int, size: int) -> None:
@@ -98,21 +101,15 @@ class PointHead(NumberHead):
     @torch.no_grad()
     def set_spread(self, residuals_ND: Tensor) -> None:
         seen_ND = ~residuals_ND.isnan()
-        sizes_ND = self._deviation(residuals_ND.double()).masked_fill(~seen_ND, 0.0)
+        sizes_ND = residuals_ND.double().abs() if self.is_median else residuals_ND.double().square()
         count_D = seen_ND.sum(0)
-        spread_D = self._spread(sizes_ND.sum(0) / count_D.clamp_min(1)).clamp_min(LEAST_SPREAD)
+        mean_D = sizes_ND.masked_fill(~seen_ND, 0.0).sum(0) / count_D.clamp_min(1)
+        spread_D = (mean_D if self.is_median else mean_D.sqrt()).clamp_min(LEAST_SPREAD)
         self.spread.copy_(torch.where(count_D > 0, spread_D, self.spread))
-
-    def _deviation(self, residuals_ND: Tensor) -> Tensor:
-        return residuals_ND.square()
-
-    def _spread(self, mean_D: Tensor) -> Tensor:
-        """From the mean of `_deviation` to the spread of the distribution."""
-        return mean_D.sqrt()
 
     def expect(self, f_NF: Tensor) -> Distribution:
         (point_ND,) = self._parameters_of(f_NF)
-        return Normal(point_ND, self.spread)
+        return (Laplace if self.is_median else Normal)(point_ND, self.spread)
 
     def costs(self, f_NF: Tensor, y_ND: Tensor, offset_ND: Tensor, scale_ND: Tensor) -> Tensor:
         (point_ND,) = self._parameters_of(f_NF)
@@ -138,18 +135,10 @@ class SquaredHead(PointHead):
 class AbsoluteHead(PointHead):
     """The median: |y - m|, with the bands of a Laplace distribution."""
 
+    is_median: ClassVar[bool] = True
+
     def _cost(self, point_ND: Tensor, y_ND: Tensor) -> Tensor:
         return (y_ND - point_ND).abs()
-
-    def _deviation(self, residuals_ND: Tensor) -> Tensor:
-        return residuals_ND.abs()
-
-    def _spread(self, mean_D: Tensor) -> Tensor:
-        return mean_D
-
-    def expect(self, f_NF: Tensor) -> Distribution:
-        (point_ND,) = self._parameters_of(f_NF)
-        return Laplace(point_ND, self.spread)
 
 
 class HuberHead(PointHead):

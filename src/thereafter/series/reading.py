@@ -1,24 +1,26 @@
 """Series read from tables: CSV by commas, semicolons or tabs, plain or gzip, one row a time or long form.
 
-Shapes: N rows of all series together, D targets, C columns of numbers.
+Rows of a file become series: each series in order of time, on a grid without gaps. The grid follows from how far apart
+times are; rows that are missing get their place on it.
+
+Shapes: N rows of all series together, S series, D targets, C columns of numbers.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.errors import FormatError, SourceError
-from thereafter.series.arranging import Arrangement, arrange
-from thereafter.series.calendar_features import calendar_features, calendar_names
-from thereafter.series.choosing import ChosenColumns, list_names
-from thereafter.series.columns import TableLayout
-from thereafter.series.gathering import GatheredRows, gather_rows
-from thereafter.series.table import ColumnChoice, SeriesTable, Times
+from thereafter.series.columns import TableLayout, list_names
+from thereafter.series.gathering import ChosenColumns, GatheredRows, both_ways, gather_rows
+from thereafter.series.table import ColumnChoice, SeriesTable
+from thereafter.series.times import DAY, Frequency, StampReading, Times, calendar_features, calendar_names
 
 
 def read_series(paths: Sequence[Path], columns: ColumnChoice | None = None, *, calendar: bool = False) -> SeriesTable:
@@ -40,6 +42,8 @@ def read_series(paths: Sequence[Path], columns: ColumnChoice | None = None, *, c
     if calendar:
         known_NK = np.concatenate([known_NK, calendar_features(times, frequency)], axis=1)
         known = (*known, *calendar_names(frequency))
+    column = chosen.series if chosen.series is not None else chosen.perhaps_series
+    names_series = chosen.series is not None or (len(paths) == 1 and len(arrangement.names) > 1)
     table = SeriesTable(
         source=os.fspath(paths[0]) if len(paths) == 1 else f"{len(paths)} files",
         names=arrangement.names,
@@ -52,18 +56,16 @@ def read_series(paths: Sequence[Path], columns: ColumnChoice | None = None, *, c
         past=past,
         known_NK=known_NK,
         known=known,
-        series_column=_series_column(layout, chosen, arrangement, len(paths)),
+        series_column=layout.names[column] if column is not None and names_series else "",
         notes=tuple(_notes(gathered, layout, chosen, arrangement, times, calendar=calendar)),
     )
-    _check_content(table)
+    for at, name in enumerate(table.targets):
+        if np.isnan(table.values_ND[:, at]).all():
+            raise FormatError(
+                f"the column {name!r} of {table.source} has no value at all; expected numbers to forecast; try "
+                "another --target"
+            )
     return table
-
-
-def _series_column(layout: TableLayout, chosen: ChosenColumns, arrangement: Arrangement, files: int) -> str:
-    """The column that names the series, asked for or recognised."""
-    column = chosen.series if chosen.series is not None else chosen.perhaps_series
-    used = chosen.series is not None or (files == 1 and len(arrangement.names) > 1)
-    return layout.names[column] if column is not None and used else ""
 
 
 def _names(layout: TableLayout, columns: Sequence[int]) -> tuple[str, ...]:
@@ -117,15 +119,6 @@ def _times(arrangement: Arrangement, bounds: NDArray[np.int64], place: NDArray[n
     return time if counted else time.astype("datetime64[s]")
 
 
-def _check_content(table: SeriesTable) -> None:
-    for column, name in enumerate(table.targets):
-        if np.isnan(table.values_ND[:, column]).all():
-            raise FormatError(
-                f"the column {name!r} of {table.source} has no value at all; expected numbers to forecast; try "
-                "another --target"
-            )
-
-
 def _notes(
     gathered: GatheredRows,
     layout: TableLayout,
@@ -172,3 +165,292 @@ def _notes(
 def _shown(time: object) -> str:
     """A time without a clock that stands at midnight."""
     return str(time).replace("T", " ").removesuffix(" 00:00:00")
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """Row `row_N[n]` of the files is row n of the series, the rows bounds_S1[s] to bounds_S1[s + 1] of series s."""
+
+    names: tuple[str, ...]
+    row_N: NDArray[np.int64]
+    bounds_S1: NDArray[np.int64]
+    time_N: NDArray[np.int64]
+    spacing: Spacing
+    notes: tuple[str, ...] = ()
+
+    @property
+    def gaps(self) -> int:
+        """The rows of the grid that are missing in the files."""
+        filled = np.diff(self.bounds_S1) > 0
+        return int((self.spacing.place_N[self.bounds_S1[1:][filled] - 1] + 1).sum()) - len(self.time_N)
+
+
+def arrange(gathered: GatheredRows, layout: TableLayout, columns: ChosenColumns) -> Arrangement:
+    """The series of the rows; FormatError where times are mixed, ambiguous, unsorted, repeated or uneven."""
+    _check_zones(gathered, layout, columns)
+    if not gathered.readings:
+        codes, names = _groups(gathered, by_label=columns.series is not None)
+        row, bounds = _by_series(codes, len(names))
+        time = np.arange(len(row)) - np.repeat(bounds[:-1], np.diff(bounds))
+        spacing = spacing_of(time, bounds, counted=True)
+        if isinstance(spacing, UnevenStep):
+            raise AssertionError("counted rows are one apart")
+        return Arrangement(names, row, bounds, time, spacing)
+    good: list[Arrangement] = []
+    errors: list[FormatError] = []
+    for reading in gathered.readings:
+        try:
+            good.append(_arrange_by(reading, gathered, layout, columns))
+        except FormatError as error:
+            errors.append(error)
+    if len(good) > 1 and (good[0].time_N == good[1].time_N).all():  # 01/01/2016, 01/01/2017
+        return replace(good[0], notes=())
+    good = [one for one in good if one.gaps == min(other.gaps for other in good)]
+    if len(good) > 1:
+        raise _ambiguous(gathered, layout, columns)
+    if not good:
+        raise errors[0]
+    return good[0]
+
+
+def _arrange_by(
+    reading: StampReading, gathered: GatheredRows, layout: TableLayout, columns: ChosenColumns
+) -> Arrangement:
+    """The series by one reading of the times; FormatError where it does not make any."""
+    name = "" if columns.time is None else layout.names[columns.time]
+    if reading.bad >= 0:
+        raise FormatError(
+            f"{gathered.place(reading.bad)} has a date in the column {name!r} that no calendar has, whether the day or "
+            "the month comes first; expected all dates in one order; try dates such as 2016-07-01"
+        )
+    notes = [f"in {name!r} the {reading.way.replace(' first', '')} comes first"] if reading.way else []
+    counted = gathered.form == "count"
+    names, row, bounds, fall = _in_order(reading.time_N, gathered, by_label=columns.series is not None)
+    if fall is not None and columns.perhaps_series is not None and gathered.code_N is not None:
+        others, row_by_label, bounds_by_label, fall_by_label = _in_order(reading.time_N, gathered, by_label=True)
+        if fall_by_label is None and 2 * len(others) <= gathered.rows:
+            notes.append(
+                f"times repeat: the column {layout.names[columns.perhaps_series]!r} names the series "
+                f"({len(others):,} of them)"
+            )
+            names, row, bounds, fall = others, row_by_label, bounds_by_label, None
+    times = reading.time_N[row]
+    if fall is not None:
+        series = int(np.searchsorted(bounds, fall, side="right")) - 1
+        repeated = bool((times[bounds[series] : fall] == times[fall]).any())
+        raise _order_error(int(row[fall]), names[series], repeated, gathered, layout, columns)
+    spacing = spacing_of(times, bounds, counted=counted)
+    if isinstance(spacing, UnevenStep):
+        raise _uneven_error(spacing, gathered.place(int(row[spacing.row])), counted=counted)
+    return Arrangement(names, row, bounds, times, spacing, tuple(notes))
+
+
+def _in_order(
+    time_N: NDArray[np.int64], gathered: GatheredRows, *, by_label: bool
+) -> tuple[tuple[str, ...], NDArray[np.int64], NDArray[np.int64], int | None]:
+    """The names of the series, their rows, where each begins, and the first place at which times do not rise."""
+    codes, names = _groups(gathered, by_label=by_label)
+    row, bounds = _by_series(codes, len(names))
+    falls = np.flatnonzero(np.diff(time_N[row]) <= 0) + 1
+    falls = falls[~np.isin(falls, bounds)]
+    return names, row, bounds, int(falls[0]) if len(falls) else None
+
+
+def _groups(gathered: GatheredRows, *, by_label: bool) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """The number of each row's series, by the column that names it or by its file, and the names."""
+    if by_label and gathered.code_N is not None:
+        return gathered.code_N, gathered.labels
+    counts = np.diff(gathered.begin_F1)
+    names: tuple[str, ...] = (gathered.name,)
+    if len(counts) > 1:
+        stems = [Path(path.name.removesuffix(".gz")).stem for path in gathered.paths]
+        names = tuple(stems) if len(set(stems)) == len(stems) else tuple(map(str, gathered.paths))
+    return np.repeat(np.arange(len(counts)), counts), names
+
+
+def _by_series(code_N: NDArray[np.int64], series: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows series by series, in the order of the file, and where each series begins."""
+    counts = np.bincount(code_N, minlength=series)
+    row = np.arange(len(code_N)) if (np.diff(code_N) >= 0).all() else np.argsort(code_N, kind="stable")
+    return row, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def _check_zones(gathered: GatheredRows, layout: TableLayout, columns: ChosenColumns) -> None:
+    if len(gathered.zones) < 2:
+        return
+    (zone, row), (other, other_row), *_ = sorted(gathered.zones.items(), key=lambda one: one[1])
+    raise FormatError(
+        f"the times of {layout.names[columns.time or 0]!r} are in several time zones: {gathered.place(row)} has "
+        f"{zone or 'none'} and {gathered.place(other_row)} has {other or 'none'}; expected the same in every row; try "
+        "writing all of them in UTC"
+    )
+
+
+def _ambiguous(gathered: GatheredRows, layout: TableLayout, columns: ChosenColumns) -> FormatError:
+    column = columns.time or 0
+    return FormatError(
+        f"the dates of {layout.names[column]!r}, such as {layout.sample[column][0].strip()!r}, may have the day or the "
+        f"month first: both make a regular series ({gathered.place(0)}); expected dates that leave no doubt; try "
+        "writing them as 2016-07-01"
+    )
+
+
+def _order_error(
+    row: int, series: str, repeated: bool, gathered: GatheredRows, layout: TableLayout, columns: ChosenColumns
+) -> FormatError:
+    """What to say of a row whose time does not come after that of the row before in its series."""
+    where = gathered.place(row)
+    of_series = "" if columns.series is None else f" of the series {series[:40]!r}"
+    if repeated:
+        others = [name for k, name in enumerate(layout.names) if _may_name_series(layout, columns, k)]
+        way = "try leaving out one of the rows"
+        if columns.series is None and others:
+            way += f", or {both_ways('series', others[0])} if that column names several series"
+        return FormatError(f"{where} has a time{of_series} that an earlier row has; expected each time once; {way}")
+    way = "try sorting the table by time"
+    if columns.perhaps_series is not None:
+        name = layout.names[columns.perhaps_series]
+        way += f", or {both_ways('series', name)} if that column names several series"
+    return FormatError(f"{where} has a time{of_series} before that of the row above it; expected rising times; {way}")
+
+
+def _may_name_series(layout: TableLayout, columns: ChosenColumns, column: int) -> bool:
+    """Whether a column has the same few values again and again, and is nothing else."""
+    cells = layout.sample[column]
+    taken = {columns.time, *columns.targets, *columns.past, *columns.known}
+    return column not in taken and 1 < len(set(cells)) <= max(2, len(cells) // 2)
+
+
+def _uneven_error(step: UnevenStep, where: str, *, counted: bool) -> FormatError:
+    got, usual = (f"{step.step:,}", f"{step.usual:,}") if counted else (_span(step.step), _span(step.usual))
+    return FormatError(
+        f"{where} comes {got} after the row before it, and most rows are {usual} apart; expected times at equal "
+        "distances, with some rows missing at most; try resampling the table (pandas: "
+        "df.resample('1h').mean()), or --time row (time='row'), which counts the rows"
+    )
+
+
+def _span(seconds: int) -> str:
+    """A length of time in its largest whole unit."""
+    for name, length in (("day", DAY), ("hour", 3600), ("minute", 60)):
+        if seconds % length == 0:
+            return f"{seconds // length:,} {name}{'' if seconds == length else 's'}"
+    return f"{seconds:,} second{'' if seconds == 1 else 's'}"
+
+
+_MOST_MISSING = 10  # times the rows that are there, where most rows are one step apart
+_MOST_THIN = 2  # grid rows for each row, where the step is only the greatest common divisor
+
+
+@dataclass(frozen=True)
+class Spacing:
+    """The frequency of a table, and the place of each row within its series, counted in steps from its first row."""
+
+    frequency: Frequency
+    place_N: NDArray[np.int64]
+    label: str
+    """The frequency in words."""
+
+
+@dataclass(frozen=True)
+class UnevenStep:
+    """A row that does not stand on the grid: its number, its distance to the row before, and the usual one."""
+
+    row: int
+    step: int
+    usual: int
+
+
+def spacing_of(time_N: NDArray[np.int64], bounds_S1: NDArray[np.int64], *, counted: bool) -> Spacing | UnevenStep:
+    """The grid of times that rise within each series; `counted`: they are plain numbers, not seconds."""
+    steps, rows = _steps(time_N, bounds_S1)
+    if not len(steps):
+        frequency = Frequency("row" if counted else "D")
+        return Spacing(frequency, np.zeros(len(time_N), np.int64), str(frequency))
+    usual = _most_common(steps)
+    if not counted and usual >= 28 * DAY:
+        months = _months(time_N, bounds_S1)
+        if months is not None:
+            return months
+    if not counted and usual == DAY:
+        work_days = _work_days(time_N, bounds_S1, steps)
+        if work_days is not None:
+            return work_days
+    step = _step(steps, usual)
+    if step is None:
+        uneven = int(np.flatnonzero(steps % usual != 0)[0]) if (steps % usual != 0).any() else int(steps.argmax())
+        return UnevenStep(int(rows[uneven]), int(steps[uneven]), usual)
+    frequency = Frequency("row", step) if counted else _of_seconds(step)
+    return Spacing(frequency, _places(time_N, bounds_S1) // step, str(frequency))
+
+
+def _steps(time_N: NDArray[np.int64], bounds_S1: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The distances of rows to the row before in the same series, and the numbers of those rows."""
+    inner = np.ones(len(time_N), bool)
+    inner[bounds_S1[:-1][bounds_S1[:-1] < len(time_N)]] = False
+    rows = np.flatnonzero(inner)
+    return time_N[rows] - time_N[rows - 1], rows
+
+
+def _most_common(steps: NDArray[np.int64]) -> int:
+    values, counts = np.unique(steps, return_counts=True)
+    return int(values[counts.argmax()])
+
+
+def _step(steps: NDArray[np.int64], usual: int) -> int | None:
+    """The step of the grid: the usual one, or the greatest common divisor if that leaves few gaps."""
+    if not (steps % usual).any() and steps.sum() / usual <= _MOST_MISSING * len(steps) + 1000:
+        return usual
+    divisor = int(np.gcd.reduce(steps))
+    return divisor if steps.sum() <= divisor * _MOST_THIN * len(steps) else None
+
+
+def _places(number_N: NDArray[np.int64], bounds_S1: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Distances to the first row of the same series."""
+    lengths = np.diff(bounds_S1)
+    begins = bounds_S1[:-1][lengths > 0]
+    return number_N - np.repeat(number_N[begins], lengths[lengths > 0])
+
+
+def _of_seconds(step: int) -> Frequency:
+    for unit, length in (("W", 7 * DAY), ("D", DAY), ("h", 3600), ("min", 60)):
+        if step % length == 0:
+            return Frequency(unit, step // length)
+    return Frequency("s", step)
+
+
+def _work_days(time_N: NDArray[np.int64], bounds_S1: NDArray[np.int64], steps: NDArray[np.int64]) -> Spacing | None:
+    """The grid of Mondays to Fridays, if there are weeks and never a Saturday or Sunday."""
+    day = time_N // DAY
+    if ((day + 3) % 7 > 4).any() or (steps % DAY).any() or np.count_nonzero(steps == 3 * DAY) < 2:
+        return None
+    number = np.busday_count(np.datetime64("1600-01-03"), day.astype("datetime64[D]")).astype(np.int64)
+    frequency = Frequency("B")
+    return Spacing(frequency, _places(number, bounds_S1), str(frequency))
+
+
+def _months(time_N: NDArray[np.int64], bounds_S1: NDArray[np.int64]) -> Spacing | None:
+    """The grid of months, if the stamps are the same day of their months, the last ones, or first or last work days."""
+    stamps = time_N.astype("datetime64[s]")
+    month, at = stamps.astype("datetime64[M]"), stamps.astype("datetime64[D]")
+    number = month.astype(np.int64)
+    steps, _ = _steps(number, bounds_S1)
+    if (steps < 1).any() or (time_N % DAY != time_N[0] % DAY).any():
+        return None
+    step = _step(steps, _most_common(steps))
+    if step is None:
+        return None
+    unit, count = ("Y", step // 12) if step % 12 == 0 else ("M", step)
+    day = int((at - month.astype("datetime64[D]")).astype(np.int64).max()) + 1
+    patterns = {
+        " (last days)": Frequency(unit, count, month_end=True),
+        "": Frequency(unit, count, day=day),
+        " (last work days)": Frequency(unit, count, month_end=True, work_days=True),
+        " (first work days)": Frequency(unit, count, work_days=True),
+    }
+    fitting = {kind: one for kind, one in patterns.items() if (one.days_of(month) == at).all()}
+    if not fitting:
+        return None
+    kind, frequency = next(iter(fitting.items()))
+    label = str(frequency) + ("" if "" in fitting else kind)
+    return Spacing(frequency, _places(number, bounds_S1) // step, label)

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from thereafter.base import config as toml
 from thereafter.base.config import Table
 from thereafter.errors import FormatError, OptionError
-from thereafter.series.frequency import Frequency
 from thereafter.series.table import ColumnChoice, SeriesTable
+from thereafter.series.times import Frequency
 from thereafter.series.windows import WindowFrame, Windows
 
 _LARGEST = 1e150  # of a value: its square is a number, and so is the sum of many
@@ -331,14 +331,16 @@ def _is_near(scale: SeriesScale, values_TD: NDArray[np.float64]) -> bool:
 
 
 def _sound(scale: SeriesScale, targets: int, covariates: int) -> bool:
-    sizes = {len(scale.mean), len(scale.deviation), len(scale.naive_absolute), len(scale.naive_squared)} == {targets}
-    sizes = sizes and len(scale.covariate_mean) == len(scale.covariate_deviation) == covariates
-    sizes = sizes and all(one > 0 for one in scale.covariate_deviation)
-    sizes = sizes and len(scale.sample_values) == targets * len(scale.sample_times)
-    sizes = sizes and all(abs(time) < 2**62 for time in scale.sample_times)
-    sizes = sizes and not any(map(math.isinf, scale.sample_values))
     numbers = (*scale.mean, *scale.deviation, *scale.covariate_mean, *scale.covariate_deviation)
-    return sizes and all(math.isfinite(number) for number in numbers) and all(one > 0 for one in scale.deviation)
+    return (
+        {len(scale.mean), len(scale.deviation), len(scale.naive_absolute), len(scale.naive_squared)} == {targets}
+        and len(scale.covariate_mean) == len(scale.covariate_deviation) == covariates
+        and len(scale.sample_values) == targets * len(scale.sample_times)
+        and all(abs(time) < 2**62 for time in scale.sample_times)
+        and not any(map(math.isinf, scale.sample_values))
+        and all(map(math.isfinite, numbers))
+        and all(deviation > 0 for deviation in (*scale.deviation, *scale.covariate_deviation))
+    )
 
 
 def _scale_of(table: SeriesTable, at: int, learned: int, seen: int, season: int) -> SeriesScale:

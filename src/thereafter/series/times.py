@@ -1,18 +1,29 @@
-"""Time stamps in the forms in which tables have them, as seconds since 1970.
+"""Times of series: stamps in the forms in which tables have them, how far apart rows are, features of the calendar.
+
+Stamps become seconds since 1970.
 
 Text: 2016-07, 2016-07-01, 2016-07-01 13:00[:00[.000]] with a T or a space and with or without a zone, with / for -;
 1.7.2016, 01/07/2016, 7/1/2016 1:00 PM; 1 Jul 2016, 01-Jul-2016, July 2016, July 1, 2016; 1959Q1, 1959-Q1.
 Numbers, where a column is called after a time: years, 20160701, seconds or milliseconds since 1970, or a plain count.
+
+Features of the calendar are known ahead: the place in the hour, day, week, month and year as sine and cosine, of what a
+frequency makes differ from row to row. Hourly rows have an hour, monthly rows a month alone.
 """
 
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
+
+from thereafter.errors import FormatError
+
+Times = NDArray[np.datetime64] | NDArray[np.int64]
+"""Seconds since 1970 as datetime64[s], or the numbers of the rows where a table has no times."""
 
 DAY = 86_400
 _CLOCK = r"(?P<hour>\d{1,2})(?::(?P<minute>\d\d)(?::(?P<second>\d\d)(?:[.,]0+)?)?)?\s?(?P<half>[AaPp][Mm])?"
@@ -156,7 +167,7 @@ def _parse_date(match: re.Match[str]) -> tuple[int, int, int, int, str] | None:
     second = _second_of_day(parts)
     if second is None or not _SINCE[0] <= year <= _SINCE[1] or not 1 <= month <= 12:
         return None
-    if not 1 <= day <= days_of_month(year, month):
+    if not 1 <= day <= monthrange(year, month)[1]:
         return None
     return year, month, day, second, _zone(parts)
 
@@ -204,13 +215,6 @@ def _zone(parts: dict[str, str | None]) -> str:
     return f"{zone[:3]}:{zone[3:].removeprefix(':') or '00'}" if zone else ""
 
 
-def days_of_month(year: int, month: int) -> int:
-    """How many days a month has."""
-    if month == 2:
-        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
-    return 30 if month in (4, 6, 9, 11) else 31
-
-
 def _seconds(block_N4: NDArray[np.int64]) -> NDArray[np.int64]:
     """Year, month, day and second of the day as seconds since 1970."""
     month = (block_N4[:, 0] - 1970) * 12 + block_N4[:, 1] - 1
@@ -229,3 +233,134 @@ def _calendar_reading(way: str, block_N4: NDArray[np.int64]) -> StampReading:
     if len(bad):
         return StampReading(way, np.zeros(0, np.int64), int(bad[0]))
     return StampReading(way, _seconds(block_N4))
+
+
+UNITS = {"row": "row", "s": "second", "min": "minute", "h": "hour", "D": "day", "B": "work day", "W": "week"}
+UNITS |= {"M": "month", "Y": "year"}
+"""The units of a step, with their names; a quarter is three months, work days are Monday to Friday."""
+_SECONDS = {"s": 1, "min": 60, "h": 3600, "D": DAY, "W": 7 * DAY}
+
+
+@dataclass(frozen=True)
+class Frequency:
+    """A step of so many units; months and years are those of the calendar. `row`: rows without times, counted.
+
+    Stamps of months and years are all on one `day` of the month (in shorter months the last; 0: the day of the stamp
+    that is continued), on the last day (`month_end`), or with `work_days` on the first or last work day.
+
+    >>> str(Frequency("min", 15)), str(Frequency("h", 1))
+    ('15 minutes', '1 hour')
+    """
+
+    unit: str = "row"
+    step: int = 1
+    month_end: bool = False
+    day: int = 0
+    work_days: bool = False
+
+    def __post_init__(self) -> None:
+        if self.unit not in UNITS or self.step < 1:
+            raise FormatError(f"a frequency is {self.step} {self.unit!r}; expected 1 or more of {', '.join(UNITS)}")
+        if not 0 <= self.day <= 31:
+            raise FormatError(f"the day of a frequency is {self.day}; expected 1 to 31, or 0 for that of each stamp")
+
+    @property
+    def seconds(self) -> int | None:
+        """The length of a step; None for work days, months, years and rows, which have none of their own."""
+        length = _SECONDS.get(self.unit)
+        return None if length is None else length * self.step
+
+    def after(self, time: np.datetime64 | np.int64, steps: int) -> NDArray[np.datetime64] | NDArray[np.int64]:
+        """The next so many times.
+
+        >>> Frequency("M", 1).after(np.datetime64("2024-01-01T00:00:00"), 2).astype("datetime64[D]").tolist()
+        [datetime.date(2024, 2, 1), datetime.date(2024, 3, 1)]
+        """
+        ahead = np.arange(1, steps + 1) * self.step
+        if self.unit == "row":
+            return (int(time) + ahead).astype(np.int64)
+        begin = np.array(time, "datetime64[s]")
+        if self.unit == "B":
+            days = np.busday_offset(begin.astype("datetime64[D]"), ahead, roll="backward")
+            second = begin.astype(np.int64) % DAY
+            return np.asarray(days.astype("datetime64[s]").astype(np.int64) + second, "datetime64[s]")
+        if self.unit in _SECONDS:
+            return (begin.astype(np.int64) + ahead * _SECONDS[self.unit]).astype("datetime64[s]")
+        month, clock = begin.astype("datetime64[M]"), begin.astype(np.int64) % DAY
+        months = (month.astype(np.int64) + ahead * (12 if self.unit == "Y" else 1)).astype("datetime64[M]")
+        into = int((begin.astype("datetime64[D]") - month.astype("datetime64[D]")).astype(np.int64))  # days, from 0
+        days = (self if self.day else replace(self, day=into + 1)).days_of(months)
+        return np.asarray(days.astype("datetime64[s]").astype(np.int64) + clock, "datetime64[s]")
+
+    def days_of(self, month_N: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
+        """The day of the stamp in each of these months.
+
+        >>> months = np.array(["2024-02", "2024-03"], "datetime64[M]")
+        >>> Frequency("M", day=30).days_of(months).tolist()
+        [datetime.date(2024, 2, 29), datetime.date(2024, 3, 30)]
+        """
+        first_N, next_N = month_N.astype("datetime64[D]"), (month_N + 1).astype("datetime64[D]")
+        if self.work_days and self.month_end:
+            return np.busday_offset(next_N, -1, roll="forward")
+        if self.work_days:
+            return np.busday_offset(first_N, 0, roll="forward")
+        return next_N - 1 if self.month_end else np.minimum(first_N + (self.day - 1), next_N - 1)
+
+    def __str__(self) -> str:
+        if self.unit == "M" and self.step == 3:
+            return "1 quarter"
+        return f"{self.step} {UNITS[self.unit]}{'' if self.step == 1 else 's'}"
+
+
+_CYCLES = {
+    "s": ("minute", "hour", "weekday", "monthday", "yearday"),
+    "min": ("minute", "hour", "weekday", "monthday", "yearday"),
+    "h": ("hour", "weekday", "monthday", "yearday"),
+    "D": ("weekday", "monthday", "yearday"),
+    "B": ("weekday", "monthday", "yearday"),
+    "W": ("yearday",),
+    "M": ("month",),
+}
+"""By the unit of a frequency; years and counted rows have none."""
+
+
+def calendar_names(frequency: Frequency) -> tuple[str, ...]:
+    """The names of the features of such rows.
+
+    >>> calendar_names(Frequency("M", 1)), calendar_names(Frequency("Y", 1))
+    (('month_sin', 'month_cos'), ())
+    """
+    return tuple(f"{cycle}_{wave}" for cycle in _CYCLES.get(frequency.unit, ()) for wave in ("sin", "cos"))
+
+
+def calendar_features(times_N: Times, frequency: Frequency) -> NDArray[np.float64]:
+    """The features of these times, [N, K]: each row is a function of its own time alone."""
+    cycles = _CYCLES.get(frequency.unit, ())
+    features = np.empty((len(times_N), 2 * len(cycles)))
+    for at, cycle in enumerate(cycles):
+        angle = 2 * np.pi * _share(np.asarray(times_N, "datetime64[s]"), cycle)
+        features[:, 2 * at] = np.sin(angle)
+        features[:, 2 * at + 1] = np.cos(angle)
+    return features
+
+
+def _share(times_N: NDArray[np.datetime64], cycle: str) -> NDArray[np.float64]:
+    """How much of the cycle has gone by, from 0 to 1."""
+    second = times_N.astype(np.int64)
+    day = second // DAY
+    if cycle == "minute":
+        return second % 3600 / 3600.0
+    if cycle == "hour":
+        return second % DAY / DAY
+    if cycle == "weekday":
+        return (day + 3) % 7 / 7.0  # Monday is 0
+    month = times_N.astype("datetime64[M]")
+    if cycle == "month":
+        return month.astype(np.int64) % 12 / 12.0
+    begin, end = month, month + 1
+    if cycle == "yearday":
+        year = times_N.astype("datetime64[Y]")
+        begin, end = year.astype("datetime64[M]"), (year + 1).astype("datetime64[M]")
+    first = begin.astype("datetime64[D]").astype(np.int64)
+    length = end.astype("datetime64[D]").astype(np.int64) - first
+    return (day - first) / length

@@ -22,9 +22,8 @@ from thereafter.text.sources import Source, Texts, resolve
 from thereafter.text.writing import stored_writing, texts_in_style
 from thereafter.training.options import START, TextSettings
 from thereafter.training.split import split_texts
-from thereafter.vision.pictures.archives import is_picture, members_of
+from thereafter.vision.pictures.archives import IDX_ENDINGS, is_picture, members_of
 from thereafter.vision.pictures.decoding import PICTURE_ENDINGS
-from thereafter.vision.pictures.idx import IDX_ENDINGS
 
 _SWITCH = re.compile(r" \(--[^)]*\)")  # switches of training, which decides how a run reads files
 

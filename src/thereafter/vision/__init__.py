@@ -9,7 +9,9 @@ clips/         labels of clips, and the frames that come next
 acting/        games that are played by glimpses
 
 encoder        convolutions over pictures and frames of video
-reinforce      learning by reward
+measures       scores of clips, drawings and games; baselines: what networks over pictures have to beat
+figures        where networks look, what they believe, how they draw
+rules          made corpora as files, and random numbers by their place
 made_pictures  clips and pictures that are made here, each a corpus by name
 
 The rest of the package knows these by rows of tables: tasks, codecs, corpora, figures.

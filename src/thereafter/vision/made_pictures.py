@@ -17,8 +17,10 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from importlib import resources
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -51,32 +53,17 @@ _SHAPES = {"train": range(4_000), "valid": range(100_000, 100_300), "test": rang
 _LIST = "files.json"
 
 
+_DigitRule = TypeVar("_DigitRule", MovingRule, ClutterRule)
+
+
 def moving_rules(name: str) -> dict[str, MovingRule]:
     """The rule of each part of a corpus of moving digits."""
-    rule, sources, counts = _MOVING[name]
-    rules = {}
-    for number, (part, (source, begin, end)) in enumerate(sources.items()):
-        rules[part] = replace(rule, count=counts[part], seed=SEED + number, source=source, begin=begin, end=end)
-    return rules
+    return _parts_of(*_MOVING[name])
 
 
 def clutter_rules(name: str) -> dict[str, ClutterRule]:
     """The rule of each part of a corpus of cluttered digits."""
-    sources, counts = _CLUTTERED[name]
-    rules = {}
-    for number, (part, (source, begin, end)) in enumerate(sources.items()):
-        rules[part] = ClutterRule(count=counts[part], seed=SEED + number, source=source, begin=begin, end=end)
-    return rules
-
-
-def cluttered_digits() -> Built:
-    """A digit of MNIST among pieces of others."""
-    return _built("cluttered-digits", clutter_rules("cluttered-digits"), "pictures")
-
-
-def cluttered_glyphs() -> Built:
-    """A drawn digit among pieces of others."""
-    return _built("cluttered-glyphs", clutter_rules("cluttered-glyphs"), "pictures")
+    return _parts_of(ClutterRule(), *_CLUTTERED[name])
 
 
 def catch_rules() -> dict[str, CatchRule]:
@@ -84,29 +71,31 @@ def catch_rules() -> dict[str, CatchRule]:
     return {part: CatchRule(count=count, seed=SEED + k) for k, (part, count) in enumerate(_CATCH.items())}
 
 
+def _parts_of(
+    rule: _DigitRule, sources: Mapping[str, tuple[str, int, int]], counts: Mapping[str, int]
+) -> dict[str, _DigitRule]:
+    rules = {}
+    for number, (part, (source, begin, end)) in enumerate(sources.items()):
+        rules[part] = replace(rule, count=counts[part], seed=SEED + number, source=source, begin=begin, end=end)
+    return rules
+
+
+def _moving(name: str) -> Built:
+    return _built(name, moving_rules(name), "clips")
+
+
+def _cluttered(name: str) -> Built:
+    return _built(name, clutter_rules(name), "pictures")
+
+
+moving_digit, moving_digits = partial(_moving, "moving-digit"), partial(_moving, "moving-digits")
+moving_glyph, moving_glyphs = partial(_moving, "moving-glyph"), partial(_moving, "moving-glyphs")
+cluttered_digits, cluttered_glyphs = partial(_cluttered, "cluttered-digits"), partial(_cluttered, "cluttered-glyphs")
+
+
 def catch() -> Built:
     """Episodes of the game of catch."""
     return _built("catch", catch_rules(), "games")
-
-
-def moving_digit() -> Built:
-    """One digit of MNIST that moves and bounces."""
-    return _built("moving-digit", moving_rules("moving-digit"))
-
-
-def moving_digits() -> Built:
-    """Two digits of MNIST that move and bounce."""
-    return _built("moving-digits", moving_rules("moving-digits"))
-
-
-def moving_glyph() -> Built:
-    """One drawn digit that moves and bounces."""
-    return _built("moving-glyph", moving_rules("moving-glyph"))
-
-
-def moving_glyphs() -> Built:
-    """Two drawn digits that move and bounce."""
-    return _built("moving-glyphs", moving_rules("moving-glyphs"))
 
 
 def shapes() -> Built:
@@ -115,13 +104,11 @@ def shapes() -> Built:
     A part has its pixels in an .npz and its captions in a .tsv, by the names of the pictures: `train` and
     `train.captions`.
     """
-    sources = [resources.files("thereafter.vision") / file for file in ("captioning/shapes.py", "pictures/draws.py")]
+    sources = [resources.files("thereafter.vision") / file for file in ("captioning/shapes.py", "rules.py")]
     version = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
     folder = cache_folder() / "corpora" / f"shapes-{version[:12]}"
     files = {part: f"{part}.npz" for part in _SHAPES} | {f"{part}.captions": f"{part}.captions.tsv" for part in _SHAPES}
-    hashes = _intact(folder, list(files.values()))
-    if hashes is None:
-        hashes = _drawn(folder)
+    hashes = _intact(folder, list(files.values())) or _drawn(folder)
     counts = " / ".join(f"{len(numbers):,}" for numbers in _SHAPES.values())
     whole = hashlib.sha256("".join(hashes[file] for file in sorted(hashes)).encode()).hexdigest()
     detail = f"generated, seed {SEED}, {counts} pictures, sha256 {whole}"
@@ -164,7 +151,7 @@ def _drawn(folder: Path) -> dict[str, str]:
     return hashes
 
 
-def _built(name: str, rules: Mapping[str, MovingRule | ClutterRule | CatchRule], what: str = "clips") -> Built:
+def _built(name: str, rules: Mapping[str, MovingRule | ClutterRule | CatchRule], what: str) -> Built:
     """The rules in the cache: so small that they are written each time and compared with what is there."""
     texts = {part: rule.to_json() for part, rule in rules.items()}
     sha256 = hashlib.sha256("".join(texts.values()).encode()).hexdigest()

@@ -32,7 +32,7 @@ def ahead(
     """
     from thereafter import instruments
     from thereafter.figures.export import write
-    from thereafter.series.forecasting.ahead_figures import error_by_steps, steps_ahead
+    from thereafter.series.lines import error_by_steps, steps_ahead
     from thereafter.task_model import load_task
 
     measured = instruments.steps_ahead(load_task(run), source, _numbers(steps), series=series, part=part)

@@ -31,10 +31,8 @@ from thereafter.export.parts import Array
 from thereafter.export.plan import array, block_of, layers_of, linear_of, norm_of
 from thereafter.layers.transformer import Block
 from thereafter.series import number_heads
-from thereafter.series.forecasters.autoregression import Autoregression
-from thereafter.series.forecasters.batch import LEAST_MOVEMENT
+from thereafter.series.batches import LEAST_MOVEMENT
 from thereafter.series.forecasters.forecaster import Forecaster, WindowFacts
-from thereafter.series.forecasters.linear import Linear
 from thereafter.series.forecasters.network import (
     ForecastNetwork,
     RecurrentBody,
@@ -42,6 +40,7 @@ from thereafter.series.forecasters.network import (
     TransformerBody,
     WindowBody,
 )
+from thereafter.series.forecasters.solved import Autoregression, Linear
 
 
 def forecaster_graph(net: Forecaster) -> Graph:

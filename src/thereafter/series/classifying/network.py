@@ -9,14 +9,16 @@
 `seen` is read only where the training series have gaps. `evidence` says which steps support a label: the gradient of
 its score in the values of each step, times these (Simonyan, Vedaldi and Zisserman 2014).
 
+The options are those of a series, or of a picture that is read as one.
+
 Shapes: B rows, T steps, C channels, I numbers of a step, H features, K labels.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -24,34 +26,124 @@ from torch import Tensor, nn
 
 from thereafter.cells.base import Cell
 from thereafter.errors import OptionError
-from thereafter.layers.blocks import RecurrentBlocks
-from thereafter.layers.pooling import Pooling
+from thereafter.layers.blocks import FEEDS, RecurrentBlocks
+from thereafter.layers.pooling import POOLINGS, Pooling
 from thereafter.layers.recurrent import Recurrent
+from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.task_net import TaskNet
-from thereafter.series.classifying.settings import CONVOLUTION, ReaderSettings
+from thereafter.series.batches import TensorBatch
 from thereafter.series.forecasters.settings import cells
+from thereafter.vision.pictures.as_series import PERMUTATION, READINGS
 
 _WIDTHS = (3, 7, 15)
 
 
+CONVOLUTION = "conv"
+STACKS = ("plain", "residual")
+
+
+def encoders() -> tuple[str, ...]:
+    """What can read a series."""
+    return (*cells(), CONVOLUTION)
+
+
 @dataclass(frozen=True)
-class SeriesBatch:
+class ReaderSettings:
+    """What reads a series, or a picture as one, and how it becomes one vector."""
+
+    encoder: str = "gru"
+    """What reads the series: a recurrent cell or convolutions: `encoders()`."""
+    hidden: int = 64
+    """Units a layer in each direction; of convolutions, for each of their widths."""
+    layers: int = 1
+    """Layers, one over the other."""
+    bidirectional: bool = True
+    """Whether recurrent layers read in both directions."""
+    pooling: str = "max"
+    """How the steps become one vector: `POOLINGS`."""
+    dropout: float = 0.2
+    """The share of what is between layers and of the pooled vector that is dropped while training."""
+    stack: str = "plain"
+    """How recurrent layers are stacked: `STACKS`. Residual blocks have a feed-forward layer each, and may be deep."""
+    feed: str = "gated"
+    """The feed-forward layer of a residual block: `FEEDS`."""
+    memory: int = 0
+    """Steps for which fresh gates remember at the longest (0: as the cell has it)."""
+
+    def __post_init__(self) -> None:
+        check_choice("encoder", self.encoder, encoders())
+        check_choice("pooling", self.pooling, POOLINGS)
+        check_choice("stack", self.stack, STACKS)
+        check_choice("feed", self.feed, FEEDS)
+        check_size("hidden", self.hidden)
+        check_size("layers", self.layers)
+        check_share("dropout", self.dropout)
+        if self.encoder == CONVOLUTION and self.pooling == "last":
+            raise OptionError(
+                f"pooling is 'last' and encoder is {CONVOLUTION!r}, whose last features see only the last steps; "
+                "expected mean, max or attention; try pooling=max"
+            )
+        if self.encoder == CONVOLUTION and (self.stack != "plain" or self.memory):
+            raise OptionError(
+                f"encoder is {CONVOLUTION!r}, with stack={self.stack!r} and memory={self.memory}, which are for "
+                "recurrent layers; expected stack='plain' and memory=0"
+            )
+        if self.memory and (self.memory < 2 or self.encoder == "rnn"):
+            raise OptionError(
+                f"memory is {self.memory} and encoder is {self.encoder!r}; expected 0, or at least 2 steps and cells "
+                "with something that keeps a memory; try encoder=lstm"
+            )
+
+
+@dataclass(frozen=True)
+class SeriesClassifierSettings(ReaderSettings):
+    """Those of `ReaderSettings`, and the columns of a table where they are not recognised."""
+
+    label: str = ""
+    """The column of the labels. Default: recognised in the table."""
+    series: str = ""
+    """The column that names the series. Default: recognised in the table."""
+    time: str = ""
+    """The column of the time stamps. Default: recognised in the table."""
+    channels: str = ""
+    """The columns that are read, with commas between them. Default: all others with numbers."""
+
+
+@dataclass(frozen=True)
+class PictureClassifierSettings(ReaderSettings):
+    """Those of `ReaderSettings`, with one layer that reads in one direction and answers from its last state."""
+
+    encoder: str = "lstm"
+    hidden: int = 128
+    bidirectional: bool = False
+    pooling: str = "last"
+    dropout: float = 0.0
+    read: str = "rows"
+    """What a step is: a row of pixels ("rows"), a pixel, row by row ("pixels"), or a pixel in one random order for
+    all pictures ("permuted")."""
+    permutation: int = PERMUTATION
+    """The seed of that random order."""
+    size: int = 0
+    """Pixels a side to which pictures are brought (0: their own where all are equal and at most 256, else 64)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("read", self.read, READINGS)
+        if not 0 <= self.permutation < 2**32:
+            raise OptionError(f"permutation is {self.permutation}; expected a seed from 0 to {2**32 - 1}")
+        if self.size < 0:
+            raise OptionError(f"size is {self.size}; expected pixels a side, or 0 for that of the pictures")
+
+
+@dataclass(frozen=True)
+class SeriesBatch(TensorBatch):
     """Rows of steps, scaled; values that are missing are 0 and False in `seen`. `labels_B` is None where asked for."""
 
+    on_host: ClassVar[tuple[str, ...]] = ("lengths_B",)
     values_BTC: Tensor
     seen_BTC: Tensor
     lengths_B: Tensor
     labels_B: Tensor | None = None
-
-    def __len__(self) -> int:
-        return len(self.values_BTC)
-
-    def to(self, device: torch.device) -> SeriesBatch:
-        """The same on another device; lengths stay where the host can read them."""
-        labels_B = None if self.labels_B is None else self.labels_B.to(device)
-        return replace(
-            self, values_BTC=self.values_BTC.to(device), seen_BTC=self.seen_BTC.to(device), labels_B=labels_B
-        )
 
     @property
     def ragged_B(self) -> Tensor | None:
@@ -59,12 +151,7 @@ class SeriesBatch:
         return self.lengths_B if bool((self.lengths_B < self.values_BTC.shape[1]).any()) else None
 
     def places(self) -> dict[str, Tensor] | None:
-        if self.labels_B is None or self.ragged_B is not None:  # lengths are read by the host
-            return None
-        return {"values": self.values_BTC, "seen": self.seen_BTC, "labels": self.labels_B}
-
-    def over(self, places: Mapping[str, Tensor]) -> SeriesBatch:
-        return SeriesBatch(places["values"], places["seen"], self.lengths_B, places["labels"])
+        return None if self.ragged_B is not None else super().places()  # lengths are read by the host
 
 
 class SeriesClassifier(TaskNet[SeriesBatch]):
@@ -80,7 +167,7 @@ class SeriesClassifier(TaskNet[SeriesBatch]):
             self.reader: nn.Module = _StepConvolutions(settings, inputs)
             width = forward = settings.hidden * len(_WIDTHS)
         else:
-            self.reader = (_blocks if settings.stack == "residual" else _recurrent)(settings, inputs)
+            self.reader = _recurrent(settings, inputs)
             forward = settings.hidden
             width = 2 * forward if settings.bidirectional else forward
         if settings.memory:
@@ -161,38 +248,18 @@ class _StepConvolutions(nn.Module):
             h_BHT = (h_BTH * inside_BT[..., None]).transpose(1, 2)
             pieces = [
                 convolution(F.pad(h_BHT, ((width - 1) // 2, width // 2)))
-                for width, convolution in zip(_WIDTHS, _listed(convolutions), strict=True)
+                for width, convolution in zip(_WIDTHS, convolutions.children(), strict=True)
             ]
             h_BTH = torch.relu(norm(torch.cat(pieces, 1).transpose(1, 2)))
         return h_BTH
 
 
-def _listed(modules: nn.Module) -> list[nn.Module]:
-    return list(modules.children())
-
-
-def _blocks(settings: ReaderSettings, inputs: int) -> RecurrentBlocks:
-    return RecurrentBlocks(
-        cells()[settings.encoder],
-        inputs,
-        settings.hidden,
-        settings.layers,
-        bidirectional=settings.bidirectional,
-        feed=settings.feed,
-        dropout=settings.dropout,
-    )
-
-
-def _recurrent(settings: ReaderSettings, inputs: int) -> Recurrent:
-    return Recurrent(
-        cells()[settings.encoder],
-        inputs,
-        settings.hidden,
-        settings.layers,
-        batch_first=True,
-        bidirectional=settings.bidirectional,
-        dropout=settings.dropout if settings.layers > 1 else 0.0,
-    )
+def _recurrent(settings: ReaderSettings, inputs: int) -> Recurrent | RecurrentBlocks:
+    sizes = cells()[settings.encoder], inputs, settings.hidden, settings.layers
+    both, dropout = settings.bidirectional, settings.dropout
+    if settings.stack == "residual":
+        return RecurrentBlocks(*sizes, bidirectional=both, feed=settings.feed, dropout=dropout)
+    return Recurrent(*sizes, batch_first=True, bidirectional=both, dropout=dropout if settings.layers > 1 else 0.0)
 
 
 # Fresh gates that remember for as long as a task needs: chrono initialisation (Tallec and Ollivier 2018).
@@ -222,10 +289,13 @@ def lengthen_memory(stack: Recurrent, steps: int) -> None:
         if not remembers(cell):
             raise OptionError(f"memory is {steps}, and the cell {cell.name!r} has no gate that keeps; try memory=0")
         with torch.no_grad():
+            log_H = torch.linspace(0.0, math.log(steps), cell.hidden_size)
             if _RATE in weights:
-                weights[_RATE].copy_(-_log_spread(cell.hidden_size, steps))
+                weights[_RATE].copy_(-log_H)
             else:
-                _fill(cell, weights, _log_spread(cell.hidden_size, steps) if cell.linear else _log_drawn(cell, steps))
+                if not cell.linear:
+                    log_H = torch.empty(cell.hidden_size).uniform_(1.0, max(2.0, steps - 1.0)).log()
+                _fill(cell, weights, log_H)
 
 
 def _fill(cell: Cell, weights: dict[str, Tensor], log_H: Tensor) -> None:
@@ -239,11 +309,3 @@ def _fill(cell: Cell, weights: dict[str, Tensor], log_H: Tensor) -> None:
             weights["bias_ih"][rows] = sign * log_H.to(weights["bias_ih"])
             if "bias_hh" in weights:
                 weights["bias_hh"][rows] = 0.0
-
-
-def _log_spread(units: int, steps: int) -> Tensor:
-    return torch.linspace(0.0, math.log(steps), units)
-
-
-def _log_drawn(cell: Cell, steps: int) -> Tensor:
-    return torch.empty(cell.hidden_size).uniform_(1.0, max(2.0, steps - 1.0)).log()

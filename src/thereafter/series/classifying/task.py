@@ -20,16 +20,14 @@ from thereafter.base.config import Table
 from thereafter.data.finding import FileKind
 from thereafter.data.scaler import ChannelScaler
 from thereafter.series.classifying.nearest import NearestNeighbour, most_frequent
-from thereafter.series.classifying.network import SeriesBatch, SeriesClassifier
-from thereafter.series.classifying.settings import SeriesClassifierSettings
-from thereafter.series.given import is_number, series_of, with_channels
+from thereafter.series.classifying.network import SeriesBatch, SeriesClassifier, SeriesClassifierSettings
 from thereafter.series.labelled import (
     SERIES_FILES,
     read_labelled_series,
     read_questions,
     require_known_series_labels,
 )
-from thereafter.series.labelled_series import LabelColumns, LabelledSeries
+from thereafter.series.labelled_series import LabelColumns, LabelledSeries, is_number, series_of, with_channels
 from thereafter.tasks.answers import Fields, LabelProbabilities, Shown, bar_of
 from thereafter.tasks.labelling import LabelCodecs, LabelTask, label_lexicon, numbered_labels, ranked
 from thereafter.tasks.task import AskingFiles, Preparing

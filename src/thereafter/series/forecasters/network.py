@@ -5,7 +5,8 @@
     direct:     p(y_{t+1} ... y_{t+H}) = head(f), every step with weights of its own
     recursive:  p(y_{t+1}) = head(f), then again with what was predicted
 
-With `skip` a linear map of the window is added to the location (Lai et al. 2018, LSTNet).
+With `skip` a linear map of the window is added to the location (Lai et al. 2018, LSTNet). `build_forecaster` makes the
+forecaster that settings name, of whatever kind.
 
 Shapes: B windows, L rows, I numbers of a row, T steps of G rows each for a body, H steps ahead, D targets, C
 covariates, K known ahead, F features.
@@ -25,10 +26,11 @@ from thereafter.errors import OptionError
 from thereafter.layers.embedding import Positions
 from thereafter.layers.recurrent import Recurrent
 from thereafter.layers.transformer import Block, Sight
+from thereafter.series.batches import WindowBatch
 from thereafter.series.distributions import Distribution
-from thereafter.series.forecasters.batch import WindowBatch
 from thereafter.series.forecasters.forecaster import Forecaster, WindowFacts
-from thereafter.series.forecasters.settings import ForecastSettings, cells
+from thereafter.series.forecasters.settings import COUNTS, SIMPLE, ForecastSettings, cells
+from thereafter.series.forecasters.solved import Autoregression, Linear, Simple
 from thereafter.series.number_heads import NUMBER_HEADS, NumberHead
 
 _SMALL = 0.1  # of the head's first weights: training begins near the last value
@@ -249,3 +251,38 @@ def make_body(settings: ForecastSettings, inputs: int, lookback: int, segment: i
     if settings.model == "transformer":
         return TransformerBody(settings, inputs, segment, lookback)
     return RecurrentBody(settings, inputs, segment)
+
+
+def build_forecaster(settings: ForecastSettings, facts: WindowFacts) -> Forecaster:
+    """A forecaster with fresh weights."""
+    if settings.model in SIMPLE:
+        return Simple(settings, facts)
+    if settings.model == "ar":
+        return Autoregression(settings, facts)
+    if settings.model == "linear":
+        return Linear(settings, facts)
+    return ForecastNetwork(settings, facts, norm=_norm(settings), segment=_segment(settings, facts))
+
+
+def _norm(settings: ForecastSettings) -> str:
+    if settings.head == COUNTS:
+        if settings.norm not in ("", "none"):
+            raise OptionError(
+                f"norm is {settings.norm!r} and the head {COUNTS!r}, whose counts are not shifted; try leaving norm out"
+            )
+        if settings.skip:
+            raise OptionError(f"skip is on and the head is {COUNTS!r}, whose counts are not shifted; try skip=false")
+        return "mean"
+    return settings.norm or "standard"
+
+
+def _segment(settings: ForecastSettings, facts: WindowFacts) -> int:
+    """A season at a step where nothing else is asked for: fewer steps to learn over, and a day looks like a day."""
+    if settings.recursive or settings.model == "window":
+        if settings.segment > 1:
+            why = "one row at a time" if settings.recursive else "all rows at once"
+            raise OptionError(f"segment is {settings.segment}, and this forecaster reads {why}; try segment=1")
+        return 1
+    if settings.segment:
+        return settings.segment
+    return facts.season if facts.season > 1 and facts.lookback % facts.season == 0 else 1

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from thereafter.base import progress
 from thereafter.data.files import AnySource
 from thereafter.errors import EmptyCorpusError, OptionError
-from thereafter.series.forecasters.calibration import BANDS, ENDS
-from thereafter.series.forecasters.forecaster import Forecaster
+from thereafter.series.forecasters.forecaster import BANDS, ENDS, Forecaster
 from thereafter.series.forecasting.answers import (
     COVERAGE,
     FAR,
@@ -29,11 +28,10 @@ from thereafter.series.forecasting.answers import (
 )
 from thereafter.series.forecasting.task import Forecasting
 from thereafter.series.forecasting.windows import make_batch, tell_short
-from thereafter.series.frequency import Frequency
-from thereafter.series.given import extend_table
 from thereafter.series.scales import SeriesScales
-from thereafter.series.table import SeriesTable, Times
-from thereafter.series.windows import WHOLE, Window, Windows, cut_windows, observed_ends
+from thereafter.series.table import SeriesTable
+from thereafter.series.times import Frequency, Times
+from thereafter.series.windows import WHOLE, Window, Windows, cut_windows, extend_table, observed_ends
 from thereafter.tasks import answering, finding
 from thereafter.tasks.fitting import Fitted
 

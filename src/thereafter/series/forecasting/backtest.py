@@ -33,9 +33,8 @@ from thereafter.series.forecasting.asking import ask_table
 from thereafter.series.forecasting.score import BAND, actual_values
 from thereafter.series.forecasting.task import MOST_SCORED
 from thereafter.series.forecasting.windows import tell_short, unseen_rows, unseen_windows
-from thereafter.series.given import extend_table
-from thereafter.series.table import Times
-from thereafter.series.windows import WHOLE, Windows, cut_windows
+from thereafter.series.times import Times
+from thereafter.series.windows import WHOLE, Windows, cut_windows, extend_table
 from thereafter.tasks import answering
 from thereafter.tasks.batching import Codecs
 from thereafter.tasks.fitting import Fitted

@@ -22,11 +22,9 @@ from thereafter.base import progress
 from thereafter.data.files import Files, Parts
 from thereafter.data.finding import FileKind
 from thereafter.errors import EmptyCorpusError, OptionError
-from thereafter.series.forecasters.batch import WindowBatch
-from thereafter.series.forecasters.build import build
-from thereafter.series.forecasters.calibration import ENDS
-from thereafter.series.forecasters.forecaster import Batches, Forecaster
-from thereafter.series.forecasters.network import ForecastNetwork
+from thereafter.series.batches import WindowBatch
+from thereafter.series.forecasters.forecaster import ENDS, Batches, Forecaster
+from thereafter.series.forecasters.network import ForecastNetwork, build_forecaster
 from thereafter.series.forecasters.settings import COUNTS, ForecastSettings, compared_models, models
 from thereafter.series.forecasting.answers import LEVELS, Forecast, forecasts_of, step_names
 from thereafter.series.forecasting.score import (
@@ -50,7 +48,7 @@ from thereafter.series.forecasting.windows import (
     unseen_rows,
     unseen_windows,
 )
-from thereafter.series.given import is_number
+from thereafter.series.labelled_series import is_number
 from thereafter.series.reading import read_series
 from thereafter.series.scales import SeriesScales
 from thereafter.series.table import ColumnChoice, SeriesTable
@@ -235,7 +233,7 @@ class Forecasting(
         return {"series": scales}
 
     def build(self, settings: ForecastSettings, codecs: SeriesCodecs) -> Forecaster:
-        return build(settings, facts_of(codecs["series"]))
+        return build_forecaster(settings, facts_of(codecs["series"]))
 
     def lengths(self, examples: Sequence[Window], codecs: SeriesCodecs) -> NDArray[np.int64]:
         return np.ones(len(examples), np.int64)  # all windows are equally long

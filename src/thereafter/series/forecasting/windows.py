@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from thereafter.base import progress
 from thereafter.errors import EmptyCorpusError, OptionError
-from thereafter.series.forecasters.batch import WindowBatch, join_batches
+from thereafter.series.batches import WindowBatch, join_batches
 from thereafter.series.forecasters.forecaster import WindowFacts
 from thereafter.series.forecasters.settings import COUNTS, ForecastSettings
-from thereafter.series.frequency import Frequency
 from thereafter.series.scales import SeriesScales, rows_until
 from thereafter.series.table import ColumnChoice, SeriesTable
+from thereafter.series.times import Frequency
 from thereafter.series.windows import WHOLE, Window, WindowFrame, Windows, cut_windows, observed_ends, split_ends
 
 _BATCH = 512  # windows that are laid out together where nothing is trained

@@ -28,9 +28,8 @@ from thereafter.vision.captioning.network import Captioner, PictureBatch
 from thereafter.vision.captioning.reading import CaptionedPicture
 from thereafter.vision.captioning.shapes import CAPTION_DRAWS, Scene, captions_of, draw_scene, scene_of
 from thereafter.vision.pictures.codec import PictureCodec
-from thereafter.vision.pictures.draws import uniforms
-from thereafter.vision.pictures.given_pictures import given_array
-from thereafter.vision.pictures.picture import Picture
+from thereafter.vision.pictures.picture import Picture, given_array
+from thereafter.vision.rules import uniforms
 
 MADE = 10_000
 """Made pictures that can be picked, by number."""

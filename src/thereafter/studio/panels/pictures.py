@@ -26,11 +26,10 @@ from thereafter.vision.glimpsing.cluttered import ClutteredPictures
 from thereafter.vision.made_pictures import clutter_rules
 from thereafter.vision.pictures.codec import PictureCodec
 from thereafter.vision.pictures.decoding import decode_bytes
-from thereafter.vision.pictures.draws import uniforms
-from thereafter.vision.pictures.given_pictures import given_array
 from thereafter.vision.pictures.glyphs import SIDE, numbered_glyphs
 from thereafter.vision.pictures.labelled_pictures import LabelledPicture
-from thereafter.vision.pictures.picture import Picture
+from thereafter.vision.pictures.picture import Picture, given_array
+from thereafter.vision.rules import uniforms
 
 
 class PixelsAnswer(Answer):

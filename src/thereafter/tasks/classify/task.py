@@ -28,7 +28,7 @@ from thereafter.tasks.lexicon import WORDS, Lexicon, padded
 from thereafter.tasks.task import Locating, OnBody
 from thereafter.text.labelled import LabelledText, read_labelled, require_known_labels
 from thereafter.text.sources import LABELLED_TEXTS
-from thereafter.vision.classifying.examples import has_pictures
+from thereafter.vision.pictures.labelled_pictures import has_pictures
 
 _RARE = 2  # words met less often are learned as the unknown one
 

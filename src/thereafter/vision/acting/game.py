@@ -14,9 +14,8 @@ Places are whole numbers, so that every machine plays the same game. `play` is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self, overload
 
 import numpy as np
@@ -25,43 +24,28 @@ from numpy.typing import NDArray
 from thereafter.base.config import Table
 from thereafter.data.finding import FileKind
 from thereafter.errors import FormatError, OptionError
-from thereafter.vision.clips.moving import check_whole_numbers, rule_of_file, rule_of_text, rule_text
-from thereafter.vision.pictures.draws import uniforms
+from thereafter.vision.rules import Rule, uniforms
 
-FORMAT = "catch"
 CATCH_FILES = FileKind("rules of catch", ((".json",),))
 ACTIONS = ("left", "stay", "right")
 SIZE, PADDLE = 24, 2
 FINE = 64
 """Parts of a pixel in which slants are counted."""
-_LEAST = {"size": 3, "count": 1, "seed": 0}
-_MOST = {"size": 256, "count": 10**8, "seed": 2**63 - 1}
 
 
 @dataclass(frozen=True)
-class CatchRule:
+class CatchRule(Rule):
     """`count` episodes on a screen of size x size pixels."""
 
+    format: ClassVar[str] = "catch"
+    bounds: ClassVar[Mapping[str, tuple[int, int]]] = {
+        "size": (3, 256),
+        "count": (1, 10**8),
+        "seed": (0, 2**63 - 1),
+    }
     size: int = SIZE
     count: int = 1000
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_whole_numbers(vars(self), _LEAST, _MOST)
-
-    def to_json(self) -> str:
-        """The rule as the content of a file."""
-        return rule_text(FORMAT, asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str | bytes, name: str = "the rule") -> CatchRule:
-        """A rule from the content of a file, checked; errors call it by its `name`."""
-        return rule_of_text(cls, [field.name for field in fields(cls)], FORMAT, text, name)
-
-
-def read_catch_rule(path: Path) -> CatchRule:
-    """The rule of a file."""
-    return rule_of_file(CatchRule.from_json, FORMAT, path)
 
 
 @dataclass(frozen=True)

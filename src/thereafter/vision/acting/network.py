@@ -6,8 +6,8 @@
     a_t ~ softmax(W_a h_t)                            left, stay or right; the likeliest where nothing is learned
 
 The reward R is 1 where the ball is caught, at the end of the game. Actions and places have no gradient: they learn from
-the reward (`vision/reinforce.py`), and so do all layers below the actions; places read h without a gradient. What is
-expected of the reward is b_t = W_b h_t, from which the layers below learn as well.
+the reward (`vision/glimpsing/sensor.py`), and so do all layers below the actions; places read h without a gradient.
+What is expected of the reward is b_t = W_b h_t, from which the layers below learn as well.
 
 A game is played first, without gradients; then all glimpses are known, and the recurrent layer reads them in one call.
 Dropout lays one mask over h for the whole of a game, when it is played and when it is learned from: choices learn from
@@ -21,21 +21,85 @@ Shapes: B episodes, T steps, K scales, g pixels of a patch, U units; A = 3 actio
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from thereafter.errors import OptionError
+from thereafter.models.settings import check_choice
 from thereafter.models.task_net import TaskNet
+from thereafter.series.batches import TensorBatch
 from thereafter.series.forecasters.settings import cells
 from thereafter.vision.acting.game import ACTIONS, FINE, PADDLE
-from thereafter.vision.glimpsing.sensor import GlimpseCore
-from thereafter.vision.glimpsing.settings import CatchBatch, CatcherSettings, Game
-from thereafter.vision.reinforce import draw_around, draw_choice, log_chance, log_density, passed_on, reward_loss
+from thereafter.vision.glimpsing.sensor import (
+    GlimpseCore,
+    SensorSettings,
+    draw_around,
+    draw_choice,
+    log_chance,
+    log_density,
+    passed_on,
+    reward_loss,
+)
 
 _A = len(ACTIONS)
 _LIT = 9  # pixels of all patches that are lit at a time, about
+
+
+GAZES = ("learned", "centre")
+
+
+@dataclass(frozen=True)
+class CatcherSettings(SensorSettings):
+    """Sizes of a network that plays catch by glimpses, and how it learns to."""
+
+    places: str = "learned"
+    """Where to look: "learned", or always the "centre"."""
+    patch: int = 6
+    scales: int = 3
+    cell: str = "rnn"
+    hidden: int = 128
+    read: int = 64
+    entropy: float = 0.003
+    """The weight of the entropy of actions, which keeps them from being sure too early."""
+    credit: float = 0.7
+    """How much of what is learned at a step is passed on to the one before it: 1 is the reward itself, less has less
+    noise."""
+    dropout: float = 0.0
+    """The share of what is chosen by that is dropped while training, the same throughout a game."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("places", self.places, GAZES)
+        if not 0.0 <= self.entropy <= 10.0:
+            raise OptionError(f"entropy is {self.entropy!r}; expected 0 to 10; try 0.003")
+        if not 0.0 <= self.credit <= 1.0:
+            raise OptionError(f"credit is {self.credit!r}; expected 0 to 1; try 0.7")
+
+
+@dataclass(frozen=True)
+class CatchBatch(TensorBatch):
+    """How episodes begin: column and slant of the ball, left column of the paddle; int64 [B, 3]."""
+
+    starts_B3: Tensor
+
+
+@dataclass(frozen=True)
+class Game:
+    """Games as they were played; T steps, each a glimpse and an action. `columns_BT`, `paddles_BT`: of ball and paddle
+    before each action and after the last, T + 1 of them. `kept_BU`: the mask that dropout laid over h throughout each
+    game, None where nothing was dropped."""
+
+    places_BT2: Tensor
+    patches_BTKgg: Tensor
+    actions_BT: Tensor
+    columns_BT: Tensor
+    paddles_BT: Tensor
+    caught_B: Tensor
+    kept_BU: Tensor | None = None
 
 
 class Choosing(NamedTuple):
@@ -90,13 +154,11 @@ class Catcher(TaskNet[CatchBatch], GlimpseCore):
         extra = self.loss_of(game)
         return lost + (extra - extra.detach())
 
+    @torch.no_grad()
     def play(self, batch: CatchBatch) -> Game:
         """Play the games: choices are drawn while training, else the likeliest ones."""
-        with torch.no_grad():
-            return self._play(batch)
-
-    def _play(self, batch: CatchBatch) -> Game:
-        like = self.join.weight
+        like, settings = self.join.weight, self.settings
+        drawn = self.training and settings.places == "learned"
         board = CatchBoard(*batch.starts_B3.unbind(1), size=self.size)
         h_BU, state = like.new_zeros(len(batch), self.settings.hidden), None
         drops = self.training and self.settings.dropout > 0
@@ -104,7 +166,8 @@ class Catcher(TaskNet[CatchBatch], GlimpseCore):
         places, patches, actions, paddles = [], [], [], [board.paddle_B]
         chosen = self.choose(h_BU, kept_BU)
         for step in range(self.steps):
-            place_B2 = self._look(chosen.mean_2).to(like.dtype)
+            place_B2 = draw_around(chosen.mean_2, settings.deviation) if drawn else chosen.mean_2
+            place_B2 = place_B2.to(like.dtype)
             seen_BKgg = self.sensor.of_points(board.points(step), place_B2, height=self.size, width=self.size)
             g_BU = self.glance(seen_BKgg.flatten(1), place_B2.clamp(-1, 1))
             y_B1U, state = self.reader(g_BU.unsqueeze(1), state)
@@ -124,11 +187,6 @@ class Catcher(TaskNet[CatchBatch], GlimpseCore):
             board.caught(),
             kept_BU,
         )
-
-    def _look(self, mean_B2: Tensor) -> Tensor:
-        if self.training and self.settings.places == "learned":
-            return draw_around(mean_B2, self.settings.deviation)
-        return mean_B2
 
     def read(self, game: Game) -> tuple[Tensor, Tensor]:
         """What the recurrent layer reads of a game, [B, T, U], and h after every glimpse; one call for all steps."""

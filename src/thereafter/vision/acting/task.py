@@ -39,18 +39,17 @@ from thereafter.vision.acting.game import (
     PADDLE,
     SIZE,
     CatchCodec,
+    CatchRule,
     Episode,
     Episodes,
     Moment,
     caught,
     foreseeing,
     play,
-    read_catch_rule,
 )
-from thereafter.vision.acting.measures import CatchScore, ResampledCatches, score_catches
-from thereafter.vision.acting.network import Catcher
-from thereafter.vision.glimpsing.settings import GAZES, CatchBatch, CatcherSettings, Game
-from thereafter.vision.pictures.draws import uniforms
+from thereafter.vision.acting.network import GAZES, CatchBatch, Catcher, CatcherSettings, Game
+from thereafter.vision.measures import CatchScore, ResampledMeans, resampled_catches, score_catches
+from thereafter.vision.rules import uniforms
 
 Floats32 = NDArray[np.float32]
 BALL, LOOKED, BOTH, BAR, BLACK = "o", "+", "*", "=", "."
@@ -182,7 +181,7 @@ class Acting(
         return GAZES
 
     def read(self, files: Sequence[Path]) -> Episodes:
-        return Episodes([read_catch_rule(path) for path in files])
+        return Episodes([CatchRule.read(path) for path in files])
 
     def hold_out(self, examples: Sequence[Episode], share: float) -> tuple[Sequence[Episode], list[Episode], str]:
         """The last episodes, at most 2,000; those of rules are not made before they are played."""
@@ -284,10 +283,8 @@ class Acting(
     def measure(self, examples: Sequence[Episode], answers: Sequence[Played], codecs: ActingCodecs) -> CatchScore:
         return score_catches([one.caught for one in answers])
 
-    def resampled(
-        self, examples: Sequence[Episode], answers: Sequence[Played], codecs: ActingCodecs
-    ) -> ResampledCatches:
-        return ResampledCatches.of([one.caught for one in answers])
+    def resampled(self, examples: Sequence[Episode], answers: Sequence[Played], codecs: ActingCodecs) -> ResampledMeans:
+        return resampled_catches([one.caught for one in answers])
 
     def beside(self, learned: Sequence[Episode], asked: Sequence[Episode]) -> Mapping[str, Callable[[], list[Played]]]:
         """Other players: one without a plan, one that does nothing, one that foresees where the ball comes down."""

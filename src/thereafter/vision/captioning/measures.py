@@ -1,4 +1,5 @@
-"""How near captions are to those that people wrote of the same pictures: BLEU-1 to BLEU-4, and CIDEr-D.
+"""The score of captions: how near they are to those that people wrote of the same pictures, by BLEU-1 to BLEU-4 and
+CIDEr-D.
 
     BLEU-n = 100 exp(min(0, 1 - r / c)) (p_1 ... p_n)^(1/n)
 
@@ -21,11 +22,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter.base.config import Table
+from thereafter.base.tabular import Row, Tabular
 from thereafter.errors import EmptyCorpusError, OptionError
 
 Floats = NDArray[np.float64]
@@ -236,3 +239,69 @@ def _looked_up(key_X: Integers, known_Y: Integers, value_Y: Floats) -> Floats:
     at_X = np.minimum(np.searchsorted(known_Y, key_X), len(known_Y) - 1)
     values: Floats = np.where(known_Y[at_X] == key_X, value_Y[at_X], 0.0)
     return values
+
+
+@dataclass(frozen=True)
+class CaptionScore(Tabular):
+    """BLEU-1 to BLEU-4 (0 to 100) and CIDEr-D (mostly 0 to 2) of `captions` answers, one a picture.
+
+    `references` is how many captions of people a picture has on average, `distinct` how many different captions were
+    given, `length` their mean number of words, `rule` what counts as a word.
+    """
+
+    bleu_1: float
+    bleu_2: float
+    bleu_3: float
+    bleu_4: float
+    cider_d: float
+    captions: int
+    references: float
+    distinct: int
+    length: float
+    rule: str = RULE
+
+    def as_dict(self) -> Table:
+        """All figures, for JSON."""
+        return asdict(self)
+
+    def to_rows(self) -> list[Row]:
+        """One row."""
+        return [asdict(self)]
+
+    def line(self) -> str:
+        """The figures that captioners are compared by, in one line."""
+        return f"BLEU-1 {self.bleu_1:.1f}, BLEU-4 {self.bleu_4:.1f}, CIDEr-D {self.cider_d:.3f}"
+
+    def __str__(self) -> str:
+        scores = (self.bleu_1, self.bleu_2, self.bleu_3, self.bleu_4)
+        return (
+            ", ".join(f"BLEU-{n} {score:.1f}" for n, score in enumerate(scores, 1))
+            + f", CIDEr-D {self.cider_d:.3f} over {self.captions:,} pictures, {self.references:.3g} references each\n"
+            f"{self.distinct:,} different captions of {self.length:.1f} words on average ({self.rule})"
+        )
+
+
+def measure_captions(answers: Sequence[str], references: Sequence[Sequence[str]]) -> CaptionScore:
+    """Captions, one a picture, against those that people wrote of it; what counts as a word is `caption_words`."""
+    counted, words = counted_texts(answers, references)
+    bleu_1, bleu_2, bleu_3, bleu_4 = bleu_of_sums(bleu_statistics(counted).sum(axis=0)[None])[0].tolist()
+    return CaptionScore(
+        bleu_1,
+        bleu_2,
+        bleu_3,
+        bleu_4,
+        cider_d=float(cider_of_each(counted).mean()),
+        captions=len(answers),
+        references=len(counted.picture_R) / len(answers),
+        distinct=len(set(map(tuple, words))),
+        length=float(counted.length_N.mean()),
+    )
+
+
+def counted_texts(
+    answers: Sequence[str], references: Sequence[Sequence[str]]
+) -> tuple[CountedCaptions, list[list[str]]]:
+    """The k-grams of captions as they are written, and the words of the answers."""
+    check_captions(answers, references)
+    words = [caption_words(text) for text in answers]
+    return count_captions(words, [[caption_words(text) for text in several] for several in references]), words

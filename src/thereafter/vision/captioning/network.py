@@ -43,10 +43,12 @@ from thereafter.layers.dropout import locked, probability
 from thereafter.models.settings import check_choice, check_positive, check_share, check_size
 from thereafter.models.task_net import Memory, TaskNet
 from thereafter.models.word_decoder import DecoderSettings, RecurrentDecoder, WordDecoder, check_count
+from thereafter.series.batches import TensorBatch
 from thereafter.vision.encoder import NORMS, PictureEncoder
 
 SEES = ("attention", "every", "first", "nothing")
 MOST_STAGES = 8
+_VARIED = ("flip", "shift", "zoom", "colour", "erase")
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ class PictureForm:
 
 
 @dataclass(frozen=True)
-class PictureBatch:
+class PictureBatch(TensorBatch):
     """Pictures as their form says, and all their captions, which are None where they are asked for.
 
     `row_B`: the picture of each caption. `at_N`: the places of the flattened captions that are no padding.
@@ -138,13 +140,8 @@ class PictureBatch:
     target_BT: Tensor | None = None
     at_N: Tensor | None = None
 
-    def __len__(self) -> int:
-        return len(self.pictures)
-
-    def to(self, device: torch.device) -> PictureBatch:
-        """The same on another device."""
-        moved = {name: part.to(device) for name, part in vars(self).items() if part is not None}
-        return replace(self, **moved)
+    def places(self) -> None:
+        """Captions have other lengths in every batch: a step over them is not recorded."""
 
 
 class Captioner(RecurrentDecoder, TaskNet[PictureBatch]):
@@ -177,13 +174,7 @@ class Captioner(RecurrentDecoder, TaskNet[PictureBatch]):
             return
         read = form.shape[-1]
         if form.kind == "pixels":
-            self.augment = Augmenting(
-                flip=settings.flip,
-                shift=settings.shift,
-                zoom=settings.zoom,
-                colour=settings.colour,
-                erase=settings.erase,
-            )
+            self.augment = Augmenting(**{name: vars(settings)[name] for name in _VARIED})
             self.pixels = PictureEncoder(
                 channels, width=settings.width, blocks=settings.blocks, stages=settings.stages, norm=settings.norm
             )
@@ -293,7 +284,9 @@ class Augmenting(nn.Module):
             elif self.flip:
                 x_PCHW = torch.where(_coin(x_PCHW), x_PCHW.flip(-1), x_PCHW)
             if self.colour:
-                x_PCHW = self._coloured(x_PCHW)
+                pictures, channels = x_PCHW.shape[:2]
+                factor = 1 + self.colour * _spread(x_PCHW, pictures, 1, 1, 1)
+                x_PCHW = x_PCHW * factor + self.colour * _spread(x_PCHW, pictures, channels, 1, 1)
             return self._erased(x_PCHW) if self.erase else x_PCHW
 
     def _moved(self, x_PCHW: Tensor) -> Tensor:
@@ -307,11 +300,6 @@ class Augmenting(nn.Module):
         theta_P23[:, :, 2] = moved_P2
         grid = F.affine_grid(theta_P23, list(x_PCHW.shape), align_corners=False)
         return F.grid_sample(x_PCHW, grid, padding_mode="reflection", align_corners=False)
-
-    def _coloured(self, x_PCHW: Tensor) -> Tensor:
-        pictures, channels = x_PCHW.shape[:2]
-        factor = 1 + self.colour * _spread(x_PCHW, pictures, 1, 1, 1)
-        return x_PCHW * factor + self.colour * _spread(x_PCHW, pictures, channels, 1, 1)
 
     def _erased(self, x_PCHW: Tensor) -> Tensor:
         """One rectangle a picture, of any place; both of its sides are uniform from 0 to the share."""
@@ -327,8 +315,7 @@ class Augmenting(nn.Module):
         return x_PCHW.masked_fill(inside, 0.0)
 
     def extra_repr(self) -> str:
-        named = ("flip", "shift", "zoom", "colour", "erase")
-        return ", ".join(f"{name}={vars(self)[name]}" for name in named if vars(self)[name])
+        return ", ".join(f"{name}={vars(self)[name]}" for name in _VARIED if vars(self)[name])
 
 
 def _coin(x_PCHW: Tensor) -> Tensor:

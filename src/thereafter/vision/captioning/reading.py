@@ -22,11 +22,17 @@ from thereafter.data.finding import FileKind
 from thereafter.errors import EmptyCorpusError, FormatError
 from thereafter.text.reading import place, read_lines
 from thereafter.text.tables import TableRow, TextTable, format_of, read_table, require_characters
+from thereafter.vision.pictures.archives import IDX_ENDINGS
 from thereafter.vision.pictures.decoding import PICTURE_ENDINGS
-from thereafter.vision.pictures.idx import IDX_ENDINGS
-from thereafter.vision.pictures.mapped import PicturesByName, plain_name
 from thereafter.vision.pictures.picture import Picture, pictures_of
-from thereafter.vision.pictures.sources import holds_pictures, is_picture_file, open_picture_files, open_pictures
+from thereafter.vision.pictures.sources import (
+    PicturesByName,
+    holds_pictures,
+    is_picture_file,
+    open_picture_files,
+    open_pictures,
+    plain_name,
+)
 
 CAPTION_ENDINGS = (".txt", ".tsv", ".csv", ".jsonl", ".ndjson")
 PICTURE_COLUMNS = ("image", "picture", "file", "filename", "file_name", "image_name", "image_id", "name", "id", "photo")
@@ -45,7 +51,9 @@ def read_names(path: Path) -> list[str] | None:
     is_table = path.name.lower().removesuffix(".gz").endswith(".csv") and "," in first[0]
     if is_table or any("\t" in line for line in first):
         return None
-    if _columns_of(first[0].split(",")) or not all(_is_name(line) for line in first):
+    if _named_columns(first[0].split(","), CAPTION_COLUMNS) or not all(
+        line.strip().lower().endswith(PICTURE_ENDINGS) or len(line.split()) == 1 for line in first
+    ):
         return None
     return [line.strip() for line in read_lines(path) if line.strip()]
 
@@ -53,10 +61,16 @@ def read_names(path: Path) -> list[str] | None:
 def read_captions(path: Path) -> Iterator[tuple[str, str]]:
     """The name of a picture and a caption, in the order of the file."""
     kind = format_of(path, None)
-    table = read_table(path, format=kind, has_header=lambda rows: bool(_columns_of(rows[0].cells)))
+    table = read_table(path, format=kind, has_header=lambda rows: bool(_named_columns(rows[0].cells, CAPTION_COLUMNS)))
     if not table.rows:
         raise EmptyCorpusError(f"{path} holds no captions; expected at least one")
-    picture, caption = _columns(table, path)
+    columns = picture_columns(table, CAPTION_COLUMNS)
+    if columns is None:
+        raise FormatError(
+            f"the columns of {os.fspath(path)} do not say which are pictures and captions "
+            f"({table.describe_columns()}); expected image and caption, or `name.jpg#0<TAB>caption`"
+        )
+    picture, caption = columns
     for row in table.rows:
         name = row.cells[picture]
         if not isinstance(name, str | int) or not str(name).strip():
@@ -72,30 +86,18 @@ def _captions(path: Path, row: TableRow, column: int) -> Iterator[str]:
         yield require_characters(" ".join(one.split()), place(path, row.line))
 
 
-def _columns(table: TextTable, path: Path) -> tuple[int, int]:
+def picture_columns(table: TextTable, usual: Sequence[str]) -> tuple[int, int] | None:
+    """The columns of pictures and of what is said of them, which has one of the `usual` names; None if that is open."""
     if table.names is not None:
-        columns = _columns_of(table.names)
-        if columns is not None:
-            return columns
-    elif table.width == 2:
-        return 0, 1
-    raise FormatError(
-        f"the columns of {os.fspath(path)} do not say which are pictures and captions ({table.describe_columns()}); "
-        "expected image and caption, or `name.jpg#0<TAB>caption`"
-    )
+        return _named_columns(table.names, usual)
+    return (0, 1) if table.width == 2 else None
 
 
-def _columns_of(names: Sequence[object]) -> tuple[int, int] | None:
-    """The columns of pictures and of captions in a row of names; None if these are no names of columns."""
+def _named_columns(names: Sequence[object], usual: Sequence[str]) -> tuple[int, int] | None:
     small = [str(name).strip().lower().lstrip("\ufeff") for name in names]
     pictures = [small.index(known) for known in PICTURE_COLUMNS if known in small]
-    captions = [small.index(known) for known in CAPTION_COLUMNS if known in small]
-    return (pictures[0], captions[0]) if pictures and captions and pictures[0] != captions[0] else None
-
-
-def _is_name(line: str) -> bool:
-    """Whether a line is the name of a file: it ends like one, or is one word."""
-    return line.strip().lower().endswith(PICTURE_ENDINGS) or len(line.split()) == 1
+    texts = [small.index(known) for known in usual if known in small]
+    return (pictures[0], texts[0]) if pictures and texts and pictures[0] != texts[0] else None
 
 
 CAPTIONED_FILES = FileKind(
@@ -120,7 +122,7 @@ def read_captioned(files: Sequence[Path], notes: list[str] | None = None) -> lis
     `notes` gets a sentence on what was left out.
     """
     notes = [] if notes is None else notes
-    pictures = PicturesByName(_pictures(files))
+    pictures = PicturesByName(all_pictures(files))
     captions: dict[str, list[str]] = {}
     names: dict[str, None] = {}
     for path in files:
@@ -139,27 +141,17 @@ def read_captioned(files: Sequence[Path], notes: list[str] | None = None) -> lis
 
 
 def all_pictures(files: Sequence[Path]) -> list[Picture]:
-    """The pictures of files, whatever else is among them: for questions."""
-    return _pictures(files)
-
-
-def _pictures(files: Sequence[Path]) -> list[Picture]:
+    """The pictures of files, whatever else is among them."""
     single = sorted(path for path in files if is_picture_file(path))  # in any order they are the same source
     pictures: list[Picture] = []
     if single:
-        folder = single[0].parent if len({path.parent for path in single}) == 1 else _common_folder(single)
+        folders = {path.parent for path in single}
+        folder = folders.pop() if len(folders) == 1 else Path(os.path.commonpath([one.absolute() for one in folders]))
         pictures += pictures_of(open_picture_files(single, str(folder), folder))
     for path in files:
         if holds_pictures(path) and not is_picture_file(path):
             pictures += pictures_of(open_pictures(path))
     return pictures
-
-
-def _common_folder(files: Sequence[Path]) -> Path:
-    first, *others = files
-    return next(
-        folder for folder in first.absolute().parents if all(o.absolute().is_relative_to(folder) for o in others)
-    )
 
 
 def _joined(

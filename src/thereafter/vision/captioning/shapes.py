@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.vision.pictures.draws import uniforms
+from thereafter.vision.rules import uniforms
 
 SIDE = 32
 """Pixels from edge to edge."""

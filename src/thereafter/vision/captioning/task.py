@@ -42,9 +42,17 @@ from thereafter.tasks.task import (
 )
 from thereafter.tasks.wording import Wording, generators_of, shown_answer
 from thereafter.training.settings import TrainingSettings
+from thereafter.vision.baselines import OTHER_PICTURES, caption_rows
 from thereafter.vision.captioning.answers import CaptionExplained
-from thereafter.vision.captioning.baselines import OTHER_PICTURES, caption_rows
-from thereafter.vision.captioning.measures import bleu_of_sums, bleu_statistics, caption_words, cider_of_each
+from thereafter.vision.captioning.measures import (
+    CaptionScore,
+    bleu_of_sums,
+    bleu_statistics,
+    caption_words,
+    cider_of_each,
+    counted_texts,
+    measure_captions,
+)
 from thereafter.vision.captioning.network import SEES, Captioner, CaptionerSettings, PictureBatch, PictureForm
 from thereafter.vision.captioning.reading import (
     CAPTIONED_FILES,
@@ -53,7 +61,6 @@ from thereafter.vision.captioning.reading import (
     read_captioned,
     read_names,
 )
-from thereafter.vision.captioning.score import CaptionScore, counted_texts, measure_captions
 from thereafter.vision.pictures.codec import PictureCodec
 from thereafter.vision.pictures.picture import Picture
 from thereafter.vision.pictures.sources import PICTURE_FILES, holds_pictures, picture_of

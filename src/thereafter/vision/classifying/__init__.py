@@ -1,1 +1,1 @@
-"""Pictures classified step by step: task, the examples of its files (`examples`), what it is compared with."""
+"""Pictures classified step by step: the task."""

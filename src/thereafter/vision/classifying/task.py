@@ -20,21 +20,22 @@ from thereafter.base.config import Table
 from thereafter.data.files import Files, Parts
 from thereafter.data.finding import FileKind
 from thereafter.errors import OptionError
-from thereafter.series.classifying.network import SeriesBatch, SeriesClassifier
-from thereafter.series.classifying.settings import PictureClassifierSettings
+from thereafter.series.classifying.network import PictureClassifierSettings, SeriesBatch, SeriesClassifier
 from thereafter.tasks.answers import Fields, LabelProbabilities, Shown
 from thereafter.tasks.labelling import LabelCodecs, LabelTask, label_lexicon, numbered_labels, ranked
 from thereafter.tasks.task import AskingFiles, Locating, N, Preparing, S, X
-from thereafter.vision.classifying.baselines import picture_rows
-from thereafter.vision.classifying.examples import (
+from thereafter.vision.baselines import picture_rows
+from thereafter.vision.pictures.as_series import PixelOrder
+from thereafter.vision.pictures.codec import PictureCodec
+from thereafter.vision.pictures.labelled_pictures import (
+    LABELLED_FILES,
+    LabelledPicture,
     asked_pictures_of,
     hold_out_pictures,
     part_of_pictures,
     read_pictures,
+    require_known_picture_labels,
 )
-from thereafter.vision.pictures.as_series import PixelOrder
-from thereafter.vision.pictures.codec import PictureCodec
-from thereafter.vision.pictures.labelled_pictures import LABELLED_FILES, LabelledPicture, require_known_picture_labels
 from thereafter.vision.pictures.sources import picture_of
 
 _BLOCKS = 64  # that a trace looks into

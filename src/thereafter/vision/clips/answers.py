@@ -26,7 +26,8 @@ from thereafter.errors import FormatError, OptionError, ThereafterError
 from thereafter.text.reading import lines_of
 from thereafter.training.settings import TrainingSettings
 from thereafter.vision.clips.reading import CLIP_FILES, Clip, Clips, clip_of, read_clips
-from thereafter.vision.pictures.arrays import npz_arrays
+from thereafter.vision.pictures.archives import npz_arrays
+from thereafter.vision.pictures.labelled_pictures import last_of_each
 
 Chances = Mapping[str, Mapping[str, float]]
 """The probability of every label, by column."""
@@ -316,10 +317,7 @@ def hold_out_clips(clips: Sequence[Clip], share: float) -> tuple[list[Clip], lis
     """The first and the last clips, the last of every combination of labels, so that a file that is sorted has all of
     them on both sides; and how they were chosen. Where combinations are rare, the last clips without which every label
     still occurs."""
-    by_labels: dict[object, list[int]] = {}
-    for at, one in enumerate(clips):
-        by_labels.setdefault(one.labels, []).append(at)
-    last = {at for places in by_labels.values() for at in places[len(places) - round(share * len(places)) :]}
+    last = last_of_each([one.labels for one in clips], share)
     how = ", of each label its share,"
     if len(last) < share * len(clips) / 2:
         last, how = _spared(clips, max(1, round(share * len(clips)))), ", without the only one of a label,"

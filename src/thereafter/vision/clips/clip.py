@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Protocol, Self, overload
+from typing import ClassVar, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from thereafter.base.config import Table
 from thereafter.errors import FormatError, OptionError
 from thereafter.vision.pictures.decoding import grey
-from thereafter.vision.pictures.stacked import as_bytes
+from thereafter.vision.pictures.picture import as_bytes
 
 _AT_ONCE = 4096
 
@@ -26,25 +26,11 @@ Labels = tuple[tuple[str, str], ...]
 """What is known of a clip: the name of a column and the label in it, as in (("digit", "7"), ("direction", "E"))."""
 
 
-class ClipSource(Protocol):
-    """What contains clips, by their number."""
-
-    @property
-    def name(self) -> str:
-        """What errors call it."""
-
-    def shape(self, row: int) -> tuple[int, int, int]:
-        """T, H and W of a clip, without reading it."""
-
-    def read_many(self, rows: ArrayLike) -> NDArray[np.uint8]:
-        """The frames of several clips, [B, T, H, W]; shorter ones end in black."""
-
-
 @dataclass(frozen=True, slots=True)
 class Clip:
     """A clip of a source, not read yet. Two are equal if they are the same row of the same source."""
 
-    source: ClipSource
+    source: Clips
     row: int
     labels: Labels = field(default=(), compare=False)
     name: str = field(default="", compare=False)
@@ -146,7 +132,7 @@ def read_many(clips: Sequence[Clip]) -> NDArray[np.uint8]:
 
     Clips of one source, as in a training, are read by one call of it.
     """
-    rows: dict[ClipSource, list[int]] = {}
+    rows: dict[Clips, list[int]] = {}
     for place, clip in enumerate(clips):
         rows.setdefault(clip.source, []).append(place)
     if len(rows) == 1:

@@ -9,16 +9,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from thereafter.base.packages import require
 from thereafter.errors import OptionError
 from thereafter.figures import style
 from thereafter.figures.figure import Cell, Figure
 from thereafter.figures.lines import add_level, add_line, by_model, join_words, legend_beside
 from thereafter.figures.pictures import add_frames
-from thereafter.figures.style import Plot
 from thereafter.inspection.measurement import Measurement
 from thereafter.vision.clips.answers import ClipExplained, FramesExplained
-from thereafter.vision.clips.frame_measures import FrameScore
+from thereafter.vision.figures import add_beliefs, stacked_rows
+from thereafter.vision.measures import FrameScore
 
 BELIEF, FRAMES, NATS = "clip-belief", "frames-ahead", "frame-nats"
 _SIDE = 68  # pixels of a frame
@@ -63,24 +62,13 @@ def belief_by_frame(measurement: Measurement) -> Figure:
     column_L, label_L, right_L = (measurement[name] for name in ("column", "label", "right"))
     columns = list(dict.fromkeys(column_L.tolist()))
     heights = [_SIDE, *(_LINE * int((column_L == column).sum()) for column in columns)]
-    plot = _stacked(len(frames_THW), heights)
+    plot = stacked_rows(len(frames_THW), heights, _SIDE, left=_LEFT, right=_RIGHT)
     add_frames(plot, frames_THW, 1, 0, row=1, col=1)
     plot.update_yaxes(visible=False, range=(0.5, -0.5), row=1, col=1)
     plot.update_xaxes(visible=False, row=1, col=1)
-    steps = list(range(1, len(frames_THW) + 1))
     for row, column in enumerate(columns, start=2):
         here = column_L == column
-        names = [
-            f"<b>{name} ◂</b>" if is_so else str(name) for name, is_so in zip(label_L[here], right_L[here], strict=True)
-        ]
-        z = belief_TL[:, here].T
-        plot.add_heatmap(z=z, x=steps, y=list(range(len(names))), coloraxis="coloraxis", xgap=2, ygap=1, row=row, col=1)
-        ticks = {"tickvals": list(range(len(names))), "ticktext": names, "tickfont_size": 12, "ticks": ""}
-        plot.update_yaxes(
-            autorange="reversed", title_text=column, showgrid=False, title_standoff=6, row=row, col=1, **ticks
-        )
-    bar = {"title": {"text": "probability", "side": "right"}, "thickness": 12, "tickformat": ".1f"}
-    plot.update_layout(coloraxis={"colorscale": "Blues", "cmin": 0, "cmax": 1, "colorbar": bar})
+        add_beliefs(plot, belief_TL[:, here], label_L[here].tolist(), right_L[here].tolist(), column, row)
     plot.update_xaxes(title_text="frames read", row=len(heights), col=1)
     marked = " (◂ marks the right one)" if right_L.any() else ""
     places = [(t, at) for t in range(len(frames_THW)) for at in range(len(label_L))]
@@ -129,7 +117,8 @@ def predicted_frames(measurements: Sequence[Measurement]) -> Figure:
             raise OptionError(f"{one.about['model']} predicted another clip; expected several networks on one clip")
     seen, ahead = len(read_THW), len(came_KHW)
     side = _SIDE if seen + ahead <= 12 else _SMALL
-    plot = _stacked(seen + ahead, [round(_APART * side * (1 + len(groups)))], side)
+    height = round(_APART * side * (1 + len(groups)))
+    plot = stacked_rows(seen + ahead, [height], side, left=_LEFT, right=_RIGHT)
     names: list[str] = ["observed", *groups]
     add_frames(plot, np.concatenate([read_THW, came_KHW]), 1, 0, row=1, col=1)
     table: dict[str, list[Cell]] = {"model": [], "step": [], "nats": []}
@@ -202,21 +191,3 @@ def nats_by_step(measurements: Sequence[Measurement]) -> Figure:
         plot,
         table,
     )
-
-
-def _stacked(frames: int, heights: Sequence[int], side: int = _SIDE) -> Plot:
-    """Plots over each other, so many pixels high, all as wide as the frames in a row."""
-    subplots = require("plotly.subplots", "drawing a picture")
-    gap, margin = 14, {"l": _LEFT, "r": _RIGHT, "t": 16, "b": 60}
-    inside = sum(heights) + gap * (len(heights) - 1)
-    plot: Plot = subplots.make_subplots(
-        len(heights), 1, shared_xaxes=True, row_heights=list(heights), vertical_spacing=gap / inside
-    )
-    width = frames * side + _LEFT + _RIGHT
-    plot.update_layout(style.canvas(width=width, height=inside + 76).layout, margin=margin)
-    every = max(1, frames // 20)
-    plot.update_xaxes(
-        range=(0.5, frames + 0.5), tickvals=list(range(1, frames + 1, every)), showgrid=False, zeroline=False
-    )
-    plot.update_yaxes(zeroline=False)
-    return plot

@@ -18,7 +18,6 @@ Shapes: B clips, T frames that are read, K frames ahead, H rows of pixels, W col
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
@@ -30,6 +29,7 @@ from thereafter.errors import OptionError
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.task_net import TaskNet
+from thereafter.series.batches import TensorBatch
 from thereafter.vision.encoder import as_floats, from_patches, to_patches
 
 CONV_LSTM, DENSE, COPY = "conv-lstm", "lstm", "copy"
@@ -78,25 +78,11 @@ class FramePredictorSettings:
 
 
 @dataclass(frozen=True)
-class FrameBatch:
+class FrameBatch(TensorBatch):
     """Frames that are read and those that come after them, as bytes; `future_BKHW` is None where it is asked for."""
 
     read_BTHW: Tensor
     future_BKHW: Tensor | None = None
-
-    def __len__(self) -> int:
-        return len(self.read_BTHW)
-
-    def to(self, device: torch.device) -> FrameBatch:
-        """The same on another device."""
-        future_BKHW = None if self.future_BKHW is None else self.future_BKHW.to(device)
-        return replace(self, read_BTHW=self.read_BTHW.to(device), future_BKHW=future_BKHW)
-
-    def places(self) -> dict[str, Tensor] | None:
-        return None if self.future_BKHW is None else {"read": self.read_BTHW, "future": self.future_BKHW}
-
-    def over(self, places: Mapping[str, Tensor]) -> FrameBatch:
-        return FrameBatch(places["read"], places["future"])
 
 
 class FramePredictor(TaskNet[FrameBatch]):
@@ -110,15 +96,28 @@ class FramePredictor(TaskNet[FrameBatch]):
         channels, rows, columns = settings.patch**2, -(-height // settings.patch), -(-width // settings.patch)
         self.map_shape, numbers = (channels, rows, columns), channels * rows * columns
         self.head: nn.Conv2d | nn.Linear
+        options: dict[str, OptionValue] = {}
         if settings.model == CONV_LSTM:
-            maps = {"height": rows, "width": columns, "kernel_size": settings.kernel, "peephole": settings.peephole}
-            stack = _Stack("conv_lstm", settings.hidden * rows * columns, maps)
+            options |= {"height": rows, "width": columns, "kernel_size": settings.kernel, "peephole": settings.peephole}
+            cell, units = "conv_lstm", settings.hidden * rows * columns
             self.head = nn.Conv2d(settings.hidden, channels, 1)
         else:
-            units = settings.units or equal_units(settings, height=height, width=width)
-            stack = _Stack("lstm", units, {})
+            cell, units = "lstm", settings.units or equal_units(settings, height=height, width=width)
             self.head = nn.Linear(units, numbers)
-        self.encoder, self.forecaster = (stack.build(numbers, settings) for _ in range(2))
+        self.encoder, self.forecaster = (
+            Recurrent(
+                cell,
+                numbers,
+                units,
+                settings.layers,
+                bias="one",
+                batch_first=True,
+                connect="residual",
+                dropout=settings.dropout if settings.layers > 1 else 0.0,
+                cell_options=options,
+            )
+            for _ in range(2)
+        )
         if self.head.bias is not None:
             nn.init.constant_(self.head.bias, _DARK)
 
@@ -170,28 +169,6 @@ class FramePredictor(TaskNet[FrameBatch]):
         maps = self.head(read).view(-1, *self.map_shape)
         z_NHW = from_patches(maps, self.settings.patch, self.height, self.width)
         return z_NHW.reshape(*h_BKO.shape[:2], self.height, self.width)
-
-
-@dataclass(frozen=True)
-class _Stack:
-    """Recurrent layers of one kind and size."""
-
-    cell: str
-    units: int
-    options: Mapping[str, OptionValue]
-
-    def build(self, inputs: int, settings: FramePredictorSettings) -> Recurrent:
-        return Recurrent(
-            self.cell,
-            inputs,
-            self.units,
-            settings.layers,
-            bias="one",
-            batch_first=True,
-            connect="residual",
-            dropout=settings.dropout if settings.layers > 1 else 0.0,
-            cell_options=self.options,
-        )
 
 
 def equal_units(settings: FramePredictorSettings, *, height: int, width: int) -> int:

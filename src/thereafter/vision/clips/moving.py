@@ -8,32 +8,23 @@ rounded to pixels: a straight line, reflected at the walls. It begins where its 
 first two frames show its direction. Where digits overlap the brighter pixel is seen (Srivastava et al. 2015, who take
 two digits in frames of 64, 20 frames, any angle, 3.6 pixels a frame). Shapes: B clips, D digits, T frames, H rows, W
 columns, N digits of a pool, h rows and columns of a digit, 2 for x and y.
-
-The rule is all there is of such a corpus: a small JSON file, {"format": "moving digits", "size": 64, ...}. Rules of
-other made corpora are read and checked by the same functions.
 """
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 
-from thereafter.base.storage import read_plain
-from thereafter.errors import FormatError, OptionError, ShapeError, nearest
+from thereafter.errors import OptionError, ShapeError
 from thereafter.vision.clips.clip import Clips
-from thereafter.vision.pictures.draws import uniforms
-from thereafter.vision.pictures.glyphs import SIDE
-from thereafter.vision.pictures.pools import DigitPool, open_pool
-
-__all__ = ["MovingClips", "MovingRule", "Paths", "corners", "headings", "move", "paint"]
+from thereafter.vision.pictures.glyphs import SIDE, DigitPool, DigitRule, open_pool
+from thereafter.vision.rules import uniforms
 
 _DRAWS = 5  # of a digit: which one, direction, speed, x, y
 
@@ -152,32 +143,21 @@ def move(
     return np.asarray(paint(digits_Dhh[None], column_DT[None], row_DT[None], size)[0], np.uint8)
 
 
-SOURCES = ("mnist:train", "mnist:test", "glyphs")
-"""Where the digits come from: MNIST's parts, or drawn by rule."""
 NAMES = ("E", "ENE", "NE", "NNE", "N", "NNW", "NW", "WNW", "W", "WSW", "SW", "SSW", "S", "SSE", "SE", "ESE")
 """The 16 directions, counter-clockwise from the right, y up."""
-FORMAT = "moving digits"
-_MOST = {
-    "digits": 8,
-    "frames": 1000,
-    "size": 512,
-    "count": 10**7,
-    "seed": 2**63 - 1,
-    "begin": 10**9,
-    "end": 10**9,
-}
-_LEAST = {"digits": 1, "frames": 1, "size": SIDE + 1, "count": 1, "seed": 0, "begin": 0, "end": 0}
 _MOST_PIXELS = 64_000_000
 
 
 @dataclass(frozen=True)
-class MovingRule:
+class MovingRule(DigitRule):
     """`count` clips of `frames` pictures, size x size pixels, in which `digits` digits move and bounce.
 
     A digit begins in one of so many `directions` (4, 8 or 16; 0: any angle) at a speed from `slowest` to `fastest`
     pixels a frame. The digits are those from `begin` to before `end` of the `source` (end 0: to the last one).
     """
 
+    format: ClassVar[str] = "moving digits"
+    bounds: ClassVar[Mapping[str, tuple[int, int]]] = DigitRule.bounds | {"digits": (1, 8), "frames": (1, 1000)}
     digits: int = 1
     frames: int = 10
     size: int = 64
@@ -191,11 +171,9 @@ class MovingRule:
     end: int = 0
 
     def __post_init__(self) -> None:
-        check_whole_numbers(vars(self), _LEAST, _MOST)
+        super().__post_init__()
         if self.directions not in (0, 4, 8, 16) or isinstance(self.directions, bool):
             raise OptionError(f"directions is {self.directions!r}; expected 4, 8, 16, or 0 for any angle")
-        if self.source not in SOURCES:
-            raise OptionError(f"source is {self.source!r}; expected one of {', '.join(SOURCES)}")
         if self.end and self.end <= self.begin:
             raise OptionError(f"the digits from begin={self.begin} to end={self.end} are none; expected end > begin")
         for name in ("slowest", "fastest"):
@@ -217,64 +195,3 @@ class MovingRule:
     def direction_names(self) -> tuple[str, ...]:
         """The directions in which a digit may begin, counter-clockwise from the right; none where any angle may be."""
         return NAMES[:: len(NAMES) // self.directions] if self.directions else ()
-
-    def to_json(self) -> str:
-        """The rule as the content of a file."""
-        return rule_text(FORMAT, asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str | bytes, name: str = "the rule") -> MovingRule:
-        """A rule from the content of a file, checked; errors call it by its `name`."""
-        return rule_of_text(cls, [field.name for field in fields(cls)], FORMAT, text, name)
-
-
-def read_rule(path: Path) -> MovingRule:
-    """The rule of a file."""
-    return rule_of_file(MovingRule.from_json, FORMAT, path)
-
-
-R = TypeVar("R")
-_LONGEST_FILE = 100_000
-
-
-def rule_text(format: str, entries: Mapping[str, object]) -> str:
-    """A rule as the content of a file."""
-    return json.dumps({"format": format, **entries}, indent=1) + "\n"
-
-
-def rule_of_text(make: Callable[..., R], known: list[str], format: str, text: str | bytes, name: str) -> R:
-    """A rule from the content of a file, checked: `make` of its entries, which are `known`; errors call it by its
-    `name`."""
-    try:
-        given = json.loads(text)
-    except (ValueError, RecursionError) as broken:
-        raise FormatError(f"{name} is not JSON ({broken}); expected a rule of {format}") from None
-    if not isinstance(given, dict) or given.pop("format", None) != format:
-        raise FormatError(f'{name} is not a rule of {format}; expected an object with "format": "{format}"')
-    for key in given:
-        if key not in known:
-            raise FormatError(f"{name} has an entry {key!r}, which no rule of {format} has; {nearest(key, known)}")
-    try:
-        return make(**given)
-    except OptionError as wrong:
-        raise FormatError(f"{name}: {wrong}") from None
-
-
-def rule_of_file(from_json: Callable[[bytes, str], R], format: str, path: Path) -> R:
-    """A rule from a file; a long one is none."""
-    try:
-        if path.stat().st_size > _LONGEST_FILE:
-            raise FormatError(
-                f"{path} has {path.stat().st_size:,} bytes; expected a rule of {format}, which has some hundred"
-            )
-        return from_json(read_plain(path), str(path))
-    except OSError as failed:
-        raise FormatError(f"{path} could not be read: {failed.strerror or failed}") from None
-
-
-def check_whole_numbers(values: Mapping[str, object], least: Mapping[str, int], most: Mapping[str, int]) -> None:
-    """OptionError where an entry is no whole number between its bounds."""
-    for name in most:
-        value = values[name]
-        if isinstance(value, bool) or not isinstance(value, int) or not least[name] <= value <= most[name]:
-            raise OptionError(f"{name} is {value!r}; expected a whole number from {least[name]} to {most[name]}")

@@ -1,7 +1,7 @@
 """The task `next-frames`: what comes after the frames of a clip, pixel by pixel.
 
 The first `read` frames of a clip are read and the next `ahead` are predicted, each pixel with the chance that it is
-lit; the measure is nats a frame (`frame_measures.py`). `--task video` leads here where clips have no labels.
+lit; the measure is nats a frame (`vision/measures.py`). `--task video` leads here where clips have no labels.
 Shapes: B clips, T frames that are read, K frames ahead, H rows, W columns.
 """
 
@@ -30,7 +30,6 @@ from thereafter.vision.clips.answers import (
     read_and_ahead,
 )
 from thereafter.vision.clips.clip import MOST, ClipCodec, clip_shapes
-from thereafter.vision.clips.frame_measures import CopyCounts, FrameScore, ResampledFrames, score_frames
 from thereafter.vision.clips.frame_predictor import (
     COPY,
     FRAME_MODELS,
@@ -41,12 +40,13 @@ from thereafter.vision.clips.frame_predictor import (
 from thereafter.vision.clips.reading import Clip, lengths_of
 from thereafter.vision.clips.task import ClipTask, FrameCodecs
 from thereafter.vision.encoder import as_floats
+from thereafter.vision.measures import CopyCounts, FrameScore, ResampledMeans, resampled_frames, score_frames
 
 # The last frame again: what every predictor of frames has to beat.
 #
 #     p_k = e_k + (1 - 2 e_k) x_T        e_k the smoothing of step k, solved on the training clips
 #
-# `vision/clips/frame_measures.py` has the best e_k. Shapes: B clips, T frames that are read, K frames ahead, H rows, W
+# `vision/measures.py` has the best e_k. Shapes: B clips, T frames that are read, K frames ahead, H rows, W
 # columns.
 
 
@@ -230,9 +230,9 @@ class NextFramesTask(
     def measure(self, examples: Sequence[Clip], answers: Sequence[Foreseen], codecs: FrameCodecs) -> FrameScore:
         return score_frames(*figures_of(answers))
 
-    def resampled(self, examples: Sequence[Clip], answers: Sequence[Foreseen], codecs: FrameCodecs) -> ResampledFrames:
+    def resampled(self, examples: Sequence[Clip], answers: Sequence[Foreseen], codecs: FrameCodecs) -> ResampledMeans:
         nats_NK, errors_NK, _ = figures_of(answers)
-        return ResampledFrames.of(nats_NK, errors_NK)
+        return resampled_frames(nats_NK, errors_NK)
 
     def variants(self, learned: Sequence[Clip]) -> Mapping[str, Mapping[str, object]]:
         """The last frame again, smoothed; a dense LSTM with as many parameters."""

@@ -25,10 +25,9 @@ from numpy.typing import ArrayLike, NDArray
 from thereafter.data.finding import FileKind, find_files
 from thereafter.errors import EmptyCorpusError, FormatError, SourceError
 from thereafter.vision.clips.clip import ArrayClips, Clip, Clips, lengths_of, read_many
-from thereafter.vision.clips.moving import MovingClips, read_rule
-from thereafter.vision.pictures.arrays import npy_array, npz_array, npz_arrays, npz_strings
+from thereafter.vision.clips.moving import MovingClips, MovingRule
+from thereafter.vision.pictures.archives import MappedArray, npy_array, npz_array, npz_arrays, npz_strings
 from thereafter.vision.pictures.decoding import PICTURE_ENDINGS, decode, grey, shape_of_file
-from thereafter.vision.pictures.mapped import MappedArray
 from thereafter.vision.pictures.picture import open_binary
 
 __all__ = ["CLIP_FILES", "Clip", "Clips", "clip_of", "lengths_of", "read_clips", "read_many"]
@@ -58,7 +57,7 @@ def read_clips(files: Sequence[Path], notes: list[str] | None = None) -> Sequenc
 def _of_file(path: Path, notes: list[str]) -> Clips:
     ending = path.suffix.lower()
     if ending == ".json":
-        return MovingClips(read_rule(path), str(path))
+        return MovingClips(MovingRule.read(path), str(path))
     if ending == ".npz":
         return _of_npz(path, notes)
     if ending == ".npy":

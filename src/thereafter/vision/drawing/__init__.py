@@ -1,1 +1,1 @@
-"""Pictures drawn stroke by stroke (DRAW): task, network, its `window` of Gaussian filters, measures, figure."""
+"""Pictures drawn stroke by stroke (DRAW): task, network, its `window` of Gaussian filters."""

@@ -24,7 +24,6 @@ strokes, H rows, C channels, W columns, N places of a window, Z latent numbers, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -39,6 +38,7 @@ from thereafter.layers.dropout import content_keys, normal_by_key, uniform_by_ke
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.task_net import TaskNet
+from thereafter.series.batches import TensorBatch
 from thereafter.series.forecasters.settings import cells
 from thereafter.vision.drawing.window import NUMBERS, PlacedWindows, WindowGrid, read_window, write_window
 
@@ -85,20 +85,10 @@ class DrawerSettings:
 
 
 @dataclass(frozen=True)
-class DrawingBatch:
+class DrawingBatch(TensorBatch):
     """Pictures as bytes."""
 
     pixels_BCHW: Tensor
-
-    def to(self, device: torch.device) -> DrawingBatch:
-        """The same on another device."""
-        return DrawingBatch(self.pixels_BCHW.to(device))
-
-    def places(self) -> dict[str, Tensor]:
-        return {"pixels": self.pixels_BCHW}
-
-    def over(self, places: Mapping[str, Tensor]) -> DrawingBatch:
-        return DrawingBatch(places["pixels"])
 
 
 class Bound(NamedTuple):

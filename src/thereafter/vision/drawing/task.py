@@ -1,6 +1,6 @@
 """The task `draw`: pictures drawn stroke by stroke, learned from pictures alone; labels are passed over.
 
-Its measure is nats a picture, a bound on -log p (`vision/drawing/measures.py`). A trained network scores pictures,
+Its measure is nats a picture, a bound on -log p (`vision/measures.py`). A trained network scores pictures,
 draws them again, and draws new ones: `model.net.sample(16, seed=1)`. What it has to beat is `LonePixels`.
 
 Shapes: N or B pictures, T strokes, C channels, H rows, W columns, V = 2 windows, of reading and of writing, P pixels.
@@ -38,8 +38,6 @@ from thereafter.tasks.task import (
     Tabulating,
     Task,
 )
-from thereafter.vision.classifying.examples import MOST_HELD_OUT, asked_pictures_of, part_of_pictures
-from thereafter.vision.drawing.measures import DrawingScore, ResampledDrawings, score_drawings
 from thereafter.vision.drawing.network import (
     DRAW_MODELS,
     PIXELS,
@@ -50,8 +48,15 @@ from thereafter.vision.drawing.network import (
     Strokes,
     drawn_pixels,
 )
+from thereafter.vision.measures import DrawingScore, ResampledMeans, resampled_drawings, score_drawings
 from thereafter.vision.pictures.codec import PictureCodec
-from thereafter.vision.pictures.labelled_pictures import LABELLED_FILES, LabelledPicture
+from thereafter.vision.pictures.labelled_pictures import (
+    LABELLED_FILES,
+    MOST_HELD_OUT,
+    LabelledPicture,
+    asked_pictures_of,
+    part_of_pictures,
+)
 from thereafter.vision.pictures.picture import Picture
 from thereafter.vision.pictures.sources import picture_of
 
@@ -332,8 +337,8 @@ class DrawingTask(
 
     def resampled(
         self, examples: Sequence[Picture], answers: Sequence[Redrawn], codecs: DrawingCodecs
-    ) -> ResampledDrawings:
-        return ResampledDrawings.of(*drawing_figures(answers))
+    ) -> ResampledMeans:
+        return resampled_drawings(*drawing_figures(answers))
 
     def variants(self, learned: Sequence[Picture]) -> Mapping[str, Mapping[str, object]]:
         """Every pixel by itself; the same network without attention."""

@@ -8,42 +8,32 @@ stored but the rule. Shapes: B pictures, P pieces, h rows and columns of a digit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 
 from thereafter.errors import OptionError
-from thereafter.vision.clips.moving import SOURCES, check_whole_numbers, rule_of_file, rule_of_text, rule_text
-from thereafter.vision.pictures.draws import uniforms
-from thereafter.vision.pictures.glyphs import SIDE
-from thereafter.vision.pictures.picture import PictureKind
-from thereafter.vision.pictures.pools import DigitPool, open_pool
+from thereafter.vision.pictures.glyphs import SIDE, DigitPool, DigitRule, open_pool
+from thereafter.vision.pictures.picture import StackingSource
+from thereafter.vision.rules import uniforms
 
-FORMAT = "cluttered digits"
 _DIGIT, _PIECE = 3, 5  # random numbers: which digit, its column and row; of a piece those it is cut from as well
-_LEAST = {"size": SIDE + 1, "pieces": 0, "piece": 1, "count": 1, "seed": 0, "begin": 0, "end": 0}
-_MOST = {
-    "size": 512,
-    "pieces": 32,
-    "piece": SIDE,
-    "count": 10**7,
-    "seed": 2**63 - 1,
-    "begin": 10**9,
-    "end": 10**9,
-}
 
 
 @dataclass(frozen=True)
-class ClutterRule:
+class ClutterRule(DigitRule):
     """`count` pictures of size x size pixels, a digit in each, and so many `pieces` of `piece` x `piece` pixels.
 
     The digits are those from `begin` to before `end` of the `source` (end 0: to the last one).
     """
 
+    format: ClassVar[str] = "cluttered digits"
+    bounds: ClassVar[Mapping[str, tuple[int, int]]] = DigitRule.bounds | {"pieces": (0, 32), "piece": (1, SIDE)}
     size: int = 60
     pieces: int = 4
     piece: int = 8
@@ -54,44 +44,28 @@ class ClutterRule:
     end: int = 0
 
     def __post_init__(self) -> None:
-        check_whole_numbers(vars(self), _LEAST, _MOST)
-        if self.source not in SOURCES:
-            raise OptionError(f"source is {self.source!r}; expected one of {', '.join(SOURCES)}")
+        super().__post_init__()
         if self.end and self.end < self.begin + 2:
             raise OptionError(
                 f"the digits from begin={self.begin} to end={self.end} are too few; expected at least two: pieces are "
                 "those of others"
             )
 
-    def to_json(self) -> str:
-        """The rule as the content of a file."""
-        return rule_text(FORMAT, asdict(self))
 
-    @classmethod
-    def from_json(cls, text: str | bytes, name: str = "the rule") -> ClutterRule:
-        """A rule from the content of a file, checked; errors call it by its `name`."""
-        return rule_of_text(cls, [field.name for field in fields(cls)], FORMAT, text, name)
-
-
-class ClutteredPictures:
-    """The pictures of a rule; see `picture.PictureSource`. A batch of them is painted at once (`stack`).
+class ClutteredPictures(StackingSource):
+    """The pictures of a rule. A batch of them is painted at once (`stack`).
 
     >>> pictures = ClutteredPictures(ClutterRule(count=3))
     >>> pictures.stack([0, 2]).shape, pictures.labels()
     ((2, 60, 60, 1), ['3', '3', '5'])
     """
 
-    kind: PictureKind = "pixels"
-
-    def __init__(self, rule: ClutterRule, name: str = FORMAT, pool: DigitPool | None = None) -> None:
+    def __init__(self, rule: ClutterRule, name: str = ClutterRule.format, pool: DigitPool | None = None) -> None:
         self.rule, self.name = rule, name
         self.pool = open_pool(rule.source, rule.begin, rule.end) if pool is None else pool
 
     def __len__(self) -> int:
         return self.rule.count
-
-    def names(self) -> Sequence[str]:
-        return [str(row) for row in range(len(self))]
 
     def labels(self) -> list[str]:
         """The digit of every picture."""
@@ -100,10 +74,6 @@ class ClutteredPictures:
 
     def shape(self, row: int) -> tuple[int, ...]:
         return self.rule.size, self.rule.size, 1
-
-    def read(self, row: int) -> NDArray[np.uint8]:
-        one: NDArray[np.uint8] = self.stack([row])[0]
-        return one
 
     def stack(self, rows: ArrayLike) -> NDArray[np.uint8]:
         """Several pictures at once, uint8 [B, H, W, 1]."""
@@ -151,11 +121,6 @@ def is_clutter_rule(path: Path) -> bool:
         return False
     try:
         with path.open("rb") as file:
-            return f'"{FORMAT}"'.encode() in file.read(200)
+            return f'"{ClutterRule.format}"'.encode() in file.read(200)
     except OSError:
         return False
-
-
-def open_cluttered(path: Path) -> ClutteredPictures:
-    """The pictures of a rule in a file."""
-    return ClutteredPictures(rule_of_file(ClutterRule.from_json, FORMAT, path), str(path))

@@ -6,9 +6,9 @@
     p(label | glimpses 1 to t) = softmax(W_c h_t)
 
 The answer is the belief after the last glimpse. A place has no gradient in what is seen there: W_l learns from a reward
-(`vision/reinforce.py`), 1 where the label is right and 0 where not, after the last glimpse or, with `learn="every"`, on
-average over the beliefs from t on. What it expects of the reward is b_t = W_b h_{t-1}. Both read h without a gradient,
-so that the rest of the network learns from the labels alone.
+(`vision/glimpsing/sensor.py`), 1 where the label is right and 0 where not, after the last glimpse or, with
+`learn="every"`, on average over the beliefs from t on. What it expects of the reward is b_t = W_b h_{t-1}. Both read h
+without a gradient, so that the rest of the network learns from the labels alone.
 
 The value of the loss is the cross-entropy; the gradients of places and of b come on top.
 
@@ -19,6 +19,7 @@ pixels of a patch, U units, L labels.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -27,15 +28,65 @@ from torch import Tensor, nn
 from thereafter.errors import OptionError
 from thereafter.layers.dropout import content_keys, uniform_by_key
 from thereafter.layers.recurrent import count_parameters
+from thereafter.models.settings import check_choice, check_positive, check_size
 from thereafter.models.task_net import TaskNet
+from thereafter.series.batches import TensorBatch
 from thereafter.series.forecasters.settings import cells
 from thereafter.vision.encoder import PictureEncoder, as_floats
-from thereafter.vision.glimpsing.sensor import GlimpseCore
-from thereafter.vision.glimpsing.settings import WHOLE, GlimpserSettings, Looked, PixelBatch
-from thereafter.vision.reinforce import draw_around, log_density, reward_loss
+from thereafter.vision.glimpsing.sensor import GlimpseCore, SensorSettings, draw_around, log_density, reward_loss
 
 _SEED = 20_261_117  # of places that are drawn once for each picture
 _STAGES = 3  # of the convolutions, at most
+
+
+WHOLE = "all"
+PLACES = ("learned", "random", "centre", WHOLE)
+LEARN = ("every", "last")
+
+
+@dataclass(frozen=True)
+class GlimpserSettings(SensorSettings):
+    """Sizes of a network that looks at small parts of a picture, and how it learns where to look."""
+
+    places: str = "learned"
+    """Where to look: "learned"; "random", drawn anew while training and once for each picture else; always the
+    "centre"; or "all": convolutions that see the whole picture, with as many parameters."""
+    glimpses: int = 6
+    """Glimpses at a picture."""
+    size: int = 0
+    """Pixels on the side of a picture (0: as they are)."""
+    samples: int = 1
+    """Paths of glimpses that are drawn for a picture while training."""
+    reward_weight: float = 0.1
+    """The weight of the loss of places."""
+    learn: str = "every"
+    """Which beliefs are learned from: those after "every" glimpse, or the "last" alone."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("places", self.places, PLACES)
+        check_choice("learn", self.learn, LEARN)
+        for name in ("glimpses", "samples"):
+            check_size(name, vars(self)[name])
+        check_positive("reward_weight", self.reward_weight)
+
+
+@dataclass(frozen=True)
+class PixelBatch(TensorBatch):
+    """Pictures as bytes; `labels_B` is None where they are asked for."""
+
+    pixels_BCHW: Tensor
+    labels_B: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What was seen where, and what was believed then; T glimpses. `inputs_BTU`: what the recurrent layer read."""
+
+    places_BT2: Tensor
+    patches_BTKCgg: Tensor
+    beliefs_BTL: Tensor
+    inputs_BTU: Tensor
 
 
 class PictureReader(TaskNet[PixelBatch]):
@@ -77,7 +128,10 @@ class Glimpser(PictureReader, GlimpseCore):
         nats = nats_RT.mean(1).sum() if every else nats_RT[:, -1].sum()
         if self.training and self.policy is not None:
             right_RT = (z_RTL.detach().argmax(-1) == label_RT).float()
-            extra = settings.reward_weight * self._place_loss(places_RT2, h_RTU, _to_come(right_RT, every))
+            # what was expected of all places: one product for all glimpses
+            policy_RT3 = self.policy(F.pad(h_RTU[:, :-1].detach(), (0, 0, 1, 0))).float()
+            log_pi_RT = log_density(places_RT2.float(), torch.tanh(policy_RT3[..., :2]), settings.deviation)
+            extra = settings.reward_weight * reward_loss(log_pi_RT, _to_come(right_RT, every), policy_RT3[..., 2]).sum()
             nats = nats + (extra - extra.detach())
         return nats / samples
 
@@ -100,7 +154,12 @@ class Glimpser(PictureReader, GlimpseCore):
         h_RU, state = like.new_zeros(rows, self.settings.hidden), None
         places, inputs, states = [], [], []
         for step in range(steps):
-            place_R2 = self._choose(h_RU) if given_RT2 is None else given_RT2[:, step]
+            if self.policy is not None:
+                with torch.no_grad():
+                    mean_R2 = torch.tanh(self.policy(h_RU)[:, :2])
+                place_R2 = draw_around(mean_R2, self.settings.deviation) if self.training else mean_R2
+            else:
+                place_R2 = given_RT2[:, step]
             inside_R2 = place_R2.clamp(-1, 1)
             seen = self.sensor(framed, inside_R2, which_R).flatten(1) / brightest
             g_RU = self.glance(seen, inside_R2)
@@ -111,35 +170,16 @@ class Glimpser(PictureReader, GlimpseCore):
             states.append(h_RU)
         return torch.stack(places, 1), torch.stack(states, 1), torch.stack(inputs, 1)
 
-    def _choose(self, h_RU: Tensor) -> Tensor:
-        """The next place: drawn while training, else its mean."""
-        if self.policy is None:
-            raise TypeError("places are not learned")
-        with torch.no_grad():
-            mean_R2 = torch.tanh(self.policy(h_RU)[:, :2])
-        return draw_around(mean_R2, self.settings.deviation) if self.training else mean_R2
-
-    def _given(self, pixels_BCHW: Tensor, rows: int, like: Tensor) -> Tensor | None:
-        """All places [R, T, 2], where they do not depend on what is seen; random ones belong to a picture's content
-        where nothing is learned."""
+    def _given(self, pixels_BCHW: Tensor, rows: int, like: Tensor) -> Tensor:
+        """All places [R, T, 2], where they do not depend on what is seen; 0 where they are learned. Random ones belong
+        to a picture's content where nothing is learned."""
         shape = rows, self.settings.glimpses, 2
-        if self.settings.places == "learned":
-            return None
-        if self.settings.places == "centre":
+        if self.settings.places in ("learned", "centre"):
             return like.new_zeros(shape)
         if self.training:
             return 2 * torch.rand(shape, device=like.device, dtype=like.dtype) - 1
         drawn = uniform_by_key(content_keys(pixels_BCHW.flatten(1), _SEED), 2 * self.settings.glimpses)
         return (2 * drawn - 1).to(like.dtype).view(shape)
-
-    def _place_loss(self, places_RT2: Tensor, h_RTU: Tensor, reward_RT: Tensor) -> Tensor:
-        """The loss of all places and of what was expected of them; one product for all glimpses."""
-        if self.policy is None:
-            raise TypeError("places are not learned")
-        before_RTU = F.pad(h_RTU[:, :-1].detach(), (0, 0, 1, 0))
-        policy_RT3 = self.policy(before_RTU).float()
-        log_pi_RT = log_density(places_RT2.float(), torch.tanh(policy_RT3[..., :2]), self.settings.deviation)
-        return reward_loss(log_pi_RT, reward_RT, policy_RT3[..., 2]).sum()
 
 
 class WholePicture(PictureReader):

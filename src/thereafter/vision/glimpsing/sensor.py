@@ -1,4 +1,6 @@
-"""A sensor that sees a small part of a picture sharply and the wider surroundings coarsely (Mnih et al. 2014).
+"""What networks share that look at small parts: the sensor, the layers that read it, and how places are learned.
+
+A sensor sees a small part of a picture sharply and the wider surroundings coarsely (Mnih et al. 2014).
 
     patch_k(l) = mean over squares of 2^k x 2^k pixels of the g 2^k x g 2^k pixels around l,    k = 0 .. K - 1
 
@@ -9,17 +11,66 @@ What is seen where becomes the input of a recurrent layer:
 
     g = relu(W_g [relu(W_x sensor(l)), relu(W_p l)])        h = cell(g, h)        (Mnih et al. 2014)
 
+What was chosen has no gradient and is learned from a reward: the score-function estimator (Williams 1992).
+
+    grad E[R] = E[(R - b) grad log pi(a)]          for any b that does not depend on the choice a
+
+b is learned to be the expected reward, which leaves the mean as it is and takes much of the variance:
+
+    loss = -(R - b) log pi(a) + (R - b)^2          R - b without gradient in the first term
+
+Places are drawn from a Gaussian of fixed deviation: log pi(l) = -|l - mean|^2 / (2 s^2), less what does not depend on
+the mean.
+
 Shapes: B pictures, R glimpses or paths of them, C channels, H rows, W columns, K scales, g rows and columns of a patch,
-U units, 2 for x and y.
+U units, 2 for x and y; choices may have any number of axes.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from thereafter.errors import OptionError
 from thereafter.layers.recurrent import Recurrent
+from thereafter.models.settings import check_choice, check_share, check_size
+from thereafter.series.forecasters.settings import cells
+
+
+@dataclass(frozen=True)
+class SensorSettings:
+    """A glimpse, what reads it, and how places are drawn while training."""
+
+    patch: int = 8
+    """Pixels on the side of a glimpse."""
+    scales: int = 1
+    """Scales of a glimpse, each twice as wide as the one before."""
+    cell: str = "lstm"
+    """The kind of its recurrent layer: `cells()`."""
+    hidden: int = 256
+    """Units of the recurrent layer."""
+    read: int = 128
+    """Units for what is seen, and as many for where."""
+    deviation: float = 0.2
+    """The standard deviation of places from their mean while training; what is looked at is 2 wide."""
+    dropout: float = 0.0
+    """The share of what answers are made of that is dropped while training."""
+
+    def __post_init__(self) -> None:
+        check_choice("cell", self.cell, tuple(cells()))
+        for name in ("patch", "scales", "hidden", "read"):
+            check_size(name, vars(self)[name])
+        if self.scales > 6 or self.patch > 256:
+            raise OptionError(
+                f"patch is {self.patch} and scales is {self.scales}; expected at most 256 pixels and 6 scales; the "
+                f"widest window has {self.patch} x 2^{self.scales - 1} pixels on a side"
+            )
+        if not 0.0 < self.deviation <= 2.0:
+            raise OptionError(f"deviation is {self.deviation!r}; expected above 0, at most 2; try 0.2")
+        check_share("dropout", self.dropout)
 
 
 class GlimpseSensor(nn.Module):
@@ -109,3 +160,56 @@ class GlimpseCore(nn.Module):
         where, in [-1, 1]."""
         g: Tensor = torch.relu(self.join(torch.relu(torch.cat((self.what(seen), self.where(inside)), -1))))
         return g
+
+
+def draw_around(mean: Tensor, deviation: float) -> Tensor:
+    """A place from the Gaussian around each mean; without a gradient, as a choice."""
+    fixed = mean.detach()
+    return fixed + deviation * torch.randn_like(fixed)
+
+
+def log_density(place: Tensor, mean: Tensor, deviation: float) -> Tensor:
+    """log pi of a place up to a constant, summed over its coordinates; its gradient is in the mean alone.
+
+    >>> log_density(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 0.0]), 0.5).item()
+    -2.0
+    """
+    return -(place.detach() - mean).square().sum(-1) / (2 * deviation**2)
+
+
+def reward_loss(log_pi: Tensor, reward: Tensor, baseline: Tensor, credit: Tensor | None = None) -> Tensor:
+    """The loss of every choice, whose gradient raises the expected reward; b learns to expect it.
+
+    `credit`: what each choice is judged by in place of the reward (`passed_on`).
+    """
+    surprise = reward.detach() - baseline
+    judged = surprise.detach() if credit is None else (credit - baseline).detach()
+    return -judged * log_pi + surprise.square()
+
+
+def draw_choice(z: Tensor) -> Tensor:
+    """A number for each row of scores, drawn from their softmax: the largest of z + noise of Gumbel (1954)."""
+    return (z.detach() - torch.empty_like(z).exponential_().log()).argmax(-1)
+
+
+def log_chance(choice: Tensor, z: Tensor) -> Tensor:
+    """log pi of choices under the softmax of scores.
+
+    >>> round(log_chance(torch.tensor(1), torch.tensor([0.0, 0.0])).item(), 4)
+    -0.6931
+    """
+    return z.log_softmax(-1).gather(-1, choice.unsqueeze(-1)).squeeze(-1)
+
+
+def passed_on(reward_B: Tensor, expected_BT: Tensor, credit: float) -> Tensor:
+    """The reward of every choice of an episode, [B, T], where one reward comes at its end (Schulman et al. 2016).
+
+        G_T = R        G_t = (1 - c) b_{t+1} + c G_{t+1}
+
+    With c = 1 that is R for all of them. Less takes noise from what comes later, and trusts b instead.
+    """
+    expected_BT, steps = expected_BT.detach(), expected_BT.shape[1]
+    rewards = [reward_B.to(expected_BT.dtype)]
+    for step in range(steps - 1, 0, -1):
+        rewards.append((1 - credit) * expected_BT[:, step] + credit * rewards[-1])
+    return torch.stack(rewards[::-1], 1)

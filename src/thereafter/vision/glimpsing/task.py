@@ -21,10 +21,20 @@ from thereafter.tasks.answers import Fields, LabelProbabilities, Shown, percent
 from thereafter.tasks.labelling import label_lexicon, numbered_labels
 from thereafter.vision.classifying.task import LabelledPictures, PixelCodecs
 from thereafter.vision.glimpsing.cluttered import ClutteredPictures
-from thereafter.vision.glimpsing.network import Glimpser, PictureReader, build_reader
-from thereafter.vision.glimpsing.settings import PLACES, WHOLE, GlimpserSettings, Looked, PixelBatch
+from thereafter.vision.glimpsing.network import (
+    PLACES,
+    WHOLE,
+    Glimpser,
+    GlimpserSettings,
+    Looked,
+    PictureReader,
+    PixelBatch,
+    build_reader,
+)
 from thereafter.vision.pictures.codec import PictureCodec
-from thereafter.vision.pictures.labelled_pictures import LabelledPicture
+from thereafter.vision.pictures.labelled_pictures import (
+    LabelledPicture,
+)
 
 
 class Glimpsing(LabelledPictures[GlimpserSettings, PixelBatch, PictureReader, PixelCodecs]):

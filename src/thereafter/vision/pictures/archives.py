@@ -1,24 +1,98 @@
-"""Pictures in a zip archive, read one at a time; nothing is unpacked.
+"""Pictures in files that contain several: zip archives, .npy and .npz of numpy, and idx files as MNIST is published.
 
-The table of the archive is read once. A member is then read by its place in the file, so that no file stays open and
-threads do not wait for each other. Sizes that the table declares are checked before memory is taken.
+Whatever a file declares is compared with its size before memory is taken, and nothing is unpickled. The table of a zip
+archive is read once. A member is then read by its place in the file, so that no file stays open and threads do not wait
+for each other.
+
+A .npy is mapped. An array of an .npz is a member of a zip archive: it is unpacked into a temporary file and mapped, and
+so is a gzipped idx file. The file is gone with its object, however the process ends.
+
+idx (LeCun, Cortes and Burges 1998) has a header, big-endian: two zeros, the type (8: unsigned bytes), the number of
+axes, and the size of each.
 """
 
 from __future__ import annotations
 
 import io
+import math
+import re
+import shutil
 import struct
+import tempfile
+import threading
+import weakref
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from thereafter.errors import EmptyCorpusError, SourceError
+from thereafter.data.files import Readable, open_content
+from thereafter.errors import EmptyCorpusError, FormatError, SourceError, StorageError
 from thereafter.vision.pictures.decoding import PICTURE_ENDINGS, decode_bytes, shape_of_file
-from thereafter.vision.pictures.picture import PictureKind
+from thereafter.vision.pictures.picture import PictureKind, PictureSource, StackedPictures
+
+
+class MappedArray:
+    """Rows of one shape, written row by row and read as an array.
+
+    Plain writes: the pages of a writable map would count as memory. Rows that were never written take no room on most
+    file systems.
+    """
+
+    def __init__(self, shape: tuple[int, ...], dtype: DTypeLike, purpose: str) -> None:
+        self._purpose = purpose
+        self._dtype = np.dtype(dtype)
+        self._row_bytes = int(np.prod(shape[1:], dtype=np.int64)) * self._dtype.itemsize
+        self._writing = threading.Lock()
+        self._check_room(shape[0] * self._row_bytes)
+        try:
+            self._file: IO[bytes] = tempfile.TemporaryFile(prefix="thereafter-", buffering=0)  # noqa: SIM115
+            weakref.finalize(self, self._file.close)
+            self._file.truncate(max(1, shape[0] * self._row_bytes))
+            mapped: NDArray[np.generic] = np.memmap(self._file, dtype=self._dtype, mode="r", shape=shape)
+        except OSError as failed:
+            raise self._no_room(failed) from None
+        self.array = mapped
+
+    def write(self, row: int, values: NDArray[np.generic]) -> None:
+        """Write one row."""
+        self.write_bytes(row * self._row_bytes, [np.ascontiguousarray(values, self._dtype).tobytes()])
+
+    def write_bytes(self, at: int, blocks: Iterable[bytes]) -> int:
+        """Write bytes from a place on; returns how many there were."""
+        with self._writing:
+            self._file.seek(at)
+            total = 0
+            for block in blocks:
+                rest = memoryview(block)
+                while rest:  # an unbuffered file may take a part of it
+                    try:
+                        rest = rest[self._file.write(rest) :]
+                    except OSError as failed:
+                        raise self._no_room(failed) from None
+                total += len(block)
+        return total
+
+    def _check_room(self, size: int) -> None:
+        """Refuse what the file system has no room for, before any of it is written."""
+        folder = tempfile.gettempdir()
+        free = shutil.disk_usage(folder).free
+        if size > free:
+            raise StorageError(
+                f"{self._purpose} need {size:,} bytes in a temporary file in {folder}, where {free:,} are free; try "
+                "TMPDIR=FOLDER with room in it"
+            )
+
+    def _no_room(self, failed: OSError) -> StorageError:
+        return StorageError(
+            f"{self._purpose} need a temporary file in {tempfile.gettempdir()}, which failed: "
+            f"{failed.strerror or failed}; try TMPDIR=FOLDER with room in it"
+        )
+
 
 MOST_BYTES = 256 << 20
 """Of a picture in an archive."""
@@ -26,10 +100,8 @@ _RATIO = 1032  # deflate cannot compress better
 _LOCAL = struct.Struct("<4s22xHH")  # signature; the lengths of the name and of the extra field before the data
 
 
-class ZipPictures:
-    """See `picture.PictureSource`."""
-
-    kind: PictureKind = "pixels"
+class ZipPictures(PictureSource):
+    """The pictures of a zip archive."""
 
     def __init__(self, path: Path) -> None:
         self.name = str(path)
@@ -68,7 +140,8 @@ def members_of(path: Path) -> list[zipfile.ZipInfo]:
         raise SourceError(f"{path} is no zip archive, or a damaged one ({broken}); fetch it again") from None
     except OSError as failed:
         raise SourceError(f"{path} could not be read: {failed.strerror or failed}") from None
-    return [one for one in members if not one.is_dir() and not _hidden(one.filename)]
+    paths = [(one, one.filename.split("/")) for one in members if not one.is_dir()]
+    return [one for one, parts in paths if not any(part.startswith(".") or part == "__MACOSX" for part in parts)]
 
 
 def is_picture(name: str) -> bool:
@@ -112,5 +185,237 @@ def read_member(path: Path, member: zipfile.ZipInfo) -> bytes:
     return content
 
 
-def _hidden(name: str) -> bool:
-    return any(part.startswith(".") or part == "__MACOSX" for part in name.split("/"))
+PIXEL_NAMES = ("pixels", "images", "pictures", "frames", "x", "x_train", "x_test")
+FEATURE_NAMES = ("features", "vectors", "maps")
+NAME_NAMES = ("names", "files", "filenames", "ids")
+_MOST = 1 << 38
+_MOST_STRINGS = 1 << 28  # bytes: names and labels are read into memory
+_BLOCK = 1 << 20
+_HEAD = 1 << 14
+
+
+def open_npy(path: Path) -> StackedPictures:
+    """The pictures or features of a .npy."""
+    return StackedPictures(str(path), npy_array(path))
+
+
+def npy_array(path: Path) -> NDArray[np.generic]:
+    """The array of a .npy, mapped: it takes no memory. A header that promises more than the file has is an error."""
+    try:
+        with open(path, "rb") as file:
+            shape, fortran, dtype = _header(file, str(path))
+            begin = file.tell()
+        if begin + math.prod(shape) * dtype.itemsize > path.stat().st_size:
+            raise _cut_short(str(path), shape, dtype, path.stat().st_size)
+        if math.prod(shape) == 0:  # there is nothing to map
+            return np.empty(shape, dtype)
+        return np.memmap(path, dtype, "r", begin, shape, "F" if fortran else "C")
+    except OSError as failed:
+        raise SourceError(f"{path} could not be read: {failed.strerror or failed}") from None
+
+
+def open_npz(path: Path) -> StackedPictures:
+    """The pictures or features of an .npz: the array called pixels, images, x, features ..., or the only large one.
+
+    Names of the pictures are in an array of strings called `names` or `files`, where there is one.
+    """
+    arrays = npz_arrays(path)
+    key = _pictures_key(path, arrays)
+    where, array = f"{key} in {path}", npz_array(path, arrays[key])
+    vectors = array.dtype.kind == "f" and array.ndim == 2
+    kind: PictureKind | None = "pixels" if key.lower() in PIXEL_NAMES and not vectors else None
+    names_key = next((one for one in arrays if one.lower() in NAME_NAMES), None)
+    names = None if names_key is None else npz_strings(path, arrays[names_key])
+    return StackedPictures(where, array, kind, names)
+
+
+def npz_arrays(path: Path) -> dict[str, zipfile.ZipInfo]:
+    """The arrays of an .npz by name."""
+    return {one.filename.removesuffix(".npy"): one for one in members_of(path) if one.filename.endswith(".npy")}
+
+
+def npz_strings(path: Path, member: zipfile.ZipInfo) -> list[str]:
+    """An array of labels or names, as strings."""
+    values = npz_array(path, member, _MOST_STRINGS)
+    if values.ndim != 1 or values.dtype.kind not in "USiub":
+        raise FormatError(
+            f"{member.filename} in {path} has the type {values.dtype} and the shape {list(values.shape)}; expected "
+            "strings or whole numbers, one for each picture"
+        )
+    if values.dtype.kind == "S":
+        return [bytes(one).decode("utf-8", "replace") for one in values.tolist()]
+    return [str(one) for one in values.tolist()]
+
+
+def npz_array(path: Path, member: zipfile.ZipInfo, most: int = _MOST) -> NDArray[np.generic]:
+    """An array of an .npz, mapped from a temporary file; of at most so many bytes, for which there must be room."""
+    where = f"{member.filename} in {path}"
+    check_member(path, member, most)
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open(member) as file:
+            head = io.BytesIO(file.read(_HEAD))
+            shape, fortran, dtype = _header(head, where)
+            rest = head.read()
+            size = math.prod(shape) * dtype.itemsize
+            if head.tell() - len(rest) + size > member.file_size:
+                raise _cut_short(where, shape, dtype, member.file_size)
+            mapped = MappedArray((max(1, size),), np.uint8, f"the numbers of {where}")
+            mapped.write_bytes(0, _blocks(file, size, rest))
+    except (OSError, zipfile.BadZipFile, zlib.error, EOFError) as failed:
+        raise SourceError(f"{where} is damaged ({failed}); fetch it again") from None
+    array = mapped.array[:size].view(dtype)
+    return array.reshape(shape[::-1]).T if fortran else array.reshape(shape)
+
+
+def _pictures_key(path: Path, arrays: dict[str, zipfile.ZipInfo]) -> str:
+    for known in (*PIXEL_NAMES, *FEATURE_NAMES):
+        for key in arrays:
+            if key.lower() == known:
+                return key
+    if len(arrays) == 1:
+        return next(iter(arrays))
+    listed = ", ".join(arrays) or "none"
+    raise FormatError(
+        f"{path} has the arrays {listed}; expected one called pixels (or images, x), or features; try "
+        "np.savez_compressed(file, pixels=..., labels=...)"
+    )
+
+
+def _header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
+    """Shape, order of axes and type of a .npy."""
+    try:
+        version = np.lib.format.read_magic(file)
+        size_bytes = file.read(2 if version == (1, 0) else 4)
+        shape, fortran, dtype = parse_header(file.read(min(_HEAD, int.from_bytes(size_bytes, "little"))))
+    except (ValueError, TypeError, SyntaxError) as broken:
+        raise FormatError(
+            f"{name} is no array of numpy, or a damaged one ({str(broken)[:100]}); save it again"
+        ) from None
+    if dtype.hasobject:
+        raise FormatError(
+            f"{name} holds Python objects (dtype object), which are never unpickled here; expected numbers; try "
+            "np.save(file, np.stack(pictures))"
+        )
+    if any(size < 0 for size in shape):
+        raise FormatError(f"{name} says its shape is {list(shape)}; it is damaged; save it again")
+    return shape, fortran, dtype
+
+
+def _cut_short(name: str, shape: tuple[int, ...], dtype: np.dtype[np.generic], size: int) -> FormatError:
+    return FormatError(
+        f"{name} promises an array {list(shape)} of {dtype} and has {size:,} bytes; it is cut short; save it again"
+    )
+
+
+def _blocks(file: Readable | IO[bytes], size: int, first: bytes = b"") -> Iterator[bytes]:
+    """At most so many bytes: those that were read already, then those of the file."""
+    yield first[:size]
+    size -= len(first)
+    while size > 0 and (block := file.read(min(size, _BLOCK))):
+        size -= len(block)
+        yield block
+
+
+# The header of a .npy file: a Python dictionary as text, of a type, an order of axes and a shape.
+#
+# numpy reads it by `ast.literal_eval`. In CPython 3.11 two threads that do so at once can get a SystemError
+# (CPython issue 106905), and pictures are read by the threads of a server. Here one pattern reads it.
+
+
+_VALUES = {"descr": r"'[^']*'", "fortran_order": "True|False", "shape": r"\([\d,L ]*\)"}
+_ENTRY = re.compile(r"\s*'(\w{1,20})' ?: ?('[^']*'|True|False|\([\d,L ]*\)) ?(?:,|(?=\}))")
+
+_MOST_AXES = 32
+"""What numpy 1 can hold; numpy 2 holds 64."""
+
+
+def parse_header(header: bytes) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
+    """Shape, whether the first axis runs fastest, and type. A header that is none is a ValueError or a TypeError."""
+    text = header.decode("latin-1").strip()
+    if not text.startswith("{"):
+        raise ValueError("no dictionary")
+    entries: dict[str, str] = {}
+    place = 1
+    while entry := _ENTRY.match(text, place):
+        entries[entry[1]] = entry[2]
+        place = entry.end()
+    if text[place:].strip() != "}" or entries.keys() != _VALUES.keys():
+        raise ValueError(f"expected descr, fortran_order and shape, got {text[:60]}")
+    for key, pattern in _VALUES.items():
+        if not re.fullmatch(pattern, entries[key]):
+            raise ValueError(f"{key} is {entries[key][:40]}")
+    # Python 2 wrote long integers as 3L
+    shape = tuple(int(size) for size in re.findall(r"\d+", entries["shape"]))
+    if len(shape) > _MOST_AXES:
+        raise ValueError(f"{len(shape):,} axes, at most {_MOST_AXES} are possible")
+    return shape, entries["fortran_order"] == "True", np.dtype(entries["descr"][1:-1])
+
+
+IDX_ENDINGS = ("-ubyte", ".idx", ".idx1", ".idx3", ".idx4")
+_BYTES = 8
+_GZIP_RATIO = 1040  # gzip cannot compress better
+_IDX_AXES = 4
+
+
+def idx_shape(path: Path) -> tuple[int, ...] | None:
+    """The shape in the header of an idx file; None for any other file."""
+    try:
+        with open_content(path, 4 + 4 * _IDX_AXES) as content:
+            head = content.head
+    except SourceError:
+        return None
+    if len(head) < 8 or head[:2] != b"\0\0" or head[2] != _BYTES or not 1 <= head[3] <= _IDX_AXES:
+        return None
+    end = 4 + 4 * head[3]
+    return struct.unpack(f">{head[3]}I", head[4:end]) if len(head) >= end else None
+
+
+def open_idx(path: Path) -> StackedPictures:
+    """The pictures of an idx file of three axes (grey) or four (the last three colours)."""
+    shape = _checked_shape(path)
+    if len(shape) < 3:
+        raise FormatError(
+            f"{path} has the shape {list(shape)}, so it holds labels, not pictures; expected [count, height, width]; "
+            "try its neighbour called ...images-idx3-ubyte"
+        )
+    return StackedPictures(str(path), _bytes_of(path, shape), "pixels")
+
+
+def read_idx_labels(path: Path) -> list[str]:
+    """The labels of an idx file of one axis."""
+    shape = _checked_shape(path)
+    if len(shape) != 1:
+        raise FormatError(f"{path} has the shape {list(shape)}; expected labels, [count]")
+    return [str(label) for label in _bytes_of(path, shape).tolist()]
+
+
+def _checked_shape(path: Path) -> tuple[int, ...]:
+    shape = idx_shape(path)
+    if shape is None:
+        raise FormatError(f"{path} is no idx file of bytes; expected one that begins with 00 00 08 and its sizes")
+    stored, packed = path.stat().st_size, _is_packed(path)
+    promised, possible = 4 + 4 * len(shape) + math.prod(shape), stored * _GZIP_RATIO if packed else stored
+    if promised > possible:
+        raise FormatError(
+            f"{path} promises {' x '.join(f'{size:,}' for size in shape)} bytes and has {stored:,}"
+            f"{' of gzip' if packed else ''}; it is cut short or damaged; fetch it again"
+        )
+    return shape
+
+
+def _is_packed(path: Path) -> bool:
+    with open(path, "rb") as file:
+        return file.read(2) == b"\x1f\x8b"
+
+
+def _bytes_of(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    offset = 4 + 4 * len(shape)
+    if not _is_packed(path):
+        return np.memmap(path, np.uint8, "r", offset, shape)
+    mapped = MappedArray(shape, np.uint8, f"the bytes of {path}")
+    with open_content(path, offset) as content:
+        content.read(offset)
+        size = mapped.write_bytes(0, _blocks(content, math.prod(shape)))
+    if size < math.prod(shape):
+        raise FormatError(f"{path} promises {math.prod(shape):,} bytes and ends after {size:,}; fetch it again")
+    return mapped.array.view(np.uint8)

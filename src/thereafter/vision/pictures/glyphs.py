@@ -1,9 +1,11 @@
-"""Digits drawn by rule: strokes with a slant, width, size and shaking hand of their own, 28 x 28 as MNIST's.
+"""Digits to be moved about: those of MNIST, or drawn ones.
+
+Digits drawn by rule are strokes with a slant, width, size and shaking hand of their own, 28 x 28 as MNIST's.
 
 A digit is a pure function of some random numbers, so that nothing needs to be stored. Each is written in one or more
 ways: strokes through a few points, as line segments whose ends are linear in the points (splines of Catmull and Rom
-1974), so that points may be moved and all digits of a batch drawn by one product. Shapes: N digits, V ways, P points,
-S segments, K random numbers, 2 for x and y.
+1974), so that points may be moved and all digits of a batch drawn by one product. Shapes: N digits, B chosen ones, V
+ways, P points, S segments, K random numbers, h pixels, 2 for x and y.
 
 >>> glyph(7, np.random.default_rng(1)).shape
 (28, 28)
@@ -11,14 +13,21 @@ S segments, K random numbers, 2 for x and y.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from thereafter.errors import OptionError
-from thereafter.vision.pictures.draws import uniforms
+from thereafter.data import corpora
+from thereafter.errors import FormatError, OptionError
+from thereafter.vision.pictures.archives import open_idx, read_idx_labels
+from thereafter.vision.pictures.picture import StackedPictures
+from thereafter.vision.rules import Rule, uniforms
 
 SIDE = 28
 """Pixels from edge to edge."""
@@ -118,85 +127,34 @@ Point = tuple[float, float]
 Stroke = tuple[Point, ...]
 """Points that a curve passes through, x to the right and y down, in a box of height 1."""
 
-_OVAL = ((0.55, 0.0), (0.2, 0.14), (0.08, 0.55), (0.26, 0.93), (0.58, 0.98), (0.86, 0.62), (0.8, 0.2), (0.55, 0.0))
-_EIGHT = (
-    (0.78, 0.14),
-    (0.5, 0.0),
-    (0.22, 0.15),
-    (0.33, 0.38),
-    (0.64, 0.56),
-    (0.84, 0.8),
-    (0.48, 1.0),
-    (0.14, 0.8),
-    (0.34, 0.55),
-    (0.68, 0.36),
-    (0.78, 0.14),
-)
-_HEAD = ((0.8, 0.2), (0.5, 0.0), (0.16, 0.22), (0.32, 0.48), (0.64, 0.44), (0.8, 0.2))
-_BELLY = ((0.2, 0.44), (0.52, 0.38), (0.84, 0.62), (0.72, 0.9), (0.42, 1.0), (0.1, 0.88))
-_SIX = (
-    (0.68, 0.0),
-    (0.36, 0.24),
-    (0.15, 0.64),
-    (0.28, 0.95),
-    (0.62, 0.97),
-    (0.82, 0.74),
-    (0.62, 0.52),
-    (0.34, 0.56),
-    (0.17, 0.74),
-)
+_WRITTEN = """
+0  .55,0 .2,.14 .08,.55 .26,.93 .58,.98 .86,.62 .8,.2 .55,0
+1  .5,0 .5,1
+1  .26,.24 .52,0 | .52,0 .5,1
+1  .26,.24 .52,0 | .52,0 .52,1 | .24,1 .8,1
+2  .12,.24 .34,.02 .72,.06 .78,.34 .12,.97 | .12,.97 .9,.95
+2  .14,.2 .4,0 .76,.14 .7,.46 .34,.88 .12,.92 .22,.76 .5,.84 .94,.96
+3  .14,.12 .46,0 .8,.16 .68,.4 .36,.47 | .36,.47 .78,.56 .86,.8 .52,1 .1,.88
+3  .14,.03 .82,.03 | .82,.03 .42,.42 | .42,.42 .8,.52 .84,.82 .48,1 .1,.9
+4  .3,0 .24,.3 .1,.56 | .1,.56 .92,.54 | .76,.04 .68,1
+4  .66,0 .08,.64 | .08,.64 .94,.64 | .66,0 .64,1
+5  .86,.02 .26,.04 | .26,.04 .2,.44 | .2,.44 .52,.38 .84,.62 .72,.9 .42,1 .1,.88
+6  .68,0 .36,.24 .15,.64 .28,.95 .62,.97 .82,.74 .62,.52 .34,.56 .17,.74
+7  .1,.06 .88,.04 | .88,.04 .6,.46 .42,1
+7  .1,.06 .88,.04 | .88,.04 .6,.46 .42,1 | .34,.52 .82,.5
+8  .78,.14 .5,0 .22,.15 .33,.38 .64,.56 .84,.8 .48,1 .14,.8 .34,.55 .68,.36 .78,.14
+9  .8,.2 .5,0 .16,.22 .32,.48 .64,.44 .8,.2 | .8,.2 .77,.6 .66,1
+9  .8,.2 .5,0 .16,.22 .32,.48 .64,.44 .8,.2 | .8,.2 .84,.6 .64,.96 .26,.92
+"""
+"""The ways of writing each digit: the points x,y of every stroke, with | between strokes."""
 
-WAYS: dict[int, tuple[tuple[Stroke, ...], ...]] = {
-    0: ((_OVAL,),),
-    1: (
-        (((0.5, 0.0), (0.5, 1.0)),),
-        (((0.26, 0.24), (0.52, 0.0)), ((0.52, 0.0), (0.5, 1.0))),
-        (((0.26, 0.24), (0.52, 0.0)), ((0.52, 0.0), (0.52, 1.0)), ((0.24, 1.0), (0.8, 1.0))),
-    ),
-    2: (
-        (((0.12, 0.24), (0.34, 0.02), (0.72, 0.06), (0.78, 0.34), (0.12, 0.97)), ((0.12, 0.97), (0.9, 0.95))),
-        (
-            (
-                (0.14, 0.2),
-                (0.4, 0.0),
-                (0.76, 0.14),
-                (0.7, 0.46),
-                (0.34, 0.88),
-                (0.12, 0.92),
-                (0.22, 0.76),
-                (0.5, 0.84),
-                (0.94, 0.96),
-            ),
-        ),
-    ),
-    3: (
-        (
-            ((0.14, 0.12), (0.46, 0.0), (0.8, 0.16), (0.68, 0.4), (0.36, 0.47)),
-            ((0.36, 0.47), (0.78, 0.56), (0.86, 0.8), (0.52, 1.0), (0.1, 0.88)),
-        ),
-        (
-            ((0.14, 0.03), (0.82, 0.03)),
-            ((0.82, 0.03), (0.42, 0.42)),
-            ((0.42, 0.42), (0.8, 0.52), (0.84, 0.82), (0.48, 1.0), (0.1, 0.9)),
-        ),
-    ),
-    4: (
-        (((0.3, 0.0), (0.24, 0.3), (0.1, 0.56)), ((0.1, 0.56), (0.92, 0.54)), ((0.76, 0.04), (0.68, 1.0))),
-        (((0.66, 0.0), (0.08, 0.64)), ((0.08, 0.64), (0.94, 0.64)), ((0.66, 0.0), (0.64, 1.0))),
-    ),
-    5: ((((0.86, 0.02), (0.26, 0.04)), ((0.26, 0.04), (0.2, 0.44)), _BELLY),),
-    6: ((_SIX,),),
-    7: (
-        (((0.1, 0.06), (0.88, 0.04)), ((0.88, 0.04), (0.6, 0.46), (0.42, 1.0))),
-        (((0.1, 0.06), (0.88, 0.04)), ((0.88, 0.04), (0.6, 0.46), (0.42, 1.0)), ((0.34, 0.52), (0.82, 0.5))),
-    ),
-    8: ((_EIGHT,),),
-    9: (
-        (_HEAD, ((0.8, 0.2), (0.77, 0.6), (0.66, 1.0))),
-        (_HEAD, ((0.8, 0.2), (0.84, 0.6), (0.64, 0.96), (0.26, 0.92))),
-    ),
-}
-"""The ways of writing each digit."""
+
+def _ways(digit: int) -> list[tuple[Stroke, ...]]:
+    """The ways of writing a digit, each some strokes."""
+    lines = [line[1:] for line in _WRITTEN.split("\n") if line[:1] == str(digit)]
+    points = [[[point.split(",") for point in stroke.split()] for stroke in line.split("|")] for line in lines]
+    return [tuple(tuple((float(x), float(y)) for x, y in stroke) for stroke in way) for way in points]
+
 
 _A_SPAN = 3
 """Segments between two points of a stroke."""
@@ -215,8 +173,9 @@ class StrokeTable:
 
 @cache
 def written() -> StrokeTable:
-    """The table `WAYS` as arrays; short ways are filled up with their last segment."""
-    ways = [_linear(way) for digit in range(10) for way in WAYS[digit]]
+    """All ways as arrays; short ways are filled up with their last segment."""
+    each = [_ways(digit) for digit in range(10)]
+    ways = [_linear(way) for several in each for way in several]
     most_points, most_segments = max(len(way[0]) for way in ways), max(len(way[1]) for way in ways)
     points_VP2 = np.zeros((len(ways), most_points, 2))
     begin_VSP = np.zeros((len(ways), most_segments, most_points))
@@ -226,7 +185,7 @@ def written() -> StrokeTable:
         filled = np.minimum(np.arange(most_segments), len(begin) - 1)
         begin_VSP[at, :, : len(points)] = begin[filled]
         end_VSP[at, :, : len(points)] = end[filled]
-    count = np.array([len(WAYS[digit]) for digit in range(10)])
+    count = np.array([len(several) for several in each])
     return StrokeTable(points_VP2, begin_VSP, end_VSP, np.cumsum(count) - count, count)
 
 
@@ -265,3 +224,101 @@ def _spline(points: int) -> NDArray[np.float64]:
                 weights[at, inner] += share
                 weights[at, 1 if near < 0 else points - 2] -= share / 2
     return weights
+
+
+SOURCES = ("mnist:train", "mnist:test", "glyphs")
+"""Where the digits come from: MNIST's parts, or drawn by rule."""
+GLYPHS = 10_000
+"""The drawn digits that are meant where a rule does not say how many."""
+
+_MOST_GLYPHS = 1_000_000
+
+
+class DigitRule(Rule):
+    """A rule over the digits of a `source`, from `begin` to before `end` (0: to the last one)."""
+
+    bounds: ClassVar[Mapping[str, tuple[int, int]]] = {
+        "size": (SIDE + 1, 512),
+        "count": (1, 10**7),
+        "seed": (0, 2**63 - 1),
+        "begin": (0, 10**9),
+        "end": (0, 10**9),
+    }
+    source: str
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.source not in SOURCES:
+            raise OptionError(f"source is {self.source!r}; expected one of {', '.join(SOURCES)}")
+
+
+class DigitPool(ABC):
+    """Pictures of single digits, h x h pixels, by their number; `digits`: which digit each shows, [N]."""
+
+    side = SIDE
+    digits: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.digits)
+
+    @abstractmethod
+    def take(self, rows_B: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Pictures by their numbers, [B, h, h]."""
+
+
+class GlyphPool(DigitPool):
+    """Drawn digits: each is drawn when it is first asked for, and kept."""
+
+    def __init__(self, begin: int, end: int) -> None:
+        if end - begin > _MOST_GLYPHS:
+            raise OptionError(f"a rule asks for {end - begin:,} drawn digits; expected at most {_MOST_GLYPHS:,}")
+        self.digits = np.arange(begin, end) % 10
+        self._begin = begin
+        self._drawn_N = np.zeros(end - begin, np.bool_)
+        self._pictures_Nhh = np.zeros((end - begin, SIDE, SIDE), np.uint8)
+
+    def take(self, rows_B: NDArray[np.int64]) -> NDArray[np.uint8]:
+        missing = np.unique(rows_B[~self._drawn_N[rows_B]])
+        if len(missing):
+            self._pictures_Nhh[missing] = numbered_glyphs(self._begin + missing)
+            self._drawn_N[missing] = True  # last: another thread may draw the same digit, never see half of one
+        return self._pictures_Nhh[rows_B]
+
+
+class PicturePool(DigitPool):
+    """Pictures of digits in one array, from `begin` to before `end`; read from their file when they are asked for."""
+
+    def __init__(self, pictures: StackedPictures, labels: Sequence[str], begin: int, end: int) -> None:
+        if len(pictures) != len(labels) or pictures.shape(0) != (SIDE, SIDE, 1):
+            raise FormatError(
+                f"{pictures.name} has {len(pictures):,} pictures of {list(pictures.shape(0))}, {len(labels):,} labels; "
+                f"expected a label for each, and {SIDE} x {SIDE} grey pixels"
+            )
+        if max(end, begin + 1) > len(pictures):
+            raise OptionError(
+                f"{pictures.name} has {len(pictures):,} digits; got a rule for those from {begin:,} to {end:,}"
+            )
+        wrong = sorted(set(labels) - set("0123456789"))
+        if wrong:
+            raise FormatError(f"{pictures.name} has a label {wrong[0]!r}; expected the digits 0 to 9")
+        self.digits = np.array(labels[begin : end or len(labels)], np.int64)
+        self._pictures = pictures
+        self._begin = begin
+
+    def take(self, rows_B: NDArray[np.int64]) -> NDArray[np.uint8]:
+        return np.asarray(self._pictures.stack((self._begin + rows_B).tolist())[..., 0], np.uint8)
+
+
+def open_pool(source: str, begin: int = 0, end: int = 0) -> DigitPool:
+    """The digits from `begin` to before `end` (0: to the last) of "glyphs", "mnist:train" or "mnist:test"."""
+    if source == "glyphs":
+        return GlyphPool(begin, end or max(GLYPHS, begin + 1))
+    corpus, _, part = source.partition(":")
+    pictures, labels = _opened(*(str(corpora.locate(corpus).parts[key]) for key in (part, f"{part}.labels")))
+    return PicturePool(pictures, labels, begin, end)
+
+
+@lru_cache(maxsize=4)
+def _opened(images: str, labels: str) -> tuple[StackedPictures, list[str]]:
+    """Files that several clips share, opened once: gzipped ones are inflated."""
+    return open_idx(Path(images)), read_idx_labels(Path(labels))

@@ -1,4 +1,6 @@
-"""Pictures with a label each, in five forms that are told apart by their files:
+"""Pictures with a label each: the examples of a classifier, and those that are held out.
+
+Five forms are told apart by their files:
 
 idx       images and labels, as MNIST is published: `train-images-idx3-ubyte`, `train-labels-idx1-ubyte` (or .gz)
 folders   LABEL/name.png, as files or in a .zip
@@ -10,36 +12,38 @@ rule      a .json by which digits are put among pieces of others
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from thereafter.data.finding import FileKind
-from thereafter.errors import EmptyCorpusError, FormatError
+from thereafter.data.files import AnySource, Files, Parts
+from thereafter.data.finding import FileKind, find_files
+from thereafter.data.sources import locate
+from thereafter.errors import EmptyCorpusError, FormatError, SourceError
 from thereafter.text.labelled import LABEL_NAMES
 from thereafter.text.reading import place
-from thereafter.text.tables import TextTable, read_table, require_characters
-from thereafter.vision.captioning.reading import PICTURE_COLUMNS, all_pictures
+from thereafter.text.tables import TableRow, TextTable, read_table, require_characters
+from thereafter.vision.captioning.reading import PICTURE_COLUMNS, all_pictures, picture_columns
 from thereafter.vision.glimpsing.cluttered import ClutteredPictures, is_clutter_rule
-from thereafter.vision.pictures.arrays import npz_arrays, npz_strings
+from thereafter.vision.pictures.archives import IDX_ENDINGS, idx_shape, npz_arrays, npz_strings, read_idx_labels
 from thereafter.vision.pictures.decoding import PICTURE_ENDINGS
-from thereafter.vision.pictures.idx import IDX_ENDINGS, idx_shape, read_idx_labels
-from thereafter.vision.pictures.mapped import PicturesByName
 from thereafter.vision.pictures.picture import Picture, PictureSource, pictures_of
-from thereafter.vision.pictures.sources import open_pictures
+from thereafter.vision.pictures.sources import PICTURE_FILES, PicturesByName, holds_pictures, open_pictures
 
 LABEL_TABLES = (".csv", ".tsv")
 
 
 def is_label_table(path: Path) -> bool:
     """Whether a table has labels: columns that are called so, or two without names."""
-    return _columns_of(_read(path)) is not None
+    return picture_columns(_read(path), LABEL_NAMES) is not None
 
 
 def read_label_table(path: Path) -> Iterator[tuple[str, str, str]]:
     """The name of a picture, its label, and the place where it stands."""
     table = _read(path)
-    columns = _columns_of(table)
+    columns = picture_columns(table, LABEL_NAMES)
     if columns is None:
         raise FormatError(
             f"the columns of {os.fspath(path)} do not say which are pictures and labels ({table.describe_columns()}); "
@@ -53,24 +57,10 @@ def read_label_table(path: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def _read(path: Path) -> TextTable:
-    return read_table(path, has_header=lambda rows: _names_pictures(rows[0].cells))
+    def names_pictures(rows: Sequence[TableRow]) -> bool:
+        return any(str(cell).strip().lower() in PICTURE_COLUMNS for cell in rows[0].cells)
 
-
-def _names_pictures(cells: Sequence[object]) -> bool:
-    return any(str(cell).strip().lower() in PICTURE_COLUMNS for cell in cells)
-
-
-def _columns_of(table: TextTable) -> tuple[int, int] | None:
-    if table.names is not None:
-        return _columns(table.names)
-    return (0, 1) if table.width == 2 else None
-
-
-def _columns(names: list[str]) -> tuple[int, int] | None:
-    small = [name.strip().lower() for name in names]
-    pictures = [small.index(known) for known in PICTURE_COLUMNS if known in small]
-    labels = [small.index(known) for known in LABEL_NAMES if known in small]
-    return (pictures[0], labels[0]) if pictures and labels else None
+    return read_table(path, has_header=names_pictures)
 
 
 LABELLED_FILES = FileKind(
@@ -97,7 +87,8 @@ def read_labelled_pictures(files: Sequence[Path]) -> Sequence[LabelledPicture]:
         return _of_idx(files, shapes)
     rules = [path for path in files if path.suffix.lower() == ".json"]
     if rules:
-        return [one for path in rules for one in _of_rule(path)]
+        sources = [source for path in rules if isinstance(source := open_pictures(path), ClutteredPictures)]
+        return [one for source in sources for one in _joined(source, source.labels(), source.name)]
     npz = [path for path in files if path.name.lower().endswith(".npz")]
     if npz:
         return [one for path in npz for one in _of_arrays(path)]
@@ -170,11 +161,6 @@ def _of_arrays(path: Path) -> list[LabelledPicture]:
     return _joined(open_pictures(path), npz_strings(path, arrays[key]), f"{key} in {path}")
 
 
-def _of_rule(path: Path) -> list[LabelledPicture]:
-    source = open_pictures(path)
-    return _joined(source, source.labels(), str(path)) if isinstance(source, ClutteredPictures) else []
-
-
 def _joined(source: PictureSource, labels: Sequence[str], where: str) -> list[LabelledPicture]:
     if len(labels) != len(source):
         raise FormatError(
@@ -212,3 +198,70 @@ def _of_folders(pictures: Sequence[Picture]) -> list[LabelledPicture]:
             "label"
         )
     return examples
+
+
+MOST_HELD_OUT = 5_000
+
+
+def part_of_pictures(given: Parts, part: str) -> Files | None:
+    """The pictures of a part of a corpus with their labels."""
+    files, labels = given.parts.get(part), given.parts.get(f"{part}.labels")
+    if files is None or labels is None:
+        return None
+    return replace(files, files=(*files.files, *labels.files))
+
+
+def read_pictures(files: Sequence[Path]) -> list[LabelledPicture]:
+    """Pictures with labels; with the pictures beside them, where the files are tables of labels alone."""
+    if any(map(holds_pictures, files)):
+        return list(read_labelled_pictures(files))
+    beside: list[Path] = []
+    for folder in dict.fromkeys(path.absolute().parent for path in files):
+        with suppress(SourceError):
+            beside += find_files(folder, PICTURE_FILES)
+    if not beside:
+        raise EmptyCorpusError(
+            f"{', '.join(map(str, files))}: no pictures there or beside it; expected idx files, LABEL/name.png in "
+            "folders, an .npz with pixels and labels, or a table of labels beside its pictures"
+        )
+    return list(read_labelled_pictures([*files, *beside]))
+
+
+def has_pictures(source: AnySource) -> bool:
+    """Whether a source is a corpus of pictures with labels, or files of them."""
+    given = locate(source, LABELLED_FILES)
+    if given.kind == "pictures" or (given.corpus is not None and given.corpus.kind == "pictures"):
+        return True
+    files = [path for part in given.parts.values() for path in part.files]
+    pictures = [path for path in files if holds_labelled_pictures([path])]
+    # a plot beside a table of texts makes no pictures of them
+    return given.kind == "text" and given.corpus is None and len(pictures) > len(files) - len(pictures)
+
+
+def asked_pictures_of(files: Sequence[Path]) -> list[Picture]:
+    """The pictures of files, whatever labels are among them."""
+    return all_pictures([path for path in files if holds_pictures(path) and len(idx_shape(path) or "...") > 1])
+
+
+def hold_out_pictures(
+    examples: Sequence[LabelledPicture], share: float
+) -> tuple[list[LabelledPicture], list[LabelledPicture], str]:
+    """The last ones where they have all labels; else, as in folders by label, the last of each label."""
+    count = min(MOST_HELD_OUT, max(1, round(share * len(examples))))
+    labels = {one.label for one in examples}
+    if labels == {one.label for one in examples[-count:]}:
+        return list(examples[:-count]), list(examples[-count:]), ""
+    last = last_of_each([one.label for one in examples], count / len(examples))
+    if not last:  # a few of each label: at least one is held out, of the most frequent
+        ((frequent, _),) = Counter(one.label for one in examples).most_common(1)
+        last = {max(at for at, one in enumerate(examples) if one.label == frequent)}
+    learned = [one for at, one in enumerate(examples) if at not in last]
+    return learned, [examples[at] for at in sorted(last)], ", of each label its share,"
+
+
+def last_of_each(keys: Sequence[Hashable], share: float) -> set[int]:
+    """The places of the last examples of each key, of each its share, rounded."""
+    places: dict[Hashable, list[int]] = {}
+    for at, key in enumerate(keys):
+        places.setdefault(key, []).append(at)
+    return {at for own in places.values() for at in own[len(own) - round(share * len(own)) :]}

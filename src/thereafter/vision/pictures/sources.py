@@ -1,27 +1,26 @@
 """What a path means as pictures, and what a user hands to `predict`.
 
 The same file, opened again, is the same source: parts of a corpus share what was decoded of it.
+Pictures are found by the names that captions and labels give them, which may lack folder and ending.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from thereafter.data.finding import FileKind, find_files
-from thereafter.errors import EmptyCorpusError, OptionError, SourceError
-from thereafter.vision.glimpsing.cluttered import is_clutter_rule, open_cluttered
-from thereafter.vision.pictures.archives import ZipPictures
-from thereafter.vision.pictures.arrays import open_npy, open_npz
+from thereafter.errors import EmptyCorpusError, FormatError, OptionError, SourceError
+from thereafter.vision.glimpsing.cluttered import ClutteredPictures, ClutterRule, is_clutter_rule
+from thereafter.vision.pictures.archives import IDX_ENDINGS, ZipPictures, idx_shape, open_idx, open_npy, open_npz
 from thereafter.vision.pictures.decoding import PICTURE_ENDINGS, is_image, pixels_of
-from thereafter.vision.pictures.given_pictures import given_array
-from thereafter.vision.pictures.idx import IDX_ENDINGS, idx_shape, open_idx
-from thereafter.vision.pictures.picture import Picture, PictureFiles, PictureSource
+from thereafter.vision.pictures.picture import Picture, PictureFiles, PictureSource, given_array
 
 PICTURE_FILES = FileKind("pictures", (PICTURE_ENDINGS, (".zip", ".npz", ".npy", *IDX_ENDINGS)))
 """The pictures of a folder: files of pictures, else archives and arrays."""
@@ -77,10 +76,8 @@ def holds_pictures(path: Path) -> bool:
     name = path.name.lower()
     if name.endswith((*PICTURE_ENDINGS, ".zip", ".npz", ".npy")):
         return True
-    return name.removesuffix(".gz").endswith(IDX_ENDINGS) or _is_idx(path) or is_clutter_rule(path)
-
-
-def _is_idx(path: Path) -> bool:
+    if name.removesuffix(".gz").endswith(IDX_ENDINGS) or is_clutter_rule(path):
+        return True
     return path.suffix in ("", ".gz") and idx_shape(path) is not None
 
 
@@ -93,7 +90,7 @@ def _opened(path: Path) -> PictureSource:
     if name.endswith(".zip"):
         return ZipPictures(path)
     if name.endswith(".json"):
-        return open_cluttered(path)
+        return ClutteredPictures(ClutterRule.read(path), str(path))
     if name.removesuffix(".gz").endswith(IDX_ENDINGS) or idx_shape(path) is not None:
         return open_idx(path)
     raise SourceError(f"{path} holds no pictures, by its ending; expected {_EXPECTED}")
@@ -122,3 +119,48 @@ def _shared(key: tuple[object, ...], opening: Callable[[], PictureSource]) -> Pi
         if source is None:
             source = _open[key] = opening()
         return source
+
+
+_NUMBERED = re.compile(rf"({'|'.join(map(re.escape, PICTURE_ENDINGS))})\.\d+$", re.IGNORECASE)
+
+
+def plain_name(name: str) -> str:
+    """A name as the file has it; some captions of Flickr8k are those of `name.jpg.1`.
+
+    >>> plain_name("photos\\\\2258277193_586949ec62.jpg.1")
+    'photos/2258277193_586949ec62.jpg'
+    """
+    return _NUMBERED.sub(r"\1", name.strip().replace("\\", "/"))
+
+
+class PicturesByName:
+    """Pictures by their full name, their file name, or that without its ending."""
+
+    def __init__(self, pictures: Iterable[Picture]) -> None:
+        self.pictures = list(pictures)
+        self._by_name: dict[str, list[Picture]] = {}
+        for picture in self.pictures:
+            for name in dict.fromkeys(_spellings(picture.name)):
+                self._by_name.setdefault(name, []).append(picture)
+
+    def find(self, name: str) -> Picture | None:
+        """The picture of a name; None if there is none, FormatError if there are several."""
+        for spelling in _spellings(name):
+            here = self._by_name.get(spelling, [])
+            exact = [picture for picture in here if picture.name == spelling]
+            if len(here) == 1 or len(exact) == 1:
+                return (exact or here)[0]
+            if here:
+                raise FormatError(
+                    f"{name!r} may be {here[0].name!r} or {here[1].name!r}; expected one picture of that name; try "
+                    "names with their folder and ending"
+                )
+        return None
+
+
+def _spellings(name: str) -> Sequence[str]:
+    """A name as it stands, without its folder, and without its ending."""
+    plain = plain_name(name)
+    base = plain.rpartition("/")[2]
+    stem = base.rpartition(".")[0] if base.lower().endswith(PICTURE_ENDINGS) else base
+    return (plain, base, stem)

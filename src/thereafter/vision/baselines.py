@@ -1,104 +1,85 @@
-"""The score of captions, and two captioners that any network has to beat: one sentence for every picture, and the
-caption of the nearest training picture.
+"""What networks over pictures have to beat: answers without a look at the picture, or by looks alone.
 
-Shapes: N pictures, C captions, B pictures as rows of D numbers.
+Captions
+    one sentence       the training caption that fits all training pictures best
+    nearest picture    the first caption of the training picture with the nearest pixels, or features
+    other pictures     what the network says of another picture, by a fixed rotation of the test pictures: as good as
+                       its captions are without saying anything of this one
+Labels
+    nearest picture    the label of the nearest training picture
+    most frequent      the most frequent label
+
+Shapes: N pictures, C captions, B pictures as rows of D numbers, K near ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+import math
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.base import progress
-from thereafter.base.config import Table
-from thereafter.base.tabular import Row, Tabular
 from thereafter.errors import EmptyCorpusError, ShapeError
+from thereafter.series.classifying.nearest import most_frequent
 from thereafter.vision.captioning.measures import (
-    RULE,
-    CountedCaptions,
     Floats,
     bleu_of_sums,
-    bleu_statistics,
     caption_words,
     check_captions,
-    cider_of_each,
-    count_captions,
     count_grams,
+    counted_texts,
     most_of_references,
     nearest_length,
 )
+from thereafter.vision.captioning.reading import CaptionedPicture
+from thereafter.vision.pictures.codec import USUAL_SIZE, PictureCodec
+from thereafter.vision.pictures.labelled_pictures import LabelledPicture
+from thereafter.vision.pictures.picture import Picture
 
+OTHER_PICTURES = "this model, other pictures"
+"""What the row is called that asks the network itself."""
+MOST_COMPARED = 10_000
+"""Training pictures that each test picture is compared with, spread evenly where there are more."""
 _ROWS = 1024  # pictures in one product
 _NEAREST = 8  # whose distances are worked out exactly
 
 
-@dataclass(frozen=True)
-class CaptionScore(Tabular):
-    """BLEU-1 to BLEU-4 (0 to 100) and CIDEr-D (mostly 0 to 2) of `captions` answers, one a picture.
-
-    `references` is how many captions of people a picture has on average, `distinct` how many different captions were
-    given, `length` their mean number of words, `rule` what counts as a word.
-    """
-
-    bleu_1: float
-    bleu_2: float
-    bleu_3: float
-    bleu_4: float
-    cider_d: float
-    captions: int
-    references: float
-    distinct: int
-    length: float
-    rule: str = RULE
-
-    def as_dict(self) -> Table:
-        """All figures, for JSON."""
-        return asdict(self)
-
-    def to_rows(self) -> list[Row]:
-        """One row."""
-        return [asdict(self)]
-
-    def line(self) -> str:
-        """The figures that captioners are compared by, in one line."""
-        return f"BLEU-1 {self.bleu_1:.1f}, BLEU-4 {self.bleu_4:.1f}, CIDEr-D {self.cider_d:.3f}"
-
-    def __str__(self) -> str:
-        scores = (self.bleu_1, self.bleu_2, self.bleu_3, self.bleu_4)
-        return (
-            ", ".join(f"BLEU-{n} {score:.1f}" for n, score in enumerate(scores, 1))
-            + f", CIDEr-D {self.cider_d:.3f} over {self.captions:,} pictures, {self.references:.3g} references each\n"
-            f"{self.distinct:,} different captions of {self.length:.1f} words on average ({self.rule})"
-        )
+def caption_rows(
+    learned: Sequence[CaptionedPicture], asked: Sequence[CaptionedPicture]
+) -> Mapping[str, Callable[[], list[str]]]:
+    """The rows of captions that need no network."""
+    pictures, captions = [one.picture for one in learned], [one.captions for one in learned]
+    kind = "pixels" if pictures[0].source.kind == "pixels" else "features"
+    return {
+        "one sentence for all": lambda: [constant_caption(captions)] * len(asked),
+        f"nearest picture ({kind})": lambda: _first_of_nearest(pictures, [one.picture for one in asked], captions),
+    }
 
 
-def measure_captions(answers: Sequence[str], references: Sequence[Sequence[str]]) -> CaptionScore:
-    """Captions, one a picture, against those that people wrote of it; what counts as a word is `caption_words`."""
-    counted, words = counted_texts(answers, references)
-    bleu_1, bleu_2, bleu_3, bleu_4 = bleu_of_sums(bleu_statistics(counted).sum(axis=0)[None])[0].tolist()
-    return CaptionScore(
-        bleu_1,
-        bleu_2,
-        bleu_3,
-        bleu_4,
-        cider_d=float(cider_of_each(counted).mean()),
-        captions=len(answers),
-        references=len(counted.picture_R) / len(answers),
-        distinct=len(set(map(tuple, words))),
-        length=float(counted.length_N.mean()),
-    )
+def picture_rows(
+    learned: Sequence[LabelledPicture], asked: Sequence[LabelledPicture]
+) -> Mapping[str, Callable[[], list[str]]]:
+    """The rows of labels that need no network."""
+    rows = np.unique(np.linspace(0, len(learned) - 1, min(len(learned), MOST_COMPARED)).round().astype(int))
+    pictures, labels = [learned[row].picture for row in rows], [(learned[row].label,) for row in rows]
+    return {
+        f"nearest of {len(rows):,} training pictures": (
+            lambda: _first_of_nearest(pictures, [one.picture for one in asked], labels)
+        ),
+        "most frequent label": lambda: [most_frequent([one.label for one in learned])] * len(asked),
+    }
 
 
-def counted_texts(
-    answers: Sequence[str], references: Sequence[Sequence[str]]
-) -> tuple[CountedCaptions, list[list[str]]]:
-    """The k-grams of captions as they are written, and the words of the answers."""
-    check_captions(answers, references)
-    words = [caption_words(text) for text in answers]
-    return count_captions(words, [[caption_words(text) for text in several] for several in references]), words
+def _first_of_nearest(
+    learned: Sequence[Picture], asked: Sequence[Picture], texts: Sequence[Sequence[str]]
+) -> list[str]:
+    """As pictures are compared: pixels at their own size, those of more than 64 x 64 at 64 x 64."""
+    first = learned[0]
+    large = first.source.kind == "pixels" and math.prod(first.shape()[:2]) > USUAL_SIZE**2
+    codec = PictureCodec.fit(learned, USUAL_SIZE if large else 0)
+    return nearest_captions(codec.batch(learned), codec.batch(asked), texts)
 
 
 def constant_caption(references: Sequence[Sequence[str]]) -> str:

@@ -1,4 +1,4 @@
-"""Windows of series as tensors.
+"""Examples as tensors: what all batches share, and windows of series.
 
 Shapes: B windows, L rows that are read, H rows that are forecast, D targets, C covariates of the past, K known ahead.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -17,7 +18,40 @@ LEAST_MOVEMENT = 0.1  # of the series' own deviation: a window that hardly moves
 
 
 @dataclass(frozen=True)
-class WindowBatch:
+class TensorBatch:
+    """To inherit from, as a dataclass of tensors with an example a row; one that is not known is None.
+
+    See `task_net.Recordable`. Tensors `on_host` stay where the host can read them.
+    """
+
+    on_host: ClassVar[tuple[str, ...]] = ()
+
+    def __len__(self) -> int:
+        return len(next(iter(vars(self).values())))
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """The same with each of its tensors changed alike."""
+        return replace(self, **{name: change(tensor) for name, tensor in self._tensors().items()})
+
+    def to(self, device: torch.device) -> Self:
+        """The same on another device."""
+        return self.each(lambda tensor: tensor.to(device, non_blocking=device.type == "cuda"))
+
+    def places(self) -> dict[str, Tensor] | None:
+        """The tensors it is made of; None where one of them is not known."""
+        return None if any(part is None for part in vars(self).values()) else self._tensors()
+
+    def over(self, places: Mapping[str, Tensor]) -> Self:
+        """The same over other tensors of the same shapes."""
+        return replace(self, **places)
+
+    def _tensors(self) -> dict[str, Tensor]:
+        parts = vars(self).items()
+        return {name: part for name, part in parts if isinstance(part, Tensor) and name not in self.on_host}
+
+
+@dataclass(frozen=True)
+class WindowBatch(TensorBatch):
     """Rows before and after the origin of each window, scaled. Missing values are 0, and False in `seen`.
 
     `inputs_BLC`: covariates of the rows that are read, the known ones first; `ahead_BHK`: the known ones of the rows to
@@ -32,9 +66,6 @@ class WindowBatch:
     future_seen_BHD: Tensor | None = None
     windows: tuple[Window, ...] = ()
 
-    def __len__(self) -> int:
-        return len(self.past_BLD)
-
     @property
     def horizon(self) -> int:
         return self.ahead_BHK.shape[1]
@@ -45,38 +76,25 @@ class WindowBatch:
             raise ValueError("a batch without its future has nothing to learn from")
         return self.future_BHD, self.future_seen_BHD
 
-    def to(self, device: torch.device) -> WindowBatch:
-        """The same on another device."""
-        return self._each(lambda tensor: tensor.to(device, non_blocking=True), self.windows)
-
-    def places(self) -> dict[str, Tensor] | None:
-        """See `task_net.Recordable`."""
-        if self.future_BHD is None or self.future_seen_BHD is None:
-            return None
-        places = {"past_BLD": self.past_BLD, "seen_BLD": self.seen_BLD}
-        places |= {"inputs_BLC": self.inputs_BLC, "ahead_BHK": self.ahead_BHK}
-        return places | {"future_BHD": self.future_BHD, "future_seen_BHD": self.future_seen_BHD}
-
     def over(self, places: Mapping[str, Tensor]) -> WindowBatch:
         """The same over other tensors; which windows they are is not known any more."""
         return replace(self, **places, windows=())
 
     def rows(self, index_R: Tensor) -> WindowBatch:
         """Some of the windows, in this order."""
-        return self._each(lambda tensor: tensor[index_R])
+        return replace(self.each(lambda tensor: tensor[index_R]), windows=())
 
     def ahead(self, steps: int) -> WindowBatch:
         """The same windows with a shorter future."""
         if steps == self.horizon:
             return self
         future, seen = self.future_BHD, self.future_seen_BHD
-        return WindowBatch(
-            self.past_BLD,
-            self.seen_BLD,
-            self.inputs_BLC,
-            self.ahead_BHK[:, :steps],
-            None if future is None else future[:, :steps],
-            None if seen is None else seen[:, :steps],
+        return replace(
+            self,
+            ahead_BHK=self.ahead_BHK[:, :steps],
+            future_BHD=None if future is None else future[:, :steps],
+            future_seen_BHD=None if seen is None else seen[:, :steps],
+            windows=(),
         )
 
     def slid(self, values_BHD: Tensor) -> WindowBatch:
@@ -142,32 +160,13 @@ class WindowBatch:
             return zero_BD, 1.0 + self.past_BLD.sum(1).abs() / self.seen_BLD.sum(1).clamp_min(1)
         return self.last(), self.spread() if norm == "standard" else one_BD
 
-    def _each(self, change: Callable[[Tensor], Tensor], windows: tuple[Window, ...] = ()) -> WindowBatch:
-        future, seen = self.future_BHD, self.future_seen_BHD
-        return WindowBatch(
-            change(self.past_BLD),
-            change(self.seen_BLD),
-            change(self.inputs_BLC),
-            change(self.ahead_BHK),
-            None if future is None else change(future),
-            None if seen is None else change(seen),
-            windows,
-        )
-
 
 def join_batches(batches: Sequence[WindowBatch]) -> WindowBatch:
-    """Windows of several tables as one batch; all have their future or none."""
+    """Windows of several tables as one batch; the future is None where that of one is."""
 
-    def join(name: str) -> Tensor:
-        return torch.cat([vars(batch)[name] for batch in batches])
+    def join(name: str) -> Tensor | None:
+        parts = [vars(batch)[name] for batch in batches]
+        return None if any(part is None for part in parts) else torch.cat(parts)
 
-    whole = all(batch.future_BHD is not None for batch in batches)
-    return WindowBatch(
-        join("past_BLD"),
-        join("seen_BLD"),
-        join("inputs_BLC"),
-        join("ahead_BHK"),
-        join("future_BHD") if whole else None,
-        join("future_seen_BHD") if whole else None,
-        tuple(window for batch in batches for window in batch.windows),
-    )
+    windows = tuple(window for batch in batches for window in batch.windows)
+    return replace(batches[0], **{name: join(name) for name in vars(batches[0]) if name != "windows"}, windows=windows)

@@ -1,4 +1,6 @@
-"""How well the next frames of a clip are predicted, frame by frame and pixel by pixel.
+"""Scores of clips, drawings and games of catch, and the same figures from resampled examples.
+
+How well the next frames of a clip are predicted is measured frame by frame and pixel by pixel.
 
 A frame has pixels x of intensity 0 to 1 and a prediction p for each, the chance that it is lit. With intensities as
 targets, as Srivastava, Mansimov and Salakhutdinov (2015) and Shi et al. (2015) measure it, in nats a frame,
@@ -11,13 +13,19 @@ What copies the last frame that was read, smoothed so that no pixel is certain, 
     p = e_k + (1 - 2 e_k) x_last        e_k: the best smoothing of step k on the training clips
 
 `nats` is convex in e_k, so the best one is found by cutting an interval in golden sections.
-Shapes: N clips, K steps ahead, H height, W width, V = 256 intensities of a pixel.
+
+A picture that is drawn costs nats too, of its pixels and of what was drawn by stroke. Of a network with hidden numbers
+z it is a bound on -log p(x) with one draw of z (Kingma and Welling 2014),
+
+    nats = -log p(x | z) + sum over strokes of KL(q(z_t | x) || p(z_t))  >=  -log p(x) on average
+
+Shapes: N clips, pictures or games; K steps ahead, H height, W width, V = 256 intensities of a pixel, T strokes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,7 +34,7 @@ from numpy.typing import NDArray
 from thereafter.base.config import Table
 from thereafter.base.tabular import Row, Tabular
 from thereafter.errors import EmptyCorpusError, ShapeError
-from thereafter.evaluation.bootstrap import Z_95
+from thereafter.evaluation.bootstrap import Z_95, wilson
 
 Floats = NDArray[np.float64]
 Pixels = NDArray[np.uint8]
@@ -169,35 +177,145 @@ def score_frames(nats_NK: Floats, errors_NK: Floats, least_NK: Floats) -> FrameS
     """The score of predictions whose figures are given frame by frame."""
     if not len(nats_NK):
         raise EmptyCorpusError("there are no clips to score; expected at least one")
-    of_clips_N = nats_NK.mean(1)
-    error = float(of_clips_N.std(ddof=1) / math.sqrt(len(of_clips_N))) if len(of_clips_N) > 1 else 0.0
-    by_step: Sequence[tuple[float, float]] = list(
-        zip(nats_NK.mean(0).tolist(), errors_NK.mean(0).tolist(), strict=True)
-    )
+    by_step = zip(nats_NK.mean(0).tolist(), errors_NK.mean(0).tolist(), strict=True)
     return FrameScore(
         clips=len(nats_NK),
         ahead=nats_NK.shape[1],
         nats=float(nats_NK.mean()),
-        error=error,
+        error=_standard_error(nats_NK.mean(1)),
         squared_error=float(errors_NK.mean()),
         least=float(least_NK.mean()),
         steps=tuple(StepFigures(step, nats, squared) for step, (nats, squared) in enumerate(by_step, start=1)),
     )
 
 
+@dataclass(frozen=True)
+class DrawingScore(Tabular):
+    """Figures of `pictures` pictures, each the mean of a picture: `nats` = `pixels` + `latent`.
+
+    `error` is the standard error of `nats` over pictures; `strokes` the nats of z by stroke, none where nothing is
+    hidden and `nats` is exact.
+    """
+
+    pictures: int
+    nats: float
+    error: float
+    pixels: float
+    latent: float
+    strokes: tuple[float, ...] = field(default=(), repr=False)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of `nats`, pictures being drawn anew."""
+        return self.nats - Z_95 * self.error, self.nats + Z_95 * self.error
+
+    def as_dict(self) -> Table:
+        """All figures, for JSON."""
+        figures: Table = {"nats": self.nats, "pixels": self.pixels, "latent": self.latent, "pictures": self.pictures}
+        return figures | {"interval": list(self.interval), "strokes": list(self.strokes)}
+
+    def to_rows(self) -> list[Row]:
+        """A row a stroke."""
+        return [{"stroke": stroke, "latent": nats} for stroke, nats in enumerate(self.strokes, start=1)]
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        first = f"{self.nats:.2f} nats a picture ({low:.2f} to {high:.2f})"
+        parts = f"a bound: pixels {self.pixels:.2f}, {len(self.strokes):,} strokes {self.latent:.2f}"
+        return f"{first}, {parts if self.strokes else 'exact'}; {self.pictures:,} pictures"
+
+
+def score_drawings(pixels_N: Floats, latent_NT: Floats) -> DrawingScore:
+    """The score of pictures whose figures are given one by one."""
+    if not len(pixels_N):
+        raise EmptyCorpusError("there are no pictures to score; expected at least one")
+    nats_N = pixels_N + latent_NT.sum(1)
+    return DrawingScore(
+        pictures=len(nats_N),
+        nats=float(nats_N.mean()),
+        error=_standard_error(nats_N),
+        pixels=float(pixels_N.mean()),
+        latent=float(latent_NT.sum(1).mean()),
+        strokes=tuple(latent_NT.mean(0).tolist()),
+    )
+
+
+@dataclass(frozen=True)
+class CatchScore(Tabular):
+    """So many of `games` were `won`."""
+
+    games: int
+    won: int
+
+    @property
+    def caught(self) -> float:
+        """The share of games that were won."""
+        return self.won / self.games
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the share (Wilson 1927), games being drawn anew."""
+        low, high = wilson(self.caught, self.games)
+        return float(low), float(high)
+
+    def as_dict(self) -> Table:
+        """All figures, for JSON."""
+        return {"caught": self.caught, "games": self.games, "won": self.won, "interval": list(self.interval)}
+
+    def to_rows(self) -> list[Row]:
+        """One row."""
+        low, high = self.interval
+        return [{"games": self.games, "caught": self.caught, "low": low, "high": high}]
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return f"caught {100 * self.caught:.1f} % ({100 * low:.1f} to {100 * high:.1f}) of {self.games:,} games"
+
+
+def score_catches(won: Sequence[bool]) -> CatchScore:
+    """The score of games, each won or lost.
+
+    >>> str(score_catches([True, True, False, True]))
+    'caught 75.0 % (30.1 to 95.4) of 4 games'
+    """
+    if not won:
+        raise EmptyCorpusError("there are no games to score; expected at least one")
+    return CatchScore(len(won), sum(won))
+
+
 @dataclass(frozen=True, eq=False)
-class ResampledFrames:
-    """Nats and squared error a frame, both negative, since more is better; statistics of a clip are their sums and its
-    frames. See `resampled.Resampled`."""
+class ResampledMeans:
+    """Figures that are sums over examples, divided by their last statistic; see `resampled.Resampled`.
+
+    `columns`: the statistics that are added up for a figure. What is better where it is less is counted negative.
+    """
 
     statistics_NS: Floats
-
-    @classmethod
-    def of(cls, nats_NK: Floats, errors_NK: Floats) -> ResampledFrames:
-        """From the figures frame by frame."""
-        frames_N = np.full(len(nats_NK), float(nats_NK.shape[1]))
-        return cls(np.stack([nats_NK.sum(1), errors_NK.sum(1), frames_N], axis=1))
+    columns: Mapping[str, tuple[int, ...]]
 
     def figures(self, sums_RS: Floats) -> dict[str, Floats]:
-        nats_R, errors_R, frames_R = sums_RS.T
-        return {"nats": -nats_R / frames_R, "squared_error": -errors_R / frames_R}
+        return {name: sums_RS[:, list(own)].sum(1) / sums_RS[:, -1] for name, own in self.columns.items()}
+
+
+def resampled_frames(nats_NK: Floats, errors_NK: Floats) -> ResampledMeans:
+    """Nats and squared error a frame, from the figures frame by frame."""
+    frames_N = np.full(len(nats_NK), float(nats_NK.shape[1]))
+    statistics_NS = np.stack([-nats_NK.sum(1), -errors_NK.sum(1), frames_N], axis=1)
+    return ResampledMeans(statistics_NS, {"nats": (0,), "squared_error": (1,)})
+
+
+def resampled_drawings(pixels_N: Floats, latent_NT: Floats) -> ResampledMeans:
+    """Nats a picture, from those of its pixels and strokes."""
+    statistics_NS = np.stack([-pixels_N, -latent_NT.sum(1), np.ones(len(pixels_N))], axis=1)
+    return ResampledMeans(statistics_NS, {"nats": (0, 1)})
+
+
+def resampled_catches(won: Sequence[bool]) -> ResampledMeans:
+    """The share of games that were won."""
+    won_N = np.array(won, np.float64)
+    return ResampledMeans(np.stack([won_N, np.ones_like(won_N)], axis=1), {"caught": (0,)})
+
+
+def _standard_error(values_N: Floats) -> float:
+    """Of the mean; 0 of one value."""
+    return float(values_N.std(ddof=1) / math.sqrt(len(values_N))) if len(values_N) > 1 else 0.0
