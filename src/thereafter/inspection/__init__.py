@@ -21,6 +21,7 @@
     surface                 predictions over the plane of states, a gate over its two sums
     neighbours              words with similar vectors
 
+    surprisal               bits of every word, token, sentence or line, under several models side by side
     agreement, pairs        right and wrong forms by distance; the good and the bad sentence of a pair (pair_files)
     memory                  accuracy in a memory task
 

@@ -13,8 +13,7 @@ import numpy as np
 from thereafter.base import progress
 from thereafter.errors import CorpusError, EmptyCorpusError, OptionError, SourceError
 from thereafter.evaluation.dynamic_settings import STATISTICS_TOKENS
-from thereafter.evaluation.switches import REMEDY, Switched, Switches, switched_on
-from thereafter.evaluation.tuning import MOST_TOKENS
+from thereafter.evaluation.switches import MOST_TOKENS, REMEDY, Switched, Switches, switched_on
 from thereafter.models.any_model import AnyModel
 from thereafter.models.base import NOT_NORMALISED, Ids, is_normalised
 from thereafter.models.mixture import MixtureModel

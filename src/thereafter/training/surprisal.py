@@ -6,11 +6,9 @@ from dataclasses import replace
 
 from thereafter.errors import CorpusError, OptionError, SourceError
 from thereafter.evaluation.conditions import WordCounts
-from thereafter.evaluation.predicted import check_top, read_predictions
 from thereafter.evaluation.scores import unknown_caution, unknown_share
 from thereafter.evaluation.switches import Switches
-from thereafter.evaluation.text_reading import TextReading, walk_of
-from thereafter.evaluation.token_costs import TokenCosts, read_costs
+from thereafter.evaluation.text_reading import TextReading, TokenCosts, check_top, read_costs, read_predictions, walk_of
 from thereafter.models.base import NOT_NORMALISED, is_normalised
 from thereafter.text.sources import Source
 from thereafter.text.tokenizers.base import Tokenizer

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from thereafter.evaluation.surprisal import Surprisals, tabulate
 from thereafter.evaluation.text_reading import TextReading
+from thereafter.inspection.surprisal import Surprisals, tabulate
 from thereafter.language_model import LanguageModel
 from thereafter.studio.answers.surprisal import (
     AlternativeAnswer,
