@@ -168,7 +168,7 @@ def test_the_command_says_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
     from typer.testing import CliRunner
 
     from thereafter.cli.app import app
-    from thereafter.cli.kernels import kernels
+    from thereafter.cli.figure import kernels
 
     assert kernels in [command.callback for command in app.registered_commands]
     unread = Processor("an architecture", "a name")

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from thereafter.decoding.generation import Generated as Generated
     from thereafter.errors import ThereafterError as ThereafterError
     from thereafter.evaluation.scores import Score as Score
-    from thereafter.evaluation.surprisal import Surprisals as Surprisals
     from thereafter.inspection.measurement import Measurement as Measurement
+    from thereafter.inspection.surprisal import Surprisals as Surprisals
     from thereafter.inspection.trace import Trace as Trace
     from thereafter.models.registering import register as register
     from thereafter.task_model import TaskModel as TaskModel
@@ -58,7 +58,7 @@ _DOOR = {
     "Comparison": "thereafter.comparing.comparison",
     "Generated": "thereafter.decoding.generation",
     "Score": "thereafter.evaluation.scores",
-    "Surprisals": "thereafter.evaluation.surprisal",
+    "Surprisals": "thereafter.inspection.surprisal",
     "Measurement": "thereafter.inspection.measurement",
     "Trace": "thereafter.inspection.trace",
     "ThereafterError": "thereafter.errors",

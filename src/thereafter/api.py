@@ -15,11 +15,10 @@ from thereafter.comparing.comparison import Comparison
 from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.sources import require_own
 from thereafter.errors import OptionError
-from thereafter.evaluation.predicted import TOP
 from thereafter.evaluation.scores import Score
-from thereafter.evaluation.surprisal import Surprisals, tabulate
 from thereafter.evaluation.switches import Switches
-from thereafter.evaluation.text_reading import Context
+from thereafter.evaluation.text_reading import TOP, Context
+from thereafter.inspection.surprisal import Surprisals, tabulate
 from thereafter.inspection.trace import Trace
 from thereafter.language_model import LanguageModel, load_language_model, resume_language_model
 from thereafter.runs import folder as files
@@ -363,8 +362,7 @@ def compare(
     Example: print(thereafter.compare(["runs/ngram", "runs/lstm"], on="other.txt"))
     """
     if on is not None:
-        from thereafter.comparing.differences import ComparedRuns
-        from thereafter.comparing.model_difference import SeedSpread
+        from thereafter.comparing.differences import ComparedRuns, SeedSpread
 
         if not isinstance(source, Sequence) or isinstance(source, str) or task is not None:
             raise OptionError(f"got on={on!r} with {source!r}; expected several models or run folders; try a list")

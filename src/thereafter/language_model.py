@@ -20,17 +20,16 @@ from thereafter.base.terminal import show_progress
 from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.sources import require_own
 from thereafter.decoding import completion, generation, ranking
-from thereafter.decoding.completion_typed import Completions
+from thereafter.decoding.completion import Completions
 from thereafter.decoding.generation import Generated, GenerationOptions, GenerationSettings
-from thereafter.decoding.next_tokens import NextToken, NextTokens, rank_tokens
+from thereafter.decoding.ranking import NextToken, NextTokens, rank_tokens
 from thereafter.errors import OptionError
-from thereafter.evaluation.predicted import TOP
 from thereafter.evaluation.scores import Score, score_text
-from thereafter.evaluation.surprisal import Surprisals, tabulate
 from thereafter.evaluation.switches import Switches
-from thereafter.evaluation.text_reading import Context, items_before, walk_of
+from thereafter.evaluation.text_reading import TOP, Context, items_before, walk_of
 from thereafter.evaluation.text_units import check_unit
 from thereafter.inspection import neighbours
+from thereafter.inspection.surprisal import Surprisals, tabulate
 from thereafter.inspection.trace import LIMIT, Trace, record, say_what_is_cut
 from thereafter.models.any_model import AnyModel
 from thereafter.models.base import State

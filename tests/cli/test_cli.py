@@ -182,7 +182,7 @@ def test_generating_in_every_way(shell: Shell, run: Path):
 
 def test_generated_text_is_shown_as_it_is_drawn(shell: Shell, run: Path, monkeypatch: pytest.MonkeyPatch):
     shown: list[str] = []
-    monkeypatch.setattr("thereafter.cli.generate.print_exactly", shown.append)
+    monkeypatch.setattr("thereafter.cli.ask.print_exactly", shown.append)
     shell.works("generate", run, "the cat", "--seed", 1, "--max-new-tokens", 9, "--as-written")
     assert shown[0] == "the cat"
     assert len(shown) == 11

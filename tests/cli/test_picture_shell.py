@@ -14,7 +14,7 @@ import pytest
 import thereafter
 from refusals import refused
 from thereafter.cli import main
-from thereafter.cli.train_options import described_settings
+from thereafter.cli.train_report import described_settings
 from thereafter.errors import OptionError
 from thereafter.task_model import TaskModel
 from thereafter.tasks import TASKS, finding
@@ -139,7 +139,7 @@ def test_settings_that_do_nothing_in_a_task_are_not_listed() -> None:
 
 
 def test_a_model_beside_captions_names_what_is_meant(tmp_path: Path) -> None:
-    from thereafter.cli.train_options import remedy_for, settings_of
+    from thereafter.cli.train_report import remedy_for, settings_of
 
     own = settings_of("caption", None)
     assert (

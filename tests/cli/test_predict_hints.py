@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from refusals import refused
 from thereafter.cli import app
-from thereafter.cli.task_hints import example_of
+from thereafter.cli.predict import example_of
 from thereafter.errors import OptionError, ThereafterError
 from thereafter.task_model import train_task
 from thereafter.tasks import TASKS

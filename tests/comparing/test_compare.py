@@ -16,7 +16,7 @@ import thereafter
 from refusals import refused
 from thereafter.cli import main
 from thereafter.comparing import compare as comparing
-from thereafter.comparing import matching, timing, trials
+from thereafter.comparing import entries, trials
 from thereafter.comparing.compare import compare
 from thereafter.comparing.comparison import Comparison
 from thereafter.comparing.entries import Entry, deal_options, parse_entries
@@ -304,9 +304,9 @@ def test_models_are_matched_in_parameters(book: Path):
 
 
 def test_the_lstm_is_what_others_are_matched_to():
-    assert matching.target_of("parameters", {"gru-word": 5, "awd-lstm-word": 6, "lstm-char": 7}) == 7
-    assert matching.target_of("parameters", {"gru-word": 5, "rnn-word": 6}) == 5
-    assert matching.read_match("1.5M") == 1_500_000
+    assert entries.target_of("parameters", {"gru-word": 5, "awd-lstm-word": 6, "lstm-char": 7}) == 7
+    assert entries.target_of("parameters", {"gru-word": 5, "rnn-word": 6}) == 5
+    assert entries.read_match("1.5M") == 1_500_000
 
 
 class Clock:
@@ -328,8 +328,8 @@ class Clock:
 
 def test_latency_is_the_median_without_the_first_steps(monkeypatch: pytest.MonkeyPatch):
     model = Clock([100.0] * 32 + [1.0, 2.0] * 100 + [9.0] * 11)
-    monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter=lambda: model.now))
-    assert timing.next_token_latency(model, np.array([0, 1, 2]), steps=211) == pytest.approx(2.0)
+    monkeypatch.setattr(trials, "time", SimpleNamespace(perf_counter=lambda: model.now))
+    assert trials.next_token_latency(model, np.array([0, 1, 2]), steps=211) == pytest.approx(2.0)
     assert model.read[:4] == [0, 1, 2, 0]
 
 

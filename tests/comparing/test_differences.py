@@ -16,8 +16,8 @@ import thereafter
 from refusals import refused
 from thereafter.comparing.compare import compare
 from thereafter.comparing.comparison import Comparison
-from thereafter.comparing.differences import model_differences, task_differences
-from thereafter.comparing.model_difference import BITS, LineSums, ModelDifference, SeedSpread, sum_lines
+from thereafter.comparing.differences import BITS, LineSums, ModelDifference, SeedSpread, sum_lines, task_differences
+from thereafter.comparing.rows import model_differences
 from thereafter.errors import FormatError
 from thereafter.evaluation.bootstrap import SEED, Difference, block_length
 from thereafter.tasks.classify.measures import ResampledClasses

@@ -15,9 +15,7 @@ from small_models import made
 
 import thereafter
 from refusals import refused
-from thereafter.decoding.completion import complete, completer_of
-from thereafter.decoding.completion_search import PieceCompleter
-from thereafter.decoding.completion_typed import split_at_space, split_forms
+from thereafter.decoding.completion import PieceCompleter, complete, completer_of, split_at_space, split_forms
 from thereafter.errors import OptionError
 from thereafter.models.build import build, settings_of
 from thereafter.ngram.estimate import estimate

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pytest
 
 import thereafter
-from thereafter.decoding.sampling import choose, continue_from
+from thereafter.decoding import sampling
+from thereafter.decoding.sampling import Sampler
+from thereafter.decoding.warping import Warping
 from thereafter.errors import OptionError
 from thereafter.ngram.estimate import estimate
 from thereafter.ngram.model import NgramModel
@@ -18,6 +22,16 @@ P = np.array([0.4, 0.05, 0.25, 0.0, 0.2, 0.1])
 with np.errstate(divide="ignore"):
     LOGP = np.log(P)
 DRAWS = 6_000
+
+
+def choose(logp: np.ndarray, rng: np.random.Generator, *, forbidden: Sequence[int] = (), **options: Any) -> int | None:
+    return sampling.choose(logp, rng, Warping(**options), forbidden=forbidden)
+
+
+def continue_from(model: Any, state: Any, rng: np.random.Generator, forbidden: Sequence[int] = ()) -> Iterator[int]:
+    sampler = Sampler(model, state, [rng], Warping(), forbidden=forbidden)
+    while draws := sampler.draw():
+        yield draws[0].token
 
 
 def drawn(seed: int = 7, **options: float | list[int] | None) -> np.ndarray:

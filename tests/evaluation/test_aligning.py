@@ -10,8 +10,7 @@ import pytest
 
 import thereafter
 from breadth import core
-from thereafter.evaluation.aligning import align_units, match_blocks
-from thereafter.evaluation.text_units import words_alone
+from thereafter.evaluation.text_units import align_units, match_blocks, words_alone
 
 WORDS = "the wretch fled over hills and a river I saw it was known to Raymond whose sketch sold 1,234 days ago".split()  # noqa: SIM905
 

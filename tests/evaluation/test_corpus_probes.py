@@ -15,9 +15,9 @@ import thereafter
 from thereafter.comparing.advice import advice
 from thereafter.comparing.compare import compare
 from thereafter.comparing.comparison import Comparison, Row
-from thereafter.comparing.trial import Trial
+from thereafter.comparing.probes import ALWAYS_STORED, PROBES, offered_questions
+from thereafter.comparing.rows import Trial
 from thereafter.data.corpora import BUILDERS
-from thereafter.evaluation.offered import ALWAYS_STORED, PROBES, offered_questions
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.studio.panels.comparison import describe
 from thereafter.text.agreement import CORPORA, sentence_corpus, write_corpus

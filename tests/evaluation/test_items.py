@@ -21,7 +21,7 @@ from thereafter import LanguageModel
 from thereafter.cli import app
 from thereafter.errors import OptionError, SourceError, ThereafterError, UnknownNameError
 from thereafter.evaluation.conditions import WordCounts
-from thereafter.evaluation.surprisal import column_marks
+from thereafter.inspection.surprisal import column_marks
 
 BOOK = "The old man saw the boats.\nThe dog, old and tired, sat.\nThe man sat.\n" * 12
 LINES = ["The old man the boats.", "The dog sat, tired.", "", "The boats sat.", "The old man the boats."]

@@ -13,7 +13,7 @@ import thereafter
 from refusals import refused
 from thereafter.cli import main
 from thereafter.comparing.comparison import Comparison, Row
-from thereafter.comparing.trial import Trial
+from thereafter.comparing.rows import Trial
 from thereafter.errors import OptionError
 from thereafter.models.base import NOT_NORMALISED
 from thereafter.text.sources import Source

@@ -16,10 +16,9 @@ import thereafter
 from breadth import core
 from refusals import refused
 from thereafter.errors import OptionError, UnknownNameError
-from thereafter.evaluation.predicted import entropy_bits, read_predictions
 from thereafter.evaluation.scores import score_text
+from thereafter.evaluation.text_reading import entropy_bits, read_costs, read_predictions
 from thereafter.evaluation.text_units import count_words, cut_units
-from thereafter.evaluation.token_costs import read_costs
 from thereafter.models.build import NEURAL, build, settings_of
 from thereafter.models.cache import CacheModel, CacheSettings
 from thereafter.models.mixture import MixtureModel

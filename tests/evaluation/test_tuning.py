@@ -12,11 +12,10 @@ import pytest
 import thereafter
 from refusals import refused
 from thereafter.errors import EmptyCorpusError, OptionError
-from thereafter.evaluation import tuning
+from thereafter.evaluation import switches
 from thereafter.evaluation.dynamic import DynamicModel
 from thereafter.evaluation.dynamic_settings import DynamicSettings
-from thereafter.evaluation.switches import Switches, switched_on
-from thereafter.evaluation.tuning import best_weights, log_probs_of, tune_cache, tune_rate
+from thereafter.evaluation.switches import Switches, best_weights, log_probs_of, switched_on, tune_cache, tune_rate
 from thereafter.models.cache import CacheModel, CacheSettings
 
 TEXT = "the cat sat on the mat\nthe dog sat on the log\na cat ate the fish on the mat\nwhere is the dog\n" * 8
@@ -96,13 +95,13 @@ def thereafter_source(text: str) -> Any:
 
 @pytest.mark.parametrize("name", ["ngram", "gru"])
 def test_the_cache_is_the_best_of_those_it_tries(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "PIECE", 50)
+    monkeypatch.setattr(switches, "PIECE", 50)
     model, ids = trained(name).model, held_ids(trained(name))
     tuned_settings = tune_cache(model, ids, CacheSettings(size=30))
-    ways: list[dict[str, float]] = [{"decay": decay} for decay in tuning.DECAYS]
+    ways: list[dict[str, float]] = [{"decay": decay} for decay in switches.DECAYS]
     if name == "gru":
         square = float(np.square(model.observe(ids[None], model.start(1))[1]).sum(axis=-1).mean())
-        ways = [{"theta": float(f"{likeness / square:.3g}")} for likeness in tuning.LIKENESSES]
+        ways = [{"theta": float(f"{likeness / square:.3g}")} for likeness in switches.LIKENESSES]
     nats = {}
     for way in ways:
         for weight in np.linspace(0, 0.9, 46):

@@ -15,8 +15,8 @@ from refusals import refused
 from thereafter.errors import OptionError
 from thereafter.figures.catalogue import draw
 from thereafter.inspection.trace import Trace
-from thereafter.vision.drawing import figure as drawn
-from thereafter.vision.glimpsing import figure as glimpsed
+from thereafter.vision import figures as drawn
+from thereafter.vision import figures as glimpsed
 from thereafter.vision.glimpsing.task import GlimpsesExplained
 
 

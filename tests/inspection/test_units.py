@@ -149,7 +149,7 @@ def test_what_cannot_be_searched_says_so(lm):
 
 
 def test_one_command_finds_saves_and_draws(lm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("thereafter.cli.inspect.units.load", lambda run: lm)
+    monkeypatch.setattr("thereafter.cli.inspect.trace.load", lambda run: lm)
     source = tmp_path / "new.txt"
     source.write_text(written(200, 5))
     out, page = tmp_path / "units.npz", tmp_path / "units.html"

@@ -1,26 +1,20 @@
 """The command line. Every command calls the library; results go to standard output, notes and errors to standard error.
 
-app                 the application, and the arguments that commands share
-commands            which commands there are, imported when asked for, and how help is written
-tables              the options --csv and --json, printing rows, notes about the text
-train               `train`, Ctrl-C included; train_options (its options and their help, what --set takes), train_report
-                    (what it prints)
-score, rank         scores of texts
-surprisal           bits of every word
-next_words          `next`: the next token, and words that are half typed
-generate            `generate`
-predict             answers of a task; captions, clips, drawings, forecasts (what it saves of them), task_hints
-backtest            forecasts from rolling origins
-compare             several models on one text
-neighbours          similar words
-inspect/            instruments, one file each
-figure, gallery     pictures
-studio              the web page
-serve               runs over HTTP
-harness             `lm-eval`: the tasks of lm-evaluation-harness
-data, arpa          corpora, ARPA files
-export              `export`: files that run without this package
-kernels             how recurrent layers run on this machine
+app             the application, and the model of a run
+commands        which commands there are, imported when asked for, and how help is written
+options         the options that commands share, each described once; `command`, which adds them to a function
+tables          what is printed and saved: rows, measurements, figures, notes about the text
+train           `train`, Ctrl-C included; train_report: what it prints, and what --set takes
+score           scores of texts
+surprisal       bits of every word
+ask             `next`, `generate`, `rank` and `neighbours`
+predict         answers of a task, and `backtest`; pictures: what is shown of networks that see and draw
+compare         several models on one text
+inspect/        instruments
+figure          `figure`, `gallery` and `kernels`
+servers         `studio`, the web page, and `serve`, runs over HTTP
+data            corpora
+export          `export`, `arpa` and `lm-eval`: what runs without this package
 """
 
 from __future__ import annotations

@@ -25,7 +25,10 @@ GROUPS = {
     "Take away": ("export", "arpa", "serve", "lm-eval"),
 }
 _NAMES = [name for names in GROUPS.values() for name in names]
-_FILES = {"next": "next_words", "lm-eval": "harness"}  # those that have another name than their command
+_FILES = dict.fromkeys(("next", "generate", "rank", "neighbours"), "ask")
+_FILES |= {"backtest": "predict", "gallery": "figure", "kernels": "figure", "studio": "servers", "serve": "servers"}
+_FILES |= {"arpa": "export", "lm-eval": "export"}
+"""The files of commands that do not stand in one of their own name."""
 _VALUES: dict[object, str] = {str: "TEXT", int: "INTEGER", float: "NUMBER", Path: "PATH"}
 _VALUES |= {list[str]: "TEXT", list[Path]: "PATH"}
 _ALL = "thereafter.all_options"
@@ -123,9 +126,13 @@ class Commands(CommandGroup):
     def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
         widest = max(map(len, _NAMES))
         for title, names in GROUPS.items():
-            helps = {name: _help_of(_imported(name)) for name in names}  # to build all commands takes longer
+            rows = []
+            for name in names:  # to build all commands takes longer
+                alone = _imported(name)
+                text = str(alone.info.help) if alone.info.help else alone.registered_commands[0].callback.__doc__
+                rows.append((name.ljust(widest), _first_paragraph(text)))
             with formatter.section(title):
-                formatter.write_dl([(name.ljust(widest), _first_paragraph(text)) for name, text in helps.items()])
+                formatter.write_dl(rows)
 
 
 def _imported(name: str) -> typer.Typer:
@@ -135,17 +142,12 @@ def _imported(name: str) -> typer.Typer:
     if not isinstance(alone, typer.Typer):
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
         alone.registered_commands = [
-            info for info in module.app.registered_commands if info.callback.__module__ == module.__name__
+            info for info in module.app.registered_commands if (info.name or info.callback.__name__) == name
         ]
     for info in alone.registered_commands:
         if not issubclass(info.cls or TyperCommand, Command):
             info.cls = Command
     return alone
-
-
-def _help_of(alone: typer.Typer) -> str | None:
-    """The help of a group, else the docstring of its only command."""
-    return str(alone.info.help) if alone.info.help else alone.registered_commands[0].callback.__doc__
 
 
 def _first_paragraph(text: str | None) -> str:

@@ -5,35 +5,63 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from thereafter.base.config import Table
 from thereafter.base.kinds import listed
-from thereafter.cli.app import Encoding, app
-from thereafter.cli.score import ItemContext, Items, item_context
-from thereafter.cli.tables import AsCsv, print_rows
-from thereafter.cli.train_options import (
-    Calendar,
-    Horizon,
-    KeepLicence,
-    KeepMarkup,
-    Known,
-    Lookback,
-    Parts,
-    Past,
-    Series,
-    Target,
-    Time,
-    Wrapped,
-    wants_parts,
-)
+from thereafter.cli import options as opt
+from thereafter.cli.app import app
+from thereafter.cli.options import chosen, command, option, wants_parts
+from thereafter.cli.score import item_context
+from thereafter.cli.tables import print_rows
 from thereafter.errors import OptionError
 from thereafter.tasks import TASKS
 
+if TYPE_CHECKING:
+    from thereafter.comparing.comparison import Comparison
+    from thereafter.comparing.task_trials import TaskComparison
 
-@app.command()
+_BUDGET_AND_TEXT = (
+    option(
+        "epochs", float, "Epochs of each neural model. Default: chosen from the size of the text, for some minutes."
+    ),
+    option("tokens_budget", int, "Instead of --epochs: tokens each model is trained on."),
+    option("minutes", float, "Instead of --epochs: minutes of training. Slow models then see less text."),
+    option("seeds", int, "Train each neural model with this many seeds (default 1); the table shows mean and spread."),
+    option("seed", int, "Instead of --seeds: train each model once, with this seed (default 0)."),
+    option("tokens", str, "Tokenizer of models that name none: word, prose, char, byte, bpe, wordpiece or unigram."),
+    option(
+        "match",
+        str,
+        "Make the neural models equally large: parameters (as many as the LSTM has, else the first model), or a number "
+        "such as 2M.",
+    ),
+    option(
+        "pairs",
+        list[str],
+        "Score every model on minimal pairs: two sentences per line, the good one first, a tab between; or BLiMP's "
+        "jsonl. A file, a folder, or a glob in quotes. Repeat the option for more.",
+        metavar="FILES",
+    ),
+    option("out", Path, "Folder of the comparison; the same command again continues it. Default: runs/compare-NAME."),
+    opt.PARTS,
+    *opt.READING,
+)
+_OF_TABLES = (
+    *opt.SERIES,
+    option("split", str, "Train, valid and test by time (default 70/10/20).", panel=opt.SERIES_PANEL),
+)
+
+
+@command(
+    app,
+    *_BUDGET_AND_TEXT,
+    *_OF_TABLES,
+    option("settings", list[str], "Any setting of the training: --set lstm.hidden=200.", "--set", metavar="NAME=VALUE"),
+    option("as_json", bool, "Print everything as JSON.", "--json", callback=opt.one_format),
+)
 def compare(
     sources: Annotated[
         list[str],
@@ -48,8 +76,8 @@ def compare(
         str | None,
         typer.Option(metavar="TEXT", help="Compare runs that exist on this text: a file, a folder or a corpus name."),
     ] = None,
-    context: ItemContext = None,
-    items: Items = False,
+    context: opt.ItemContext = None,
+    items: opt.Items = False,
     task: Annotated[
         str | None, typer.Option(help=f"Compare networks for a task, on its examples: {listed(list(TASKS))}.")
     ] = None,
@@ -61,71 +89,9 @@ def compare(
             "too: naive,linear,gru,gru-large:model=gru:hidden=128."
         ),
     ] = None,
-    epochs: Annotated[
-        float | None,
-        typer.Option(help="Epochs of each neural model. Default: chosen from the size of the text, for some minutes."),
-    ] = None,
-    tokens_budget: Annotated[
-        int | None, typer.Option(help="Instead of --epochs: tokens each model is trained on.")
-    ] = None,
-    minutes: Annotated[
-        float | None, typer.Option(help="Instead of --epochs: minutes of training. Slow models then see less text.")
-    ] = None,
-    seeds: Annotated[
-        int | None,
-        typer.Option(help="Train each neural model with this many seeds (default 1); the table shows mean and spread."),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Instead of --seeds: train each model once, with this seed (default 0).")
-    ] = None,
-    tokens: Annotated[
-        str | None,
-        typer.Option(help="Tokenizer of models that name none: word, prose, char, byte, bpe, wordpiece or unigram."),
-    ] = None,
-    match: Annotated[
-        str | None,
-        typer.Option(
-            help="Make the neural models equally large: parameters (as many as the LSTM has, else the first model), "
-            "or a number such as 2M."
-        ),
-    ] = None,
-    pairs: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="FILES",
-            help="Score every model on minimal pairs: two sentences per line, the good one first, a tab between; or "
-            "BLiMP's jsonl. A file, a folder, or a glob in quotes. Repeat the option for more.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the comparison; the same command again continues it. Default: runs/compare-NAME."),
-    ] = None,
-    parts: Parts = None,
-    encoding: Encoding = None,
-    keep_licence: KeepLicence = False,
-    wrapped: Wrapped = False,
-    markup: KeepMarkup = False,
-    target: Target = None,
-    horizon: Horizon = None,
-    lookback: Lookback = None,
-    time: Time = None,
-    series: Series = None,
-    past: Past = None,
-    known: Known = None,
-    calendar: Calendar = False,
-    split: Annotated[
-        str | None,
-        typer.Option(
-            help="Train, valid and test by time (default 70/10/20).", rich_help_panel="Series (--task forecast)"
-        ),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Any setting of the training: --set lstm.hidden=200."),
-    ] = None,
-    as_csv: AsCsv = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    settings: list[str] | None = None,
+    form: str = "",
+    **given: object,
 ) -> None:
     """Train models on the same text with the same budget and compare them: a table, and a page with curves.
 
@@ -145,58 +111,47 @@ def compare(
 
     Example: thereafter compare sales.csv --task forecast --target sold --models naive,seasonal-naive,ar,linear,gru
     """
-    from thereafter.comparing.compare import compare as run
     from thereafter.training.options import parse_settings
 
-    given = {
-        "tokens": tokens,
-        "epochs": epochs,
-        "tokens_budget": tokens_budget,
-        "minutes": minutes,
-        "seeds": seeds,
-        "seed": seed,
-        "match": match,
-        "out": out,
-        "parts": None if wants_parts(parts) else False,
-        "encoding": encoding,
-        "keep_licence": keep_licence or None,
-        "wrapped": wrapped or None,
-        "markup": markup or None,
-    }
-    of_tables = {"target": target, "horizon": horizon, "lookback": lookback, "time": time, "series": series}
-    of_tables |= {"past": past, "known": known, "calendar": calendar or None, "split": split}
-    given |= of_tables if task is not None else {}
-    if task is None and any(value is not None for value in of_tables.values()):
-        name = next(name for name, value in of_tables.items() if value is not None)
-        raise OptionError(f"--{name} is for tables of series; got it without --task; try adding --task forecast")
-    options = parse_settings(settings or ()) | {name: value for name, value in given.items() if value is not None}
-    if as_csv and as_json:
-        raise OptionError("got both --csv and --json; expected one of them")
+    options = parse_settings(settings or ()) | chosen(given)
+    if not wants_parts(options.pop("parts", None)):
+        options["parts"] = False
+    for of_tables in _OF_TABLES:
+        if of_tables.name in chosen(given) and task is None:
+            raise OptionError(
+                f"--{of_tables.name} is for tables of series; got it without --task; try adding --task forecast"
+            )
     if on is not None:
-        unfit = options | {"models": models, "pairs": pairs, "task": task}
-        _compare_runs(sources, on, item_context(context, items=items), encoding, unfit, as_csv=as_csv, as_json=as_json)
+        unfit = options | {"models": models, "task": task}
+        _compare_runs(sources, on, item_context(context, items=items), unfit, form)
         return
     source = _source(sources, item_context(context, items=items))
-    if task is not None:
-        if pairs:
+    comparison: Comparison | TaskComparison
+    if task is None:
+        from thereafter.comparing.compare import compare as compare_models
+
+        words = shlex.join(["thereafter", *sys.argv[1:]])
+        comparison = compare_models(source, **{**options, "models": models, "base": "runs", "command": words})
+        notes = comparison.notes
+    else:
+        from thereafter.comparing.task_trials import compare_task
+        from thereafter.tasks.task import Comparing, aspect, name_for
+
+        if "pairs" in options:
             raise OptionError(f"--pairs is for language models; got it with --task {task}; try without --pairs")
-        _compare_task(source, task, models or [], options, as_csv=as_csv, as_json=as_json)
-        return
-    command = shlex.join(["thereafter", *sys.argv[1:]])
-    given_pairs = {"pairs": pairs} if pairs else {}
-    comparison = run(source, **{**options, **given_pairs, "models": models, "base": "runs", "command": command})
-    if as_json:
+        named = TASKS.load(name_for(TASKS.load(task), source))  # clips without labels are for another task
+        networks = _networks(models or [], bare=bool(aspect(named, Comparing).kinds())) or None
+        comparison = compare_task(source, task, **{**options, "models": networks, "base": "runs"})
+        notes = ()
+    if form == "json":
         typer.echo(comparison.to_json())
-        return
-    if print_rows(comparison.to_rows(), as_csv=as_csv, as_json=False):
-        return
-    typer.echo(comparison.table())
-    for note in comparison.notes:
-        typer.echo(f"note: {note}")
-    typer.echo("")
-    for sentence in comparison.advice():
-        typer.echo(sentence)
-    typer.echo(f"saved  {comparison.folder}")
+    elif not print_rows(comparison.to_rows(), form):
+        typer.echo(comparison.table())
+        for note in notes:
+            typer.echo(f"note: {note}")
+        for number, sentence in enumerate(comparison.advice()):
+            typer.echo(sentence if number else f"\n{sentence}")
+        typer.echo(f"saved  {comparison.folder}")
 
 
 def _source(sources: list[str], context: str | None) -> str:
@@ -212,42 +167,23 @@ def _source(sources: list[str], context: str | None) -> str:
     )
 
 
-def _compare_runs(
-    runs: list[str], on: str, context: str | None, encoding: str | None, unfit: Table, *, as_csv: bool, as_json: bool
-) -> None:
+def _compare_runs(runs: list[str], on: str, context: str | None, unfit: Table, form: str) -> None:
     import thereafter
     from thereafter.base.terminal import print_caution
 
-    names = [name.replace("_", "-") for name, value in unfit.items() if value and name != "encoding"]
+    encoding = unfit.pop("encoding", None)
+    names = [name.replace("_", "-") for name, value in unfit.items() if value]
     if len(runs) < 2 or names:
         got = f"--{names[0]}" if names else f"{len(runs)} run"
         raise OptionError(f"got {got} with --on, which compares two or more runs that exist; try: RUN RUN --on {on}")
     called = [Path(name).name or name for name in runs]
     compared = thereafter.compare(runs, on=on, names=called, context=context, encoding=encoding)
-    if print_rows(compared.to_rows(), as_csv=as_csv, as_json=as_json):
+    if print_rows(compared.to_rows(), form):
         typer.echo(compared.context, err=True)
     else:
         typer.echo(compared.table())
     for note in compared.notes:
-        print_caution(f"note: {note}", err=as_csv or as_json)
-
-
-def _compare_task(source: str, task: str, models: list[str], options: Table, *, as_csv: bool, as_json: bool) -> None:
-    from thereafter.comparing.task_trials import compare_task
-    from thereafter.tasks.task import Comparing, aspect, name_for
-
-    named = TASKS.load(name_for(TASKS.load(task), source))  # clips without labels are for another task than those with
-    networks = _networks(models, bare=bool(aspect(named, Comparing).kinds())) or None
-    comparison = compare_task(source, task, **{**options, "models": networks, "base": "runs"})
-    if as_json:
-        typer.echo(comparison.to_json())
-        return
-    if print_rows(comparison.to_rows(), as_csv=as_csv, as_json=False):
-        return
-    typer.echo(comparison.table())
-    for number, sentence in enumerate(comparison.advice()):
-        typer.echo(f"{'' if number else chr(10)}{sentence}")
-    typer.echo(f"saved  {comparison.folder}")
+        print_caution(f"note: {note}", err=bool(form))
 
 
 def _networks(spelled: list[str], *, bare: bool) -> dict[str, Table]:

@@ -9,11 +9,12 @@ import typer
 from thereafter.base.tabular import Row
 from thereafter.base.terminal import print_exactly
 from thereafter.cli.app import data_app
-from thereafter.cli.tables import AsCsv, AsJson, print_rows
+from thereafter.cli.options import command
+from thereafter.cli.tables import print_rows
 
 
-@data_app.command(name="list")
-def data_list(as_csv: AsCsv = False, as_json: AsJson = False) -> None:
+@command(data_app, name="list")
+def data_list(form: str = "") -> None:
     """List the named corpora and where each one is.
 
     Example: thereafter data list --csv
@@ -31,14 +32,14 @@ def data_list(as_csv: AsCsv = False, as_json: AsJson = False) -> None:
         }
         for name, card in cards.items()
     ]
-    if print_rows(rows, as_csv=as_csv, as_json=as_json):
+    if print_rows(rows, form):
         return
     for row in rows:
         read_as = row["kind"] if row["tokens"] == "-" else row["tokens"]
         typer.echo(f"{row['name']:<16} {read_as:<15} {row['title']}\n{'':<33}{row['status']}")
 
 
-@data_app.command(name="get")
+@command(data_app, name="get")
 def data_get(name: Annotated[str, typer.Argument(help="Name of the corpus.")]) -> None:
     """Find, download or generate a corpus, check it, and print where its parts are.
 
@@ -52,7 +53,7 @@ def data_get(name: Annotated[str, typer.Argument(help="Name of the corpus.")]) -
         typer.echo(f"{part:<10} {path}")
 
 
-@data_app.command(name="path")
+@command(data_app, name="path")
 def data_path(
     name: Annotated[str, typer.Argument(help="Name of the corpus, or one part of it: ptb:valid.")],
 ) -> None:

@@ -1,4 +1,4 @@
-"""`thereafter export`."""
+"""What leaves this package: `export` and `arpa` write files, `lm-eval` hands a model to lm-evaluation-harness."""
 
 from __future__ import annotations
 
@@ -7,58 +7,52 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thereafter.cli.app import ArpaTokens, Run, app, load
-from thereafter.cli.tables import AsCsv, AsJson, print_rows
+from thereafter.cli.app import app, load
+from thereafter.cli.options import ArpaTokens, AsWritten, Run, command
+from thereafter.cli.tables import print_rows
 from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
     from thereafter.export.export import Exported
     from thereafter.language_model import LanguageModel
 
-To = Annotated[
-    str,
-    typer.Option("--to", help="onnx, torch, html, c, arpa, transformers, run: the form to write.", show_default=False),
-]
-Out = Annotated[Path, typer.Option(help="File to write; of transformers and run, a folder.", show_default=False)]
-Dtype = Annotated[
-    str | None, typer.Option(help="With --to run: float32, float16 or int8, the weights of the run folder.")
-]
-Int8 = Annotated[bool, typer.Option("--int8", help="Weights of one byte each; at most 1 % more bits per byte.")]
-Check = Annotated[
-    str | None,
-    typer.Option(
-        help="Text of the check: a file, a folder, a 'glob*' or a corpus name. Default: the validation part of the "
-        "training text, else a text that the model writes.",
-        metavar="TEXT",
-    ),
-]
-CheckSteps = Annotated[
-    int | None,
-    typer.Option(
-        help="Number of tokens to check. Default: 200; 1,000 for int8 and float16; more than the context of a "
-        "Transformer.",
-        metavar="N",
-    ),
-]
-CheckMemory = Annotated[
-    bool,
-    typer.Option("--check-memory", help="First list training lines that the model repeats verbatim, on stderr."),
-]
 
-
-@app.command()
+@command(app)
 def export(
     run: Run,
-    to: To,
-    out: Out,
-    int8: Int8 = False,
-    dtype: Dtype = None,
-    check: Check = None,
-    check_steps: CheckSteps = None,
-    memory: CheckMemory = False,
+    to: Annotated[
+        str,
+        typer.Option(help="onnx, torch, html, c, arpa, transformers, run: the form to write.", show_default=False),
+    ],
+    out: Annotated[Path, typer.Option(help="File to write; of transformers and run, a folder.", show_default=False)],
+    int8: Annotated[
+        bool, typer.Option("--int8", help="Weights of one byte each; at most 1 % more bits per byte.")
+    ] = False,
+    dtype: Annotated[
+        str | None, typer.Option(help="With --to run: float32, float16 or int8, the weights of the run folder.")
+    ] = None,
+    check: Annotated[
+        str | None,
+        typer.Option(
+            help="Text of the check: a file, a folder, a 'glob*' or a corpus name. Default: the validation part of the "
+            "training text, else a text that the model writes.",
+            metavar="TEXT",
+        ),
+    ] = None,
+    check_steps: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of tokens to check. Default: 200; 1,000 for int8 and float16; more than the context of a "
+            "Transformer.",
+            metavar="N",
+        ),
+    ] = None,
+    memory: Annotated[
+        bool,
+        typer.Option("--check-memory", help="First list training lines that the model repeats verbatim, on stderr."),
+    ] = False,
     tokens: ArpaTokens = "word",
-    as_csv: AsCsv = False,
-    as_json: AsJson = False,
+    form: str = "",
 ) -> None:
     """Write a model as a file that runs without this package, checked against the model before it is handed over.
 
@@ -84,7 +78,7 @@ def export(
         if memory:
             _print_memory(lm)
         written = lm.export(out, to, int8=int8, check=check, check_steps=check_steps, dtype=dtype)
-    if not print_rows(written.to_rows(), as_csv=as_csv, as_json=as_json):
+    if not print_rows(written.to_rows(), form):
         for line in lines(written):
             typer.echo(line)
 
@@ -112,3 +106,48 @@ def lines(written: Exported) -> list[str]:
         loss = f"{checked.bits_exported:.4f} ({100 * checked.loss:+.2f} %)"
         listed.append(f"bits per byte: {checked.bits:.4f}, in {written.form} {loss}")
     return [*listed, *(f"{name}: {value}" for name, value in written.facts.items())]
+
+
+@command(app)
+def arpa(
+    run: Run,
+    path: Annotated[
+        Path,
+        typer.Argument(
+            help="File to write, - for standard output. A name that ends in .gz is compressed.", show_default=False
+        ),
+    ],
+) -> None:
+    """Write an n-gram model as an ARPA file, which KenLM and speech recognisers read.
+
+    They read models of lines of words: train with --tokens word.
+
+    Example: thereafter arpa runs/book book.arpa.gz
+    """
+    to_stdout = str(path) == "-"
+    lm = load(run)
+    written = lm.to_arpa(Path("/dev/stdout") if to_stdout else path)
+    if lm.trained.context != "line":
+        typer.echo("no </s> at line ends: KenLM does not read this file; train with --tokens word", err=True)
+    if not to_stdout:
+        typer.echo(written)
+
+
+@app.command("lm-eval", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def lm_eval(
+    context: typer.Context,
+    run: Annotated[str, typer.Option(help="A run folder, or an ARPA file.", show_default=False)],
+    tokens: ArpaTokens = "word",
+    as_written: AsWritten = False,
+) -> None:
+    """Evaluate a language model on the tasks of lm-evaluation-harness; all other options are those of lm_eval.
+
+    Takes any run, n-grams included. Needs pip install 'thereafter[harness]'.
+
+    Example: thereafter lm-eval --run runs/book --tasks blimp --limit 100
+
+    Example: thereafter lm-eval --run runs/book --include_path my_tasks --tasks my_task --output_path results
+    """
+    from thereafter.serving.harness.backend import run_harness
+
+    run_harness(run, context.args, tokens=tokens, as_written=as_written)

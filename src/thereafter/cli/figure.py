@@ -1,4 +1,4 @@
-"""`thereafter figure`."""
+"""`figure` draws saved measurements, `gallery` figures of the textbooks; `kernels` says how this machine computes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import typer
 
 from thereafter.base.tabular import Row
 from thereafter.cli.app import app
-from thereafter.cli.tables import AsCsv, AsJson, print_rows
+from thereafter.cli.options import command
+from thereafter.cli.tables import print_rows
 from thereafter.errors import OptionError
 
 
-@app.command()
+@command(app)
 def figure(
     name: Annotated[
         str, typer.Argument(help="Name of the figure. Without it, all figures are listed.", show_default=False)
@@ -24,8 +25,7 @@ def figure(
     out: Annotated[
         Path | None, typer.Option(help="File to write: .html, .png, .svg, .csv or .json. Default: NAME.html.")
     ] = None,
-    as_csv: AsCsv = False,
-    as_json: AsJson = False,
+    form: str = "",
 ) -> None:
     """Draw a figure from saved measurements, traces or run folders.
 
@@ -40,12 +40,12 @@ def figure(
             {"name": known, "shows": row.shows, "takes": row.takes, "made_by": row.made_by}
             for known, row in FIGURES.items()
         ]
-        if print_rows(rows, as_csv=as_csv, as_json=as_json):
+        if print_rows(rows, form):
             return
         for known, row in FIGURES.items():
             typer.echo(f"{known:26}{row.shows}\n{'':26}from: {row.made_by}")
         return
-    if as_csv or as_json:
+    if form:
         raise OptionError(
             f"--csv and --json print the list of figures; for the numbers of this one try --out {name}.csv"
         )
@@ -57,3 +57,72 @@ def figure(
         typer.echo(f"{picture.title}: {picture.caption}")
     several = len(pictures) > 1 and place.suffix != ".html"
     typer.echo(f"saved {place}" + (f" and {len(pictures) - 1} more beside it" if several else ""))
+
+
+@command(app)
+def gallery(
+    out: Annotated[Path, typer.Option(help="Folder for the page and the pictures.")] = Path("gallery"),
+    only: Annotated[str, typer.Option(help="Names of pictures, separated by commas. Default: all.")] = "",
+    png: Annotated[
+        bool, typer.Option("--png/--no-png", help="Write PNGs too; this needs kaleido and a browser.")
+    ] = True,
+    models: Annotated[
+        Path | None, typer.Option(help="Folder of the trained models. Default: the cache folder.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Random seed of all training runs.")] = 0,
+) -> None:
+    """Draw the figures of the textbooks from small models that are trained here.
+
+    The first time takes under ten minutes on two cores, later times two. Each picture is written as soon as its models
+    are trained, and only the models it shows are trained.
+
+    Example: thereafter gallery --out gallery --only gradient-decay,lstm-cell
+    """
+    from thereafter.base.folders import cache_folder
+    from thereafter.gallery.build import GalleryWriter, build, find_pictures
+    from thereafter.gallery.models import Models
+
+    wanted = [name.strip() for name in only.split(",") if name.strip()]
+    pictures = find_pictures(wanted)
+    writer = GalleryWriter(out, png=png)
+    built = build(pictures, Models(models or cache_folder() / "gallery", seed), writer.write)
+    page = writer.page if built.figures else writer.write(built)
+    for note in built.notes:
+        typer.echo(note, err=True)
+    typer.echo(f"{len(built.figures)} pictures, {sum(built.seconds.values()):.0f} s: {page}")
+    for name, reason in built.failed.items():
+        typer.echo(f"failed: {name}: {reason}", err=True)
+    if built.failed:
+        raise typer.Exit(1)
+
+
+@command(app)
+def kernels(form: str = "") -> None:
+    """List the kernels of recurrent layers: which run on this machine, and why the others do not.
+
+    Also what is known about the processor, where each figure comes from, and what follows from them: the tiles that
+    products are made of, and what the threads of a scan share. THEREAFTER_VECTORS=16x32 (bytes x registers) and
+    THEREAFTER_CACHES=L1d=64K,L2=1M take the place of what was read.
+
+    Example: thereafter kernels
+    """
+    import numpy  # noqa: F401, torch would import it, and lose a Ctrl-C that falls into that
+    import torch
+
+    from thereafter.base import spinning
+    from thereafter.base.processor import processor, usable
+    from thereafter.base.tiling import tiling
+    from thereafter.kernels import onednn
+    from thereafter.kernels.scan import KERNELS, sharing_lines
+
+    lines = {name: KERNELS.load(name).status() for name in KERNELS}
+    lines |= processor().lines() | tiling().lines()
+    lines["threads"] = f"torch uses {torch.get_num_threads()} of {usable()} processors"
+    lines["waiting"] = spinning.line()
+    lines |= sharing_lines()
+    lines["bfloat16"] = onednn.status()
+    rows: list[Row] = [{"name": name, "status": text} for name, text in lines.items()]
+    if print_rows(rows, form):
+        return
+    for name, text in lines.items():
+        typer.echo(f"{name:<10} {text}")

@@ -1,35 +1,64 @@
-"""`thereafter predict`."""
+"""`thereafter predict` answers with the model of a task; `thereafter backtest` tests a forecaster on later rows.
+
+A refused option is followed by what the task does take, as something to try.
+"""
 
 from __future__ import annotations
 
+import shlex
 import time
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.models import OptionInfo
 
 from thereafter.base.config import Table
 from thereafter.base.tabular import check_ending
 from thereafter.base.terminal import print_exactly
-from thereafter.cli.app import AsWritten, Device, Encoding, app, writable
-from thereafter.cli.captions import check_figure, draw_captions, print_beside
-from thereafter.cli.forecasts import figure_file, print_forecast
-from thereafter.cli.tables import AsCsv, AsJson, print_rows
-from thereafter.cli.task_hints import ARRAYS, CLIP_TASKS, DRAW, check_drawn, check_samples, task_of
-from thereafter.cli.train_options import KeepLicence, KeepMarkup, Wrapped
+from thereafter.cli import options as opt
+from thereafter.cli.app import app
+from thereafter.cli.options import chosen, command, option
+from thereafter.cli.tables import print_rows, save_rows
 from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
+    from thereafter.series.forecasting.answers import ForecastTable
     from thereafter.task_model import TaskModel
 
+_of_series = partial(option, panel="Forecasts")
+FORECASTS = (
+    _of_series("last", str, "Forecast what comes after the last row of each series of this table.", metavar="TABLE"),
+    _of_series("horizon", int, "Steps to forecast, or frames to predict. Default: those of the run."),
+    _of_series("samples", int, "Futures to draw: columns sample_1, sample_2 ...; new pictures, to --figure or --out."),
+    _of_series("seed", int, "Random seed of the samples (default 0)."),
+    _of_series(
+        "figure",
+        Path,
+        "Draw the forecast with its bands, or what --explain shows of one picture or clip: .html, .png or .svg.",
+        callback=opt.figure_file,
+    ),
+)
+FORECAST, DRAW = "forecast", "draw"
+CLIP_TASKS = ("video", "next-frames")
+SHOWN_PICTURES = ("caption", "glimpse", DRAW)
+"""Tasks whose --explain can be drawn, of one picture."""
+_INPUTS = {
+    "act": "17",
+    "caption": "photo.jpg",
+    "classify-pictures": "picture.png",
+    "classify-series": "series.csv",
+    DRAW: "picture.png",
+    FORECAST: "--last table.csv",
+    "glimpse": "picture.png",
+    "next-frames": "clip.npz",
+    "video": "clip.npz",
+}
+_TEXT = "'a text'"
 
-def _of_series(text: str, *names: str, metavar: str | None = None) -> OptionInfo:
-    option: OptionInfo = typer.Option(*names, help=text, metavar=metavar, rich_help_panel="Forecasts")
-    return option
 
-
-@app.command()
+@command(app, *opt.READING, *FORECASTS)
 def predict(
     run: Annotated[str, typer.Argument(help="Run folder of a task (thereafter train --task ...).", show_default=False)],
     texts: Annotated[
@@ -61,14 +90,9 @@ def predict(
             help="A line is a sentence, with spaces between its words. Default: text is cut into sentences and words.",
         ),
     ] = False,
-    keep_licence: KeepLicence = False,
-    wrapped: Wrapped = False,
-    markup: KeepMarkup = False,
-    encoding: Encoding = None,
-    as_written: AsWritten = False,
-    device: Device = "auto",
-    as_csv: AsCsv = False,
-    as_json: AsJson = False,
+    as_written: opt.AsWritten = False,
+    device: opt.Device = "auto",
+    form: str = "",
     score: Annotated[
         str | None, typer.Option(help="Score the model on these examples instead: a file or a corpus.")
     ] = None,
@@ -78,29 +102,14 @@ def predict(
     ] = False,
     trace: Annotated[
         Path | None,
-        typer.Option(callback=writable, help="Save a trace of the network over one input, step by step (.npz)."),
+        typer.Option(callback=opt.writable, help="Save a trace of the network over one input, step by step (.npz)."),
     ] = None,
-    last: Annotated[
-        str | None,
-        _of_series("Forecast what comes after the last row of each series of this table.", "--last", metavar="TABLE"),
-    ] = None,
-    horizon: Annotated[
-        int | None, _of_series("Steps to forecast, or frames to predict. Default: those of the run.")
-    ] = None,
-    samples: Annotated[
-        int | None,
-        _of_series("Futures to draw: columns sample_1, sample_2 ...; new pictures, to --figure or --out."),
-    ] = None,
-    seed: Annotated[int | None, _of_series("Random seed of the samples (default 0).")] = None,
-    figure: Annotated[
-        Path | None,
-        typer.Option(
-            callback=figure_file,
-            help="Draw the forecast with its bands, or what --explain shows of one picture or clip: "
-            ".html, .png or .svg.",
-            rich_help_panel="Forecasts",
-        ),
-    ] = None,
+    last: str | None = None,
+    horizon: int | None = None,
+    samples: int | None = None,
+    seed: int | None = None,
+    figure: Path | None = None,
+    **reading: object,
 ) -> None:
     """Predict with a model that was trained for a task.
 
@@ -114,9 +123,8 @@ def predict(
     """
     from thereafter.task_model import load_task
 
-    reading: Table = {"keep_licence": keep_licence, "wrapped": wrapped, "markup": markup, "encoding": encoding}
-    tables = {"--in": source, "--out": out, "--pretokenised": pretokenised, "--csv": as_csv, "--json": as_json}
-    tabled = any(value not in (None, False) for value in tables.values())
+    formats = {"--csv": form == "csv", "--json": form == "json"}
+    tables = {"--in": source, "--out": out, "--pretokenised": pretokenised, **formats}
     of_series: Table = {"--samples": samples, "--seed": seed}
     if last is not None:
         unfit: Table = {_count(texts or []): texts, "--in": source, "--pretokenised": pretokenised, "--score": score}
@@ -125,21 +133,24 @@ def predict(
         if out is not None:
             check_ending(out)
         table = load_task(run, device=device).forecast(last, horizon=horizon, samples=samples or 0, seed=seed or 0)
-        print_forecast(table, out, figure, as_csv=as_csv, as_json=as_json)
+        _print_forecast(table, out, figure, form)
         return
     if samples is not None and task_of(run) == DRAW:
         unfit = {_count(texts or []): texts, "--explain": explain, "--trace": trace, "--score": score}
         unfit |= {name: value for name, value in tables.items() if name != "--out"}
         _refuse(unfit, f"--samples draws new pictures; try: thereafter predict {run} --samples {samples}")
-        from thereafter.cli.drawings import save_samples
+        from thereafter.cli.pictures import save_samples
 
         save_samples(run, samples, seed or 0, figure, out, device=device)
         return
-    _check_table(out)
-    if (figure is not None or (out is not None and out.suffix.lower() == ARRAYS)) and task_of(run) in CLIP_TASKS:
-        from thereafter.cli.clips import save_clips
+    if out is not None and out.suffix.lower() != opt.ARRAYS:  # arrays hold frames, and no table
+        from thereafter.tasks.answers import check_file
 
-        unfit = {"--trace": trace, "--score": score, "--beam": beam, "--csv": as_csv, "--json": as_json, **of_series}
+        check_file(out)
+    if (figure is not None or (out is not None and out.suffix.lower() == opt.ARRAYS)) and task_of(run) in CLIP_TASKS:
+        from thereafter.cli.pictures import save_clips
+
+        unfit = {"--trace": trace, "--score": score, "--beam": beam, **formats, **of_series}
         _refuse(unfit, f"--out and --figure save frames; try: thereafter predict {run} --in SOURCE --out frames.npz")
         save_clips(run, texts or [], source, out, figure, explain=explain, ahead=horizon, device=device)
         return
@@ -163,27 +174,21 @@ def predict(
     if score is not None:
         typer.echo(model.score(score, **options))
         if model.task.name == "caption":
+            from thereafter.cli.pictures import print_beside
+
             print_beside(model, score, "test", greedy=beam is not None)
     elif trace is not None:
         _save_trace(model, run, texts or [], trace, plain=not explain and beam is None)
-    elif tabled:
+    elif chosen(tables):
         reading |= {"pretokenised": pretokenised}
-        _print_table(model, texts, source, reading | options, out, as_csv=as_csv, as_json=as_json)
+        _print_table(model, texts, source, reading | options, out, form)
     else:
         _print_answers(model, texts or _standard_input(), options, explain=explain, figure=figure)
 
 
-def _check_table(out: Path | None) -> None:
-    """An unknown file ending is refused before anything is predicted. Arrays hold frames, and no table."""
-    if out is not None and out.suffix.lower() != ARRAYS:
-        from thereafter.tasks.answers import check_file
-
-        check_file(out)
-
-
 def _refuse(given: Table, message: str) -> None:
     """OptionError where any of these is given, with what it is."""
-    names = [name for name, value in given.items() if value not in (None, False, [])]
+    names = [name for name, value in chosen(given).items() if value != []]
     if names:
         rule, _, remedy = message.partition("; ")
         raise OptionError(f"{rule}; got {', '.join(names)} too; {remedy}")
@@ -205,9 +210,8 @@ def _check_reading(reading: Table, run: str, source: str | None) -> None:
 
 
 def _print_table(
-    model: TaskModel, texts: list[str] | None, source: str | None, options: Table, out: Path | None, *,
-    as_csv: bool, as_json: bool,
-) -> None:  # fmt: skip
+    model: TaskModel, texts: list[str] | None, source: str | None, options: Table, out: Path | None, form: str
+) -> None:
     """Predict on a whole text; write the table to a file, print it, or print the answers, one a line."""
     from thereafter.tasks.answers import check_file, summarise
 
@@ -221,7 +225,7 @@ def _print_table(
     took = time.perf_counter() - began
     note = f"; {predictions.note}" if predictions.note else ""
     typer.echo(f"predicted {summarise(predictions.items)} in {took:.1f} s{note}", err=True)
-    printed = print_rows(predictions.to_rows(), as_csv=as_csv, as_json=as_json) if as_csv or as_json else False
+    printed = bool(form) and print_rows(predictions.to_rows(), form)
     if out is not None:
         typer.echo(f"saved {predictions.write(out)}", err=True)
     elif not printed:
@@ -240,6 +244,8 @@ def _print_answers(
     inputs = [one for several in spelled for one in several]
     names = [text for text, several in zip(lines, spelled, strict=True) for _ in several]
     if explain:
+        from thereafter.cli.pictures import check_figure, draw_captions, save_explained
+
         check_figure(names, figure)
         explained = model.explain(inputs)
         answers = [f"{name}\n{one}" for name, one in zip(names, explained, strict=True)]
@@ -254,8 +260,6 @@ def _print_answers(
     if explain and model.task.name == "caption":
         draw_captions(explained, names, figure)
     elif explain and figure is not None:
-        from thereafter.cli.drawings import save_explained
-
         save_explained(model, explained[0], inputs[0], names[0], figure)
 
 
@@ -277,3 +281,102 @@ def _standard_input() -> list[str]:
 
     text = resolve("-").parts["text"].text()
     return text.removesuffix("\n").split("\n") if text else []
+
+
+def task_of(run: str) -> str | None:
+    """The task of a run folder; None of a language model."""
+    from thereafter.runs import folder
+
+    task = folder.read_config(Path(run))[0].get("task")
+    return None if task is None else str(task)
+
+
+def example_of(task: str, given: Sequence[str] = ()) -> str:
+    """One input of a task as it is typed: the first that was given, else one of its kind."""
+    return shlex.quote(given[0]) if given else _INPUTS.get(task, _TEXT)
+
+
+def check_drawn(run: str, given: Sequence[str], figure: Path | None, *, explain: bool) -> None:
+    """Refuse a figure without --last that the task does not draw, before anything is loaded."""
+    task = None if figure is None else task_of(run)
+    if task is None or (task in SHOWN_PICTURES and explain):
+        return
+    if task == FORECAST:
+        rule, rest = "draws the forecast of --last, and was given without it", f"--last table.csv --figure {figure}"
+    elif task in SHOWN_PICTURES:
+        rule = "draws what --explain shows of one picture, and was given without it"
+        rest = f"{example_of(task, given)} --explain --figure {figure}"
+    else:
+        rule = f"draws forecasts, frames and what is seen in pictures, and the task {task!r} draws none"
+        rest = f"{example_of(task, given)} --explain"
+    raise OptionError(f"--figure {rule}; try: thereafter predict {run} {rest}")
+
+
+def check_samples(run: str, given: Sequence[str], options: Mapping[str, object]) -> None:
+    """Refuse --samples and --seed where there is no --last and no picture is drawn."""
+    names = [name for name, value in options.items() if value is not None]
+    task = task_of(run) if names else None
+    if task is None:
+        return
+    got = ", ".join(names)
+    if task == FORECAST:
+        raise OptionError(
+            f"these are options of --last; got {got} too; try: thereafter predict {run} --last TABLE "
+            f"{_spelled(options)}"
+        )
+    if task == DRAW:
+        raise OptionError(
+            f"--seed is that of --samples; got {got} alone; try: thereafter predict {run} --samples 16 "
+            f"{_spelled(options)}"
+        )
+    raise OptionError(
+        f"futures and new pictures are drawn by the tasks {FORECAST} and {DRAW}; got {got}, and the task {task!r} has "
+        f"one answer to each input; try: thereafter predict {run} {example_of(task, given)}"
+    )
+
+
+def _spelled(options: Mapping[str, object]) -> str:
+    return " ".join(f"{name} {value}" for name, value in options.items() if value is not None)
+
+
+def _print_forecast(table: ForecastTable, out: Path | None, figure: Path | None, form: str) -> None:
+    """The forecasts as text, CSV or JSON; also to a file and as a figure, where they are asked for."""
+    printed = print_rows(table.to_rows() if form else [], form)
+    typer.echo(f"forecast {table.note}; the mean, and the band of 80 %", err=True)
+    if not printed and out is None:
+        typer.echo(str(table))
+    save_rows(table.to_rows() if out is not None else [], out)
+    if figure is not None:
+        from thereafter.figures import forecast_fan
+
+        typer.echo(f"saved {forecast_fan(table).save(figure)}", err=True)
+
+
+@command(app)
+def backtest(
+    run: Annotated[str, typer.Argument(help="Run folder of a forecaster (train --task forecast).", show_default=False)],
+    table: Annotated[str, typer.Argument(help="A table of series, such as the one it was trained on.")],
+    horizon: Annotated[int | None, typer.Option(help="Steps to forecast. Default: those of the run.")] = None,
+    every: Annotated[int, typer.Option(help="Rows from one origin to the next.")] = 1,
+    by: Annotated[str, typer.Option(help="Rows of --csv and --json: step, series or all.")] = "step",
+    device: opt.Device = "auto",
+    out: opt.TableFile = None,
+    figure: Annotated[
+        Path | None, typer.Option(callback=opt.figure_file, help="Draw the error by step: .html, .png or .svg.")
+    ] = None,
+    form: str = "",
+) -> None:
+    """Test a forecaster on rows that it did not learn from: forecast from one origin after the other.
+
+    Errors are by step and by series, with 95 % intervals, beside the seasonal naive forecast; --out has every value.
+
+    Example: thereafter backtest runs/sales sales.csv --every 24 --figure backtest.html
+    """
+    from thereafter.task_model import load_task
+
+    tested = load_task(run, device=device).backtest(table, horizon=horizon, every=every)
+    if not print_rows([*tested.errors(by).rows], form):
+        typer.echo(str(tested))
+    save_rows(tested.to_rows() if out is not None else [], out)
+    if figure is not None:
+        typer.echo(f"saved {tested.figure().save(figure)}", err=True)

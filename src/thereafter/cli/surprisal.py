@@ -2,56 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from thereafter.base.config import Table
-from thereafter.base.tabular import Row
 from thereafter.base.terminal import print_caution
-from thereafter.cli.app import ArpaTokens, AsWritten, Device, Encoding, app, load
-from thereafter.cli.forecasts import figure_file, print_points
-from thereafter.cli.score import (
-    Cache,
-    CacheDecay,
-    CacheSize,
-    CacheTheta,
-    CacheWeight,
-    Dynamic,
-    DynamicRate,
-    ItemContext,
-    Items,
-    Mix,
-    Part,
-    Tune,
-    Weights,
-    item_context,
-    load_mixture,
-    switch,
-)
-from thereafter.cli.tables import AsCsv, AsJson, ItemColumn, print_aligned, print_conditions, print_rows, save_rows
+from thereafter.cli import options as opt
+from thereafter.cli.app import app, load
+from thereafter.cli.options import chosen, command
+from thereafter.cli.score import item_context, load_mixture, scoring_options
+from thereafter.cli.tables import print_aligned, print_conditions, print_rows, save_rows
 from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
-    from thereafter.evaluation.surprisal import Surprisals
-    from thereafter.language_model import LanguageModel
+    from thereafter.inspection.surprisal import Surprisals
 
 _HIDDEN = ("position", "line_end", "spelling_bits", "unknown", "bare_", "length", "log_frequency", "rank", "context")
 _WIDE = 30  # a column of the user's table that is wider, such as that of the texts, is in the file alone
 
 
-def _table_file(path: Path | None) -> Path | None:
-    """The file of the table; an ending that cannot be written is refused before anything is measured."""
-    if path is not None and path.suffix.lower() != ".npz":
-        from thereafter.base.tabular import check_ending
-
-        check_ending(path)
-    return path
-
-
-@app.command()
+@command(app, opt.PART, *opt.SWITCHES)
 def surprisal(
     runs: Annotated[
         list[str],
@@ -62,13 +34,13 @@ def surprisal(
         ),
     ],
     text: Annotated[str | None, typer.Option(help="Read this text instead of a source.")] = None,
-    part: Part = None,
-    encoding: Encoding = None,
-    tokens: ArpaTokens = "word",
-    as_written: AsWritten = False,
-    device: Device = "auto",
-    context: ItemContext = None,
-    items: Items = False,
+    part: str | None = None,
+    encoding: opt.Encoding = None,
+    tokens: opt.ArpaTokens = "word",
+    as_written: opt.AsWritten = False,
+    device: opt.Device = "auto",
+    context: opt.ItemContext = None,
+    items: opt.Items = False,
     by: Annotated[
         str,
         typer.Option(
@@ -76,7 +48,7 @@ def surprisal(
             "condition with intervals, and paired differences by item."
         ),
     ] = "word",
-    item: ItemColumn = None,
+    item: opt.ItemColumn = None,
     detail: Annotated[
         bool | None,
         typer.Option(
@@ -88,25 +60,16 @@ def surprisal(
     out: Annotated[
         Path | None,
         typer.Option(
-            callback=_table_file, help="Write the table: .csv, .tsv, .json, or .npz (which thereafter figure reads)."
+            callback=opt.table_or_arrays,
+            help="Write the table: .csv, .tsv, .json, or .npz (which thereafter figure reads).",
         ),
     ] = None,
     figure: Annotated[
         Path | None,
-        typer.Option(callback=figure_file, help="Draw the coloured text, or the points: .html, .png or .svg."),
+        typer.Option(callback=opt.figure_file, help="Draw the coloured text, or the points: .html, .png or .svg."),
     ] = None,
-    mix: Mix = None,
-    weights: Weights = None,
-    tune: Tune = None,
-    cache: Cache = False,
-    cache_size: CacheSize = None,
-    cache_weight: CacheWeight = None,
-    cache_theta: CacheTheta = None,
-    cache_decay: CacheDecay = None,
-    dynamic: Dynamic = False,
-    dynamic_rate: DynamicRate = None,
-    as_csv: AsCsv = False,
-    as_json: AsJson = False,
+    form: str = "",
+    **switches: object,
 ) -> None:
     """Surprisal of every word of a text, -log2 p in bits, under one model or several: one row per word.
 
@@ -137,16 +100,19 @@ def surprisal(
         raise OptionError(f"--top is {top} and --detail is off; add --detail")
     names, source = _split(runs, text)
     if any(holds_task(Path(name)) for name in names):
-        of_texts: Table = {"--text": text, "--part": part, "--encoding": encoding, "--detail": detail, "--mix": mix}
-        of_texts |= {"--weights": weights, "--tune": tune, "--cache": cache, "--dynamic": dynamic}
-        of_texts |= {"--by": None if by == "word" else by, "--as-written": as_written, "--context": context}
-        of_texts |= {"--items": items}
-        _print_points(names, source, device, of_texts, out, figure, as_csv=as_csv, as_json=as_json)
+        of_texts: Table = {"text": text, "part": part, "encoding": encoding, "detail": detail, **switches}
+        of_texts |= {"by": None if by == "word" else by, "as_written": as_written, "context": context, "items": items}
+        _print_points(names, source, device, list(chosen(of_texts)), out, figure, form)
         return
-    models = _load(names, tokens, mix or [], weights, tune, device)
+    mixed = bool(switches["mix"]) or switches["weights"] is not None
+    if mixed and len(names) > 1:
+        raise OptionError(f"got --mix or --weights with {len(names)} runs; expected one run; try: RUN --mix OTHER")
+    if mixed:
+        models = [load_mixture(names[0], switches, tokens, device)]
+    else:
+        models = [load(name, tokens, device=device) for name in names]
     for lm in models:
         lm.as_written = as_written
-    cache_settings = {"size": cache_size, "weight": cache_weight, "theta": cache_theta, "decay": cache_decay}
     table = thereafter.surprisal(
         models,
         source,
@@ -154,24 +120,29 @@ def surprisal(
         part=part,
         encoding=encoding,
         by=by if by in UNITS else "line",
-        names=None if mix else [Path(name).name or name for name in names],
+        names=None if switches["mix"] else [Path(name).name or name for name in names],
         detail=detail,
         context=item_context(context, items=items),
         top=3 if top is None else top,
-        cache=switch("cache", cache, cache_settings),
-        dynamic=switch("dynamic", dynamic, {"rate": dynamic_rate}),
-        tune=tune,
+        **scoring_options(switches),
     )
     rows = table.to_rows() if by in UNITS else table.conditions(by, item).to_rows()
-    if not print_rows(rows, as_csv=as_csv, as_json=as_json):
+    if not print_rows(rows, form):
         if by not in UNITS:
             print_conditions(rows)
         elif out is None:
-            print_aligned(rows, hidden=_hidden(table, rows))
-    typer.echo(table.context, err=as_csv or as_json)
-    if not (as_csv or as_json):
-        _print_sums(table)
-    if out is not None and out.suffix.lower() == ".npz":
+            # a terminal has no room for all columns
+            named = next(iter(table.readings[0].rows), {})
+            wide = {name for name in named if name in rows[0] and any(len(str(row[name])) > _WIDE for row in rows)}
+            print_aligned(
+                rows, hidden=wide | {name for name in rows[0] if name not in named and name.startswith(_HIDDEN)}
+            )
+    typer.echo(table.context, err=bool(form))
+    for number, reading in enumerate(table.readings if not form else ()):
+        typer.echo(_sums(table, number))
+        for note in reading.notes:
+            print_caution(f"  {note}")
+    if out is not None and out.suffix.lower() == opt.ARRAYS:
         typer.echo(f"saved {table.measurement().save(out)}", err=True)
     else:
         save_rows(rows, out)
@@ -183,20 +154,20 @@ def _print_points(
     names: list[str],
     source: str | None,
     device: str,
-    of_texts: Table,
+    of_texts: list[str],
     out: Path | None,
     figure: Path | None,
-    *,
-    as_csv: bool,
-    as_json: bool,
+    form: str,
 ) -> None:
-    """The surprise of every point of a table under a forecaster."""
+    """The surprise of every point of a table under a forecaster: the sums and the most unusual points.
+
+    All of them as CSV or JSON, or to a file.
+    """
     from thereafter.base.tabular import check_ending
     from thereafter.task_model import load_task
 
-    given = [name for name, value in of_texts.items() if value]
-    if len(names) > 1 or source is None or given:
-        got = f"{len(names)} runs" if len(names) > 1 else ", ".join(given)
+    if len(names) > 1 or source is None or of_texts:
+        got = f"{len(names)} runs" if len(names) > 1 else ", ".join(f"--{name.replace('_', '-')}" for name in of_texts)
         raise OptionError(
             f"{names[0]} holds a task, whose points are measured on one table; got {got}; try: thereafter surprisal "
             f"{names[0]} data.csv"
@@ -204,7 +175,14 @@ def _print_points(
     if out is not None:
         check_ending(out)
     table = load_task(names[0], device=device).surprises(source)
-    print_points(table, out, figure, as_csv=as_csv, as_json=as_json)
+    rows = table.to_rows() if form or out is not None else []
+    if not print_rows(rows, form):
+        typer.echo(str(table))
+    save_rows(rows, out)
+    if figure is not None:
+        from thereafter.figures import unusual_points
+
+        typer.echo(f"saved {unusual_points(table).save(figure)}", err=True)
 
 
 def _split(runs: list[str], text: str | None) -> tuple[list[str], str | None]:
@@ -217,30 +195,6 @@ def _split(runs: list[str], text: str | None) -> tuple[list[str], str | None]:
             f'try: thereafter surprisal {runs[0]} book.txt, or --text "..."'
         )
     return runs[:-1], runs[-1]
-
-
-def _load(
-    names: list[str], tokens: str, mix: list[str], weights: str | None, tune: str | None, device: str
-) -> list[LanguageModel]:
-    if not mix and weights is None:
-        return [load(name, tokens, device=device) for name in names]
-    if len(names) > 1:
-        raise OptionError(f"got --mix or --weights with {len(names)} runs; expected one run; try: RUN --mix OTHER")
-    return [load_mixture(names[0], mix, tokens, weights, tune, device)]
-
-
-def _hidden(table: Surprisals, rows: Sequence[Row]) -> set[str]:
-    """The columns that a terminal has no room for."""
-    named = next(iter(table.readings[0].rows), {})
-    wide = {name for name in named if name in rows[0] and any(len(str(row[name])) > _WIDE for row in rows)}
-    return wide | {name for name in rows[0] if name not in named and name.startswith(_HIDDEN)}
-
-
-def _print_sums(table: Surprisals) -> None:
-    for number, reading in enumerate(table.readings):
-        typer.echo(_sums(table, number))
-        for note in reading.notes:
-            print_caution(f"  {note}")
 
 
 def _sums(table: Surprisals, number: int) -> str:

@@ -1,4 +1,5 @@
-"""What commands print: tables, with the options `--csv` and `--json`, and notes about the text.
+"""What commands print and save: tables, in the `form` that was asked for ("csv", "json" or ""), measurements and
+figures; and notes about the text.
 
 Notes say where plain text was brought into the form of a model's own text, and where words are unknown.
 """
@@ -7,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from thereafter.base.tabular import Row, check_ending, csv_text, json_text, write_table
+from thereafter.base.tabular import Row, csv_text, json_text, write_table
 from thereafter.base.terminal import print_caution, print_exactly, visible
-from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
+    from thereafter.figures.figure import Figure
+    from thereafter.inspection.measurement import Measurement
     from thereafter.language_model import LanguageModel
 
 
@@ -23,49 +25,11 @@ SHOWN = 40
 """Rows that a terminal gets."""
 
 
-def _one_format(context: typer.Context, wanted: bool) -> bool:
-    """Whether a format is wanted. Both at once are refused before anything is computed."""
-    if wanted and (context.params.get("as_csv") or context.params.get("as_json")):
-        raise OptionError(_BOTH)
-    return wanted
-
-
-_BOTH = "got both --csv and --json; expected one of them; try --csv"
-AsCsv = Annotated[bool, typer.Option("--csv", callback=_one_format, help="Print the table as CSV.")]
-AsJson = Annotated[bool, typer.Option("--json", callback=_one_format, help="Print the table as JSON.")]
-
-
-def _table_file(path: Path | None) -> Path | None:
-    """The file of a table. An unknown file ending is refused before anything is measured."""
-    if path is not None:
-        check_ending(path)
-    return path
-
-
-TableFile = Annotated[
-    Path | None, typer.Option("--out", callback=_table_file, help="Write the table to this file: .csv, .tsv or .json.")
-]
-
-
-ItemColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--item",
-        metavar="COLUMN",
-        help="With --by COLUMN: the column that says which rows are one item in several conditions. Default: item.",
-    ),
-]
-
-
-def print_rows(rows: Sequence[Row], *, as_csv: bool, as_json: bool) -> bool:
+def print_rows(rows: Sequence[Row], form: str) -> bool:
     """Print rows as CSV or JSON if either is asked for; whether it was."""
-    if as_csv and as_json:
-        raise OptionError(_BOTH)
-    if as_csv:
-        print_exactly(csv_text(rows))
-    if as_json:
-        print_exactly(json_text(rows) + "\n")
-    return as_csv or as_json
+    if form:
+        print_exactly(csv_text(rows) if form == "csv" else json_text(rows) + "\n")
+    return form != ""
 
 
 def print_aligned(rows: Sequence[Row], *, shown: int = SHOWN, hidden: Collection[str] = ()) -> None:
@@ -101,6 +65,23 @@ def save_rows(rows: Sequence[Row], path: Path | None) -> None:
     """Write rows to a file, if one is given, and say so."""
     if path is not None:
         typer.echo(f"saved {write_table(rows, path)}", err=True)
+
+
+def save(out: Path | None, *measurements: Measurement, quiet: bool) -> None:
+    """Write measurements; of several each has its place in the name. `quiet`: standard output has a table."""
+    if out is None:
+        return
+    for place, one in enumerate(measurements, start=1):
+        path = out if len(measurements) == 1 else out.with_stem(f"{out.stem}-{place}")
+        model = f": {one.about['model']}" if "model" in one.about else ""
+        typer.echo(f"saved {one.save(path)}{model}", err=quiet)
+
+
+def draw(pictures: list[Figure], figure: Path, *, quiet: bool) -> None:
+    """Write pictures, and say so. `quiet`: standard output has a table."""
+    from thereafter.figures.export import write
+
+    typer.echo(f"drawn {write(pictures, figure)}", err=quiet)
 
 
 def tell_written(lm: LanguageModel, *texts: str) -> None:

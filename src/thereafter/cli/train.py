@@ -2,104 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from thereafter.base.config import Table
-from thereafter.cli import train_options as opt
 from thereafter.cli import train_report as report
-from thereafter.cli.app import Encoding, app
+from thereafter.cli.app import app
 from thereafter.cli.commands import Command
-from thereafter.cli.train_options import print_settings, remedy_for, settings_of
+from thereafter.cli.options import EVERYDAY, SERIES, TRAIN, chosen, command, wants_parts
 from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
     from thereafter.data.files import AnySource, Parts
     from thereafter.training.options import Recipe
 
-_ARGUMENTS = (
-    "source",
-    "task",
-    "no_baselines",
-    "model",
-    "out",
-    "resume",
-    "start_from",
-    "recipe",
-    "valid",
-    "split",
-    "parts",
-    "arpa",
-    "settings",
-    "options",
-)
+_ARGUMENTS = {"source", "task", "model", "out", "start_from", "recipe", "valid", "split", "parts", "arpa", "settings"}
 """Arguments of `thereafter.train` with a name of their own. All others are options of the text, model or training."""
-_OF_TABLES = ("target", "horizon", "lookback", "time", "series", "past", "known", "calendar")
 
 
 class _Train(Command):
-    everyday = opt.EVERYDAY
+    everyday = EVERYDAY
 
 
-@app.command(cls=_Train)
+@command(app, *TRAIN, cls=_Train)
 def train(
-    source: opt.Source = None,
-    task: opt.Task = None,
-    no_baselines: opt.NoBaselines = False,
-    model: opt.Model = None,
-    tokens: opt.Tokens = None,
-    out: opt.Out = None,
-    resume: opt.Resume = None,
-    start_from: opt.From = None,
-    recipe: opt.RecipeFile = None,
-    seed: opt.Seed = None,
-    hidden: opt.Hidden = None,
-    layers: opt.Layers = None,
-    dropout: opt.Dropout = None,
-    epochs: opt.Epochs = None,
-    tokens_budget: opt.TokensBudget = None,
-    minutes: opt.Minutes = None,
-    batch: opt.Batch = None,
-    steps: opt.Steps = None,
-    rate: opt.Rate = None,
-    optimizer: opt.Optimizer = None,
-    schedule: opt.Schedule = None,
-    unfreeze: opt.Unfreeze = False,
-    layer_decay: opt.LayerDecay = None,
-    log: opt.Log = None,
-    valid: opt.Valid = None,
-    split: opt.Split = None,
-    parts: opt.Parts = None,
-    target: opt.Target = None,
-    horizon: opt.Horizon = None,
-    lookback: opt.Lookback = None,
-    time: opt.Time = None,
-    series: opt.Series = None,
-    past: opt.Past = None,
-    known: opt.Known = None,
-    calendar: opt.Calendar = False,
-    order: opt.Order = None,
-    smoothing: opt.Smoothing = None,
-    cutoffs: opt.Cutoffs = None,
-    alpha: opt.Alpha = None,
-    factor: opt.Factor = None,
-    arpa: opt.Arpa = None,
-    min_count: opt.MinCount = None,
-    vocabulary: opt.Vocabulary = None,
-    context: opt.Context = None,
-    lower: opt.Lower = False,
-    letters_only: opt.LettersOnly = False,
-    keep_licence: opt.KeepLicence = False,
-    wrapped: opt.Wrapped = False,
-    markup: opt.KeepMarkup = False,
-    encoding: Encoding = None,
-    settings: opt.Settings = None,
-    options: opt.ListOptions = False,
-    help_all: opt.HelpAll = False,
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            help="A file, a folder, a 'glob*', - for standard input, or a corpus name (thereafter data list).",
+            show_default=False,
+        ),
+    ] = None,
+    task: str | None = None,
+    no_baselines: bool = False,
+    resume: Path | None = None,
+    show_settings: bool = False,
+    **options: object,
 ) -> None:
     """Train a model on a text and save it as a run folder.
 
@@ -111,61 +53,60 @@ def train(
 
     Example: thereafter train sales.csv --task forecast --target sold --horizon 24 --out runs/sales
     """
-    given = {name: value for name, value in locals().items() if value is not None and value is not False}
-    if options:
-        print_settings(task, source)
+    given = chosen({"source": source, "task": task, **options})
+    if show_settings:
+        report.print_settings(task, source)
         return
     if resume is not None:
-        _resume(resume, given.keys() - {"resume", "no_baselines"}, baselines=not no_baselines)
+        if given:
+            raise OptionError("--resume continues a run with its own text and options; leave the other options out")
+        _resume(resume, baselines=not no_baselines)
         return
-    plan = _plan(recipe, given)
+    plan = _plan(given)
+    out, settings = given.get("out"), given.get("settings", [])
     if plan.task is not None:
-        _train_task(plan.task, plan, out, settings or [], baselines=not no_baselines)
+        _train_task(plan.task, plan, out, settings, baselines=not no_baselines)
     else:
-        _train_text(plan, out, settings or [], arpa)
+        _train_text(plan, out, settings, given.get("arpa"))
 
 
-def _plan(path: Path | None, given: Table) -> Recipe:
+def _plan(given: Table) -> Recipe:
     """The recipe, or an empty one, with what the command line gives laid over it."""
+    from thereafter.training import starting
     from thereafter.training.options import Recipe, read_recipe
 
-    plan = Recipe() if path is None else read_recipe(path)
+    plan = read_recipe(given["recipe"]) if "recipe" in given else Recipe()
     task, model = given.get("task", plan.task), given.get("model")
     options = {name: value for name, value in given.items() if name not in _ARGUMENTS}
-    if "cutoffs" in options:
-        options["cutoffs"] = _whole_numbers(options["cutoffs"])
     plan.source = given.get("source") or plan.source
     plan.valid = given.get("valid") or plan.valid
-    plan.parts = opt.wants_parts(given["parts"]) if "parts" in given else plan.parts
+    plan.parts = wants_parts(given["parts"]) if "parts" in given else plan.parts
     plan.start_from = str(given["start_from"]) if "start_from" in given else plan.start_from
     if task is not None:
         return _plan_of_task(plan, task, options, given)
-    for name in _OF_TABLES:
-        if name in options:
-            raise OptionError(f"--{name} is for tables of series; got it without a task; try adding --task forecast")
-    if path is not None and model not in (None, plan.model):
+    for option in SERIES:
+        if option.name in options:
+            raise OptionError(
+                f"--{option.name} is for tables of series; got it without a task; try adding --task forecast"
+            )
+    if "recipe" in given and model not in (None, plan.model):
         raise OptionError(f"--model is {model} and the recipe is for {plan.model}; leave one of them out")
-    plan.model = plan.model or model or ("ngram" if plan.start_from is None else _model_of(plan.start_from))
+    plan.model = plan.model or model
+    if not plan.model:
+        plan.model = "ngram" if plan.start_from is None else starting.check_start(Path(plan.start_from))
     plan.split = given.get("split") or plan.split
     plan.options = _full_names(plan.model, plan.options) | _full_names(plan.model, options)
     return plan
-
-
-def _model_of(run: str) -> str:
-    """The kind of model in a run folder."""
-    from thereafter.training import starting
-
-    return starting.check_start(Path(run))
 
 
 def _plan_of_task(plan: Recipe, task: str, options: Table, given: Table) -> Recipe:
     """The recipe of a task; OptionError where the command line asks for a language model too."""
     if "recipe" in given and plan.task != task:
         raise OptionError(f"--task is {task} and the recipe is for {plan.task or plan.model}; leave one of them out")
-    own = settings_of(task, plan.source)
+    own = report.settings_of(task, plan.source)
     for name in ("model", "split", "arpa"):
         if name in given and name not in own:
-            remedy = remedy_for(task, str(given[name]), own) if name == "model" else "leave one of them out"
+            remedy = report.remedy_for(task, str(given[name]), own) if name == "model" else "leave one of them out"
             raise OptionError(f"--{name} is for language models and --task is {task}; {remedy}")
         options |= {name: given[name]} if name in given else {}
     plan.task = task
@@ -247,53 +188,30 @@ def _train_text(plan: Recipe, out: Path | None, settings: list[str], arpa: Path 
         typer.echo(f"arpa       {lm.to_arpa(arpa)}")
 
 
-def _resume(run: Path, others: Iterable[str], *, baselines: bool) -> None:
-    """Continue a training run, of a text or of a task."""
+def _resume(run: Path, *, baselines: bool) -> None:
+    """Continue a training run, of a text or of a task. One that was finished already is loaded: nothing is read."""
     from thereafter.runs import folder as run_folder
 
-    if any(others):
-        raise OptionError("--resume continues a run with its own text and options; leave the other options out")
     if run_folder.holds_task(run):
-        finished = _resume_task(run, baselines)
+        from thereafter.task_model import resume_task
+        from thereafter.tasks import finding
+
+        finished = run_folder.is_finished(run)
+        trained = resume_task(run)
+        if not finished:
+            report.print_task(trained, finding.source_of(trained.config), baselines)
     elif not baselines:
         raise OptionError("--no-baselines is for tasks, and this is the run of a language model; leave it out")
     else:
-        finished = _resume_text(run)
+        from thereafter.language_model import resume_language_model
+
+        lm = resume_language_model(run)
+        finished = lm.texts is None
+        if "training" in lm.config:
+            report.print_summary(lm)
+        if not finished:
+            report.print_scores(lm)
     typer.echo(f"{'finished' if finished else 'saved':<11}{run}")
-
-
-def _resume_task(run: Path, baselines: bool) -> bool:
-    """Whether the run was finished already; then it is loaded, and its examples are not read."""
-    from thereafter.runs import folder as run_folder
-    from thereafter.task_model import resume_task
-    from thereafter.tasks import finding
-
-    finished = run_folder.is_finished(run)
-    trained = resume_task(run)
-    if not finished:
-        report.print_task(trained, finding.source_of(trained.config), baselines)
-    return finished
-
-
-def _resume_text(run: Path) -> bool:
-    """Whether the run was finished already; then it is loaded, and its text is not read."""
-    from thereafter.language_model import resume_language_model
-
-    lm = resume_language_model(run)
-    finished = lm.texts is None
-    if "training" in lm.config:
-        report.print_summary(lm)
-    if not finished:
-        report.print_scores(lm)
-    return finished
-
-
-def _whole_numbers(spelled: str) -> tuple[int, ...]:
-    """ "0,0,1" as numbers."""
-    try:
-        return tuple(int(number) for number in spelled.replace(",", " ").split())
-    except ValueError:
-        raise OptionError(f"--cutoffs is {spelled!r}; expected whole numbers separated by commas; try 0,0,1") from None
 
 
 @contextmanager

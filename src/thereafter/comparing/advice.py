@@ -6,12 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from thereafter.comparing.differences import MeanSpread
+from thereafter.comparing.rows import Compared, ProbeRows, Row
 from thereafter.comparing.tables import percent
-
-if TYPE_CHECKING:
-    from thereafter.comparing.rows import Compared, MeanSpread, ProbeRows, Row
 
 _NEAR = 1.15
 """A model whose bits per byte are at most this many times the best one's still counts as good."""
@@ -32,9 +30,7 @@ def advice(comparisons: Sequence[Compared]) -> list[str]:
 
     Models whose scores are no probabilities are not among them, and a sentence says so.
     """
-    from thereafter.comparing.rows import left_out
-
-    without = list(dict.fromkeys(line for compared in comparisons for line in left_out(compared.rows)))
+    without = list(dict.fromkeys(line for compared in comparisons for line in compared.left_out()))
     ranked = [replace(one, rows=tuple(row for row in one.rows if row.normalised)) for one in comparisons]
     ranked = [compared for compared in ranked if compared.rows]
     if not ranked:
@@ -53,7 +49,11 @@ def _best(comparison: Compared) -> str:
     if len(ranked) == 1:
         return f"{best.name} was the only model: {score.mean:.3f} bits per byte of {name}."
     text = f"For the best predictions of {name}, use {best.name}: {score.mean:.3f} bits per byte"
-    by_seed = [row for row in ranked[1:] if row.bits_per_byte.mean - score.mean <= _doubt(score, row.bits_per_byte)]
+
+    def doubt(other: MeanSpread) -> float:
+        return 2 * math.hypot(score.spread or 0.0, other.spread or 0.0)
+
+    by_seed = [row for row in ranked[1:] if row.bits_per_byte.mean - score.mean <= doubt(row.bits_per_byte)]
     known = {one.other: one for one in comparison.differences if one.better == best.name}
     by_text = [row for row in ranked[1:] if row.name in known and not known[row.name].difference.clear]
     level = [row for row in ranked[1:] if row in by_seed or row in by_text]
@@ -64,10 +64,6 @@ def _best(comparison: Compared) -> str:
     text += f", {_percent(1 - score.mean / other.bits_per_byte.mean)} fewer than {other.name}, the next best"
     between = known.get(other.name)
     return f"{text}." if between is None else f"{text} (95 % interval {between.interval} bits per byte)."
-
-
-def _doubt(one: MeanSpread, other: MeanSpread) -> float:
-    return 2 * math.hypot(one.spread or 0.0, other.spread or 0.0)
 
 
 def _quick(comparison: Compared) -> str:
@@ -140,7 +136,9 @@ def _far(probed: ProbeRows) -> str:
         )
     lost = [row for row in ranked if shares[row.name].mean < guessed]
     text = f"{probe.words.purpose}, use {best.name}: {where} {probe.words.answer} is right in {percent(share)} %"
-    return text + (f", while {_listed(lost)} can only guess." if lost else f", {_last(ranked, shares)}.")
+    if lost:
+        return f"{text}, while {_listed(lost)} can only guess."
+    return f"{text}, {ranked[-1].name}, the last, in {percent(shares[ranked[-1].name])} %."
 
 
 def guessing_limit(chance: float | None, total: int) -> float:
@@ -149,11 +147,6 @@ def guessing_limit(chance: float | None, total: int) -> float:
         return 0.5
     error = math.sqrt(chance * (1 - chance)) / math.sqrt(max(1, total))
     return chance + _ERRORS * error
-
-
-def _last(ranked: Sequence[Row], shares: dict[str, MeanSpread]) -> str:
-    last = ranked[-1]
-    return f"{last.name}, the last, in {percent(shares[last.name])} %"
 
 
 def _listed(rows: Sequence[Row]) -> str:

@@ -31,7 +31,6 @@ from thereafter.base.config import Table
 from thereafter.base.processor import processor
 from thereafter.base.storage import write_text
 from thereafter.base.version import __version__
-from thereafter.comparing import matching
 from thereafter.comparing.budget import (
     default_budget,
     describe_budget,
@@ -41,21 +40,27 @@ from thereafter.comparing.budget import (
     refuse_uneven,
 )
 from thereafter.comparing.comparison import Comparison, Row
-from thereafter.comparing.differences import NO_INTERVALS, model_differences
-from thereafter.comparing.entries import Entry, deal_options, ladder, parse_entries
-from thereafter.comparing.model_difference import LineSums, ModelDifference
+from thereafter.comparing.differences import NO_INTERVALS, LineSums, ModelDifference
+from thereafter.comparing.entries import (
+    Entry,
+    deal_options,
+    ladder,
+    match_entries,
+    parse_entries,
+    read_match,
+    reference,
+)
 from thereafter.comparing.pair_verdicts import AskedPairs, PairTable, PairVerdicts
+from thereafter.comparing.probes import Questions, offered_questions
+from thereafter.comparing.rows import Trial, model_differences
 from thereafter.comparing.shared_text import SharedText, fingerprint, is_mixed, share
-from thereafter.comparing.trial import Trial
 from thereafter.comparing.trials import measure_lines, run_trial
 from thereafter.data.files import AnySource
 from thereafter.data.sources import require_own
 from thereafter.errors import EmptyCorpusError, FormatError, TrainingError
-from thereafter.evaluation.corpus_probe import Questions
-from thereafter.evaluation.offered import offered_questions
 from thereafter.inspection.pair_files import PairFiles
 from thereafter.runs.folder import is_run
-from thereafter.text.sources import Source, Texts
+from thereafter.text.sources import Source
 from thereafter.training.finding import find_texts
 from thereafter.training.kinds import load_trained
 from thereafter.training.options import TextSettings
@@ -102,7 +107,7 @@ def compare(
     given: Table = {"epochs": epochs, "tokens_budget": tokens_budget, "minutes": minutes, "seed": seed}
     given |= _take(options, "training", given)
     refuse_uneven(options)
-    asked_for, chosen, wanted = read_budget(given), read_seeds(seeds, given["seed"]), matching.read_match(match)
+    asked_for, chosen, wanted = read_budget(given), read_seeds(seeds, given["seed"]), read_match(match)
     minimal = None if pairs is None else AskedPairs.read(pairs)
     texts = find_texts(source, text, settings, parts=parts)
     if not parts:
@@ -120,23 +125,25 @@ def compare(
         "normalised": is_mixed(kinds),
         "budget": budget,
         "match": wanted,
-        "matched_to": matching.reference(entries) if wanted == "parameters" else None,
+        "matched_to": reference(entries) if wanted == "parameters" else None,
         "options": dict(options),
     }
     with planned_folder(out, base, plan) as folder:
         shared = share(texts, settings, kinds, folder / "text")
         notes = list(shared.notes)
         if any(entry.kind.trained_in_steps for entry in entries):
-            notes.append(_budget_note(budget, chosen=not asked_for))
+            why = "" if asked_for else ", chosen by the size of the text; epochs, tokens_budget or minutes sets another"
+            notes.append(f"each neural model and seed is trained for {describe_budget(budget)}{why}")
             progress.note(notes[-1])
         if wanted is not None:
-            notes += matching.match_entries(entries, dealt, shared, wanted)
+            notes += match_entries(entries, dealt, shared, wanted)
         jobs = [
             PlannedTrial(entry, number, folder)
             for entry in entries
             for number in (chosen if entry.kind.trained_in_steps else [None])
         ]
-        trials, failed = _run_all(jobs, dealt, shared, _questions(texts))
+        questions = offered_questions(texts.parts["test"]) if "test" in texts.parts else {}
+        trials, failed = _run_all(jobs, dealt, shared, questions)
         about = {key: plan[key] for key in ("source", "sha256", "budget", "match", "options")}
         spelled = options if parts else {**options, "parts": False}
         about |= {
@@ -148,9 +155,18 @@ def compare(
             "machine": machine(),
             "versions": versions(),
         }
-        rows = tuple(Row(name, tuple(trials[job] for job in several)) for name, several in _by_model(trials).items())
+        models_run: dict[str, list[PlannedTrial]] = {}
+        for job in trials:
+            models_run.setdefault(job.entry.name, []).append(job)
+        rows = tuple(Row(name, tuple(trials[job] for job in several)) for name, several in models_run.items())
         kept = None if out is None and base is None else folder
-        differences = _differences(rows, _by_model(trials), shared.parts["test"])
+        differences: tuple[ModelDifference, ...] = ()
+        if len(rows) > 1:
+            test = shared.parts["test"]
+            sums = {name: [job.line_sums(test) for job in several] for name, several in models_run.items()}
+            differences = model_differences(
+                rows, {name: [one for one in several if one is not None] for name, several in sums.items()}
+            )
         if len(rows) > 1 and not differences:
             notes.append(NO_INTERVALS)
         comparison = Comparison(
@@ -159,7 +175,7 @@ def compare(
             (*notes, *failed),
             kept,
             differences=differences,
-            pairs=None if minimal is None else _ask_pairs(_by_model(trials), minimal),
+            pairs=None if minimal is None else _ask_pairs(models_run, minimal),
         )
         if kept is not None:
             comparison.save(kept)
@@ -194,26 +210,6 @@ def _run_all(
     return trials, failed
 
 
-def _by_model(jobs: Iterable[PlannedTrial]) -> dict[str, list[PlannedTrial]]:
-    """The trials of each model, by its name."""
-    models: dict[str, list[PlannedTrial]] = {}
-    for job in jobs:
-        models.setdefault(job.entry.name, []).append(job)
-    return models
-
-
-def _differences(
-    rows: Sequence[Row], models: Mapping[str, Sequence[PlannedTrial]], test: Source
-) -> tuple[ModelDifference, ...]:
-    """Every model against the best, by what each line of the test part costs them."""
-    if len(rows) < 2:
-        return ()
-    sums = {name: [job.line_sums(test) for job in several] for name, several in models.items()}
-    return model_differences(
-        rows, {name: [one for one in several if one is not None] for name, several in sums.items()}
-    )
-
-
 def _ask_pairs(models: Mapping[str, Sequence[PlannedTrial]], asked: AskedPairs) -> PairTable | None:
     """What every model answers to minimal pairs; None where no model can be asked any more."""
     answers = {name: [job.pair_verdicts(asked) for job in several] for name, several in models.items()}
@@ -222,21 +218,10 @@ def _ask_pairs(models: Mapping[str, Sequence[PlannedTrial]], asked: AskedPairs) 
     return PairTable(asked.name, len(asked.pairs), able) if able else None
 
 
-def _questions(texts: Texts) -> dict[str, Questions]:
-    """What the corpus asks about its test part, by the name of the probe; nothing where the text is no such corpus."""
-    test = texts.parts.get("test")
-    return {} if test is None else offered_questions(test)
-
-
 def _take(options: Table, table: str, names: Iterable[str]) -> Table:
     """Options that are not for single models, taken out of the others, however they are spelled."""
     spelled = {f"{table}.{name}": name for name in names} | {name: name for name in names}
     return {spelled[name]: options.pop(name) for name in list(options) if name in spelled}
-
-
-def _budget_note(budget: Table, *, chosen: bool) -> str:
-    why = ", chosen by the size of the text; epochs, tokens_budget or minutes sets another" if chosen else ""
-    return f"each neural model and seed is trained for {describe_budget(budget)}{why}"
 
 
 def _call(
@@ -251,15 +236,12 @@ def _call(
 ) -> str:
     """The call in Python, for those who did not come by the command line."""
     given: Table = {"models": [entry.name for entry in entries], **budget, "seeds": list(seeds)}
+    files = os.fspath(pairs) if isinstance(pairs, str | PathLike) else [os.fspath(one) for one in pairs or ()]
     given |= {} if match is None else {"match": match}
-    given |= {} if pairs is None else {"pairs": _plain_files(pairs)}
+    given |= {} if pairs is None else {"pairs": files}
     given |= {} if out is None else {"out": str(out)}
     words = [repr(source), *(f"{name}={value!r}" for name, value in given.items())]
     return f"thereafter.compare({', '.join([*words, *([f'**{dict(options)!r}'] if options else [])])})"
-
-
-def _plain_files(pairs: PairFiles) -> str | list[str]:
-    return os.fspath(pairs) if isinstance(pairs, str | PathLike) else [os.fspath(one) for one in pairs]
 
 
 _PACKAGES = ("numpy", "torch", "numba", "tokenizers")

@@ -9,14 +9,11 @@ from pathlib import Path
 
 from thereafter.base.config import Table
 from thereafter.base.storage import write_text
-from thereafter.base.tabular import Row as TableRow
 from thereafter.base.tabular import Tabular, finite
 from thereafter.comparing import advice as sentences
 from thereafter.comparing import report, tables
 from thereafter.comparing.rows import Compared
-from thereafter.comparing.rows import MeanSpread as MeanSpread
 from thereafter.comparing.rows import Row as Row
-from thereafter.comparing.table_rows import table_rows
 from thereafter.inspection.measurement import DrawnFigure, draw
 
 JSON, REPORT = "compare.json", "report.html"
@@ -38,10 +35,6 @@ class Comparison(Compared, Tabular):
     def html(self) -> str:
         """A page that needs nothing but itself."""
         return report.page(self)
-
-    def to_rows(self) -> list[TableRow]:
-        """A row a model: means over its seeds, each with its spread, and what the corpus asked it."""
-        return table_rows(self)
 
     def figure(self, name: str | None = None, **options: object) -> DrawnFigure:
         """Bits per byte side by side; `"agreement"` and `"congruence"` where the corpus asked about agreement."""

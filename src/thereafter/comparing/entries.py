@@ -1,22 +1,33 @@
-"""The names of models that are compared: `lstm`, `ngram-3`, `unigram`, `lstm:char`; and which options go to which.
+"""The models of a comparison: their names, which options go to which of them, and sizes that match.
+
+A name is `lstm`, `ngram-3`, `unigram` or `lstm:char`:
 
 >>> Entry.parse("ngram-3:char", "word")
 Entry(name='ngram-3:char', model='ngram', tokens='char', order=3)
+
+Models of the same number of parameters, whatever their kind, have all widths scaled by one factor until the count fits.
+n-grams are left as they are: their tables follow from the text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 from thereafter.base import config as toml
 from thereafter.base.config import Table
 from thereafter.base.kinds import KINDS
+from thereafter.comparing.shared_text import SharedText
 from thereafter.errors import OptionError, UnknownNameError
+from thereafter.models.settings import NeuralSettings, TransformerSettings
+from thereafter.text.encoded import encode_source
 from thereafter.text.tokenizers import TOKENIZERS
+from thereafter.training import defaults, protocol
 from thereafter.training import settings as training_settings
 from thereafter.training.kinds import MODELS, ModelKind
 from thereafter.training.options import Sorted, sort_options
+from thereafter.training.settings import TrainingSettings
 
 ORDERS = {"unigram": 1, "bigram": 2, "trigram": 3}
 
@@ -123,3 +134,119 @@ def _sort_option(model: str, name: str, value: object) -> Sorted:
 def _own(model: str, name: str) -> bool:
     kind: ModelKind = MODELS.load(model)
     return name in toml.field_names(kind.settings)
+
+
+PARAMETERS = "parameters"
+_REFERENCE = "lstm"
+_LARGEST = 64.0  # the most a model is widened
+_HALVINGS = 24
+
+
+def read_match(match: str | int | None) -> str | int | None:
+    """`parameters`, or a number of them: 2000000, or with k or M behind it."""
+    if match is None or match == PARAMETERS:
+        return match
+    try:
+        spelled = str(match).replace("_", "").replace(",", "")
+        factor = {"k": 1_000, "m": 1_000_000}.get(spelled[-1:].lower(), 1)
+        count = round(float(spelled[:-1] if factor > 1 else spelled) * factor)
+    except (ValueError, OverflowError):
+        count = 0
+    if count < 1:
+        raise OptionError(f"match is {match!r}; expected 'parameters', or how many; try match='parameters' or 2M")
+    return count
+
+
+def count_parameters(name: str, vocabulary_size: int, settings: NeuralSettings) -> int:
+    """How many numbers such a model learns; the model is built without memory for its weights."""
+    import torch
+
+    from thereafter.models.build import build
+
+    with torch.random.fork_rng(devices=[]), torch.device("meta"):
+        return build(name, settings, vocabulary_size=vocabulary_size).parameters_count()
+
+
+def scale(settings: NeuralSettings, factor: float) -> NeuralSettings:
+    """The same settings with all widths times a factor, rounded to what such a model can have."""
+    unit = 2 * settings.heads if isinstance(settings, TransformerSettings) else 2
+
+    def width(size: int) -> int:
+        return max(1, round(size * factor / unit)) * unit
+
+    wider: Table = {
+        name: tuple(map(width, value)) if isinstance(value, tuple) else width(value)
+        for name, value in settings.widths().items()
+    }
+    return replace(settings, **wider)
+
+
+def widths(settings: NeuralSettings) -> Table:
+    """The options that give a model the widths of these settings."""
+    return {name: value for name, value in settings.widths().items() if value}
+
+
+def match_settings(settings: NeuralSettings, target: int, count: Callable[[NeuralSettings], int]) -> NeuralSettings:
+    """The settings scaled so that `count` comes as near to the target as it can."""
+    counted: dict[NeuralSettings, int] = {}
+
+    def at(factor: float) -> int:
+        one = scale(settings, factor)
+        if one not in counted:
+            counted[one] = count(one)
+        return counted[one]
+
+    low, high = 0.0, 1.0
+    while at(high) < target and high < _LARGEST:
+        low, high = high, 2 * high
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if at(middle) < target else (low, middle)
+    at(low)
+    return min(counted, key=lambda one: abs(counted[one] - target))
+
+
+def reference(entries: Sequence[Entry]) -> str | None:
+    """The stem of the model whose parameters the others are matched to: an LSTM if there is one, else the first."""
+    neural = [entry.stem for entry in entries if entry.kind.trained_in_steps]
+    return next((stem for stem in neural if stem.startswith(f"{_REFERENCE}-")), neural[0] if neural else None)
+
+
+def target_of(match: str | int, counted: Mapping[str, int]) -> int:
+    """The number to match: the given one, else what an LSTM has if there is one, else the first model."""
+    if isinstance(match, int):
+        return match
+    if not counted:
+        raise OptionError("match='parameters' is for neural models, and there is none to compare; leave it out")
+    return next(
+        (count for name, count in counted.items() if name.startswith(f"{_REFERENCE}-")), next(iter(counted.values()))
+    )
+
+
+def match_entries(entries: Sequence[Entry], dealt: dict[str, Table], text: SharedText, match: str | int) -> list[str]:
+    """Add to the options of all neural models those that give them as many parameters; returns a note about it."""
+    neural = {entry.stem: entry for entry in entries if entry.kind.trained_in_steps}
+    sizes = {stem: _sizes(entry, dealt[stem], text) for stem, entry in neural.items()}
+    counts = {stem: partial(count_parameters, neural[stem].model, sizes[stem][1]) for stem in neural}
+    target = target_of(match, {stem: count(sizes[stem][0]) for stem, count in counts.items()})
+    sizes_reached = []
+    for stem, entry in neural.items():
+        one = match_settings(sizes[stem][0], target, counts[stem])
+        dealt[stem] |= {f"{entry.model}.{name}": value for name, value in widths(one).items()}
+        sizes_reached.append(f"{entry.name} {counts[stem](one):,}")
+    return [f"matched to {target:,} parameters: " + ", ".join(sizes_reached)]
+
+
+def _sizes(entry: Entry, options: Table, text: SharedText) -> tuple[NeuralSettings, int]:
+    """The settings a model would have on a text, and its vocabulary."""
+    tables: dict[str, Table] = {"text": {}, entry.model: {}, "training": {}}
+    for name, value in options.items():
+        table, _, key = name.rpartition(".")
+        tables[table][key] = value
+    settings = replace(text.settings, **{**tables["text"], "tokens": entry.tokens})
+    tokenizer, ids = protocol.tokenize(text.parts["train"], entry.tokens, settings)
+    training = toml.build(TrainingSettings, tables["training"], "training")
+    context = protocol.choose_context(entry.kind, tokenizer, text.texts, settings, training)
+    valid = encode_source(tokenizer, text.parts["valid"])
+    about = protocol.measure(entry.kind, tokenizer, ids, valid, context, text.texts.name)
+    return defaults.complete_model(entry.model, tables[entry.model], about)[0], about.vocabulary

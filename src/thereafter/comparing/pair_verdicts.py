@@ -17,14 +17,13 @@ import numpy as np
 from thereafter.base.config import Table
 from thereafter.base.storage import write_text
 from thereafter.base.tabular import Row, Tabular, finite
-from thereafter.comparing.mean_spread import MeanSpread
-from thereafter.comparing.model_difference import ModelDifference, SeedSpread
-from thereafter.evaluation.bootstrap import LEAST, paired_difference, resample_sums, wilson
+from thereafter.comparing.differences import MeanSpread, ModelDifference, SeedSpread, against_best
+from thereafter.evaluation.bootstrap import LEAST, resample_sums, wilson
 from thereafter.evaluation.conditions import ITEM
-from thereafter.evaluation.surprisal import column_marks
 from thereafter.inspection.pair_files import Pair, PairFiles, read_pair_files
 from thereafter.inspection.pairs import FIGURES, PairScores, score_each
 from thereafter.inspection.sentence_reader import SentenceReader
+from thereafter.inspection.surprisal import column_marks
 from thereafter.training.kinds import Trained
 
 _FIGURES = ("total", "judged", "accuracy", "unknown", "same")
@@ -145,16 +144,12 @@ class ComparedPairs(Tabular):
         np.add.at(sums_IS, places_K, counted_KS)
         sums_RS = np.vstack([sums_IS.sum(axis=0), resample_sums(sums_IS)])  # first the whole
         shares_SR = (sums_RS[:, 1:] / sums_RS[:, :1]).T
-        best, *others = sorted(range(len(self.scores)), key=lambda place: -shares_SR[place, 0])
         unit = "items" if len(names) < len(pairs) else "pairs"
-
-        def against_best(place: int) -> ModelDifference:
-            better_R, worse_R = shares_SR[best], shares_SR[place]
-            difference = paired_difference(better_R[0], worse_R[0], better_R[1:], worse_R[1:], examples=len(names))
-            better, other = (str(self.scores[number].about["model"]) for number in (best, place))
-            return ModelDifference(better, other, "accuracy", unit, difference, (SeedSpread(0), SeedSpread(0)))
-
-        return tuple(map(against_best, others))
+        ranked = [
+            (str(self.scores[place].about["model"]), shares_SR[place], SeedSpread(0))
+            for place in sorted(range(len(self.scores)), key=lambda place: -shares_SR[place, 0])
+        ]
+        return against_best("accuracy", unit, ranked, examples=len(names))
 
 
 @dataclass(frozen=True)

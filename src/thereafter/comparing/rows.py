@@ -1,23 +1,34 @@
-"""The results of a comparison, before anybody shows them: one row a model, the mean and spread over its seeds."""
+"""The results of a comparison, before anybody shows them.
+
+A `Trial` is one model trained once with one seed, as files keep it. A `Row` is a model with all its seeds: the mean and
+the spread over them. `Compared` has all rows, as tables of numbers as well.
+"""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 from thereafter.base.config import Table
-from thereafter.comparing.mean_spread import MeanSpread as MeanSpread
-from thereafter.comparing.model_difference import ModelDifference
+from thereafter.base.tabular import Row as TableRow
+from thereafter.base.tabular import finite
+from thereafter.comparing.differences import (
+    LineSums,
+    MeanSpread,
+    ModelDifference,
+    ModelLines,
+    SeedSpread,
+    line_differences,
+)
 from thereafter.comparing.pair_verdicts import PairTable
-from thereafter.comparing.trial import Trial
-from thereafter.errors import UnknownNameError
-from thereafter.evaluation.corpus_probe import Column, CorpusProbe
-from thereafter.evaluation.offered import PROBES
-from thereafter.evaluation.verdicts import Tally, Verdicts
+from thereafter.comparing.probes import ALWAYS_STORED, PROBES, Column, CorpusProbe
+from thereafter.errors import FormatError, UnknownNameError
+from thereafter.evaluation.verdicts import Stored, Tally, Verdicts
 from thereafter.models.base import NOT_NORMALISED
 
 
@@ -90,8 +101,10 @@ class Row:
         values |= {"parameters": first.parameters, "tokens_per_second": self.tokens_per_second}
         values |= {"latency": self.latency, "size": first.size, "seconds": self.seconds, "seen": self.seen}
         for name, results in self.probed.items():
-            columns = _columns(PROBES[name], results)
-            values[name] = {one.label: asdict(self.accuracy(name, one.count)) for one in columns}
+            tables = PROBES[name].tables(results)
+            values[name] = {
+                one.label: asdict(self.accuracy(name, one.count)) for table in tables for one in table.columns
+            }
         return values | {"trials": [trial.as_dict() for trial in self.trials]}
 
 
@@ -120,10 +133,44 @@ class Compared:
             raise UnknownNameError("model of this comparison", name, rows)
         return rows[name]
 
+    def left_out(self) -> list[str]:
+        """A sentence for the models whose scores compare with nobody's; none where there are no such models."""
+        names = [row.name for row in self.rows if not row.normalised]
+        return [f"{', '.join(names)}: {NOT_NORMALISED}; compared with nothing."] if names else []
+
     def measured(self) -> Table:
         """What was measured beside the rows, for JSON: differences with their intervals, and minimal pairs."""
         pairs = {} if self.pairs is None else {"pairs": self.pairs.as_dict()}
         return {"differences": [one.as_dict() for one in self.differences], **pairs}
+
+    def to_rows(self) -> list[TableRow]:
+        """A row a model: means over its seeds, each with its spread, and what the corpus asked it.
+
+        The figures of a probe are empty for models that were not asked.
+        """
+
+        def figure(name: str, value: MeanSpread) -> TableRow:
+            return {name: value.mean, f"{name}_spread": value.spread}
+
+        rows = [
+            {"model": one.name, "tokens": one.first.tokens, "seeds": len(one.trials)}
+            | figure("bits_per_byte", one.bits_per_byte)
+            | figure("perplexity", one.perplexity)
+            | {"parameters": one.first.parameters, "tokens_per_second": one.tokens_per_second}
+            | {"seconds_to_next_token": one.latency, "bytes_of_files": one.first.size}
+            | {"seconds_of_training": one.seconds, "tokens_seen": one.seen}
+            for one in self.rows
+        ]
+        for probed in self.probes():
+            for column in probed.columns:
+                name = f"{probed.probe.name}_{column.label}"
+                shares = {one.name: probed.accuracy(one, column.count) for one in probed.rows}
+                for row in rows:
+                    row |= figure(name, shares.get(str(row["model"]), MeanSpread(math.nan)))
+        if self.pairs is not None:
+            for row in rows:
+                row |= self.pairs.row_of(str(row["model"]))
+        return rows
 
     def probes(self) -> list[ProbeRows]:
         """The probes that at least one model was asked, each with the rows of these models."""
@@ -147,6 +194,11 @@ class ProbeRows:
         return [verdicts for row in self.rows for verdicts in row.probed[self.probe.name]]
 
     @property
+    def columns(self) -> list[Column]:
+        """Those of all tables of the probe."""
+        return [column for table in self.probe.tables(self.results) for column in table.columns]
+
+    @property
     def longest(self) -> int:
         """The largest distance that was asked about."""
         return max(verdicts.longest for verdicts in self.results)
@@ -156,16 +208,73 @@ class ProbeRows:
         return row.accuracy(self.probe.name, count)
 
 
-def _columns(probe: CorpusProbe, results: Sequence[Verdicts]) -> list[Column]:
-    return [column for table in probe.tables(results) for column in table.columns]
+_PROBES = "probes"
+_NO_NUMBER_IN_JSON = ("bits_per_byte", "perplexity", "validation")
 
 
-def left_out(rows: Sequence[Row]) -> list[str]:
-    """A sentence for the models whose scores compare with nobody's; none where there are no such models."""
-    names = [row.name for row in rows if not row.normalised]
-    return [f"{', '.join(names)}: {NOT_NORMALISED}; compared with nothing."] if names else []
+@dataclass(frozen=True)
+class Trial:
+    """What came of one model with one seed (None where nothing is random), as plain values.
+
+    `validation` is the bits per byte that chose the weights, `latency` the seconds from token to token, `size` the
+    bytes of the files that using the model takes. `curve` has a point for each validation: seconds of training, tokens
+    trained on, bits per byte. `probes` are the answers to what the corpus asks, by the name of the probe; in a file
+    each stands under that name beside the other values.
+    """
+
+    name: str
+    model: str
+    tokens: str
+    seed: int | None
+    bits_per_byte: float
+    perplexity: float
+    validation: float
+    parameters: int
+    tokens_per_second: float | None
+    latency: float
+    size: int
+    seconds: float
+    seen: int
+    score: Table
+    settings: Table
+    training: Table
+    run: str
+    prompt: str = ""
+    sample: str = ""
+    curve: list[list[float]] = field(default_factory=list)
+    probes: dict[str, Stored] = field(default_factory=dict)
+
+    def as_dict(self) -> Table:
+        """For JSON: numbers that are none or infinite become null."""
+        values = asdict(self)
+        probes = dict.fromkeys(ALWAYS_STORED) | values.pop(_PROBES)
+        return {name: finite(value) for name, value in (values | probes).items()}
+
+    @classmethod
+    def from_dict(cls, stored: Table) -> Self:
+        """What `as_dict` gave; FormatError for anything else."""
+        try:
+            values = {one.name: stored[one.name] for one in fields(cls) if one.name != _PROBES}
+            probes = {name: stored[name] for name in ALWAYS_STORED} | {name: stored.get(name) for name in PROBES}
+            no_number = math.inf if values["score"].get("normalised", True) else math.nan
+            values |= {name: no_number for name in _NO_NUMBER_IN_JSON if values[name] is None}
+            return cls(**values, probes={name: result for name, result in probes.items() if result is not None})
+        except (KeyError, TypeError, AttributeError) as error:
+            raise FormatError(f"the result of a comparison is incomplete or damaged ({error!r}); remove it") from error
 
 
-def seeds_of(rows: Sequence[Row]) -> int:
-    """The most seeds a row has."""
-    return max((len(row.trials) for row in rows), default=0)
+def model_differences(rows: Sequence[Row], lines: Mapping[str, Sequence[LineSums]]) -> tuple[ModelDifference, ...]:
+    """Every model against the best, in bits per byte; `lines` has the sums of each seed by the name of the model.
+
+    Left out: models without probabilities, without sums, or with an infinite score; all of them where there are too few
+    lines.
+    """
+    models: list[ModelLines] = []
+    running = False
+    for row in rows:
+        if row.normalised and lines.get(row.name) and math.isfinite(row.bits_per_byte.mean):
+            seeds = SeedSpread(sum(trial.seed is not None for trial in row.trials), row.bits_per_byte.spread)
+            tokens = row.first.tokens, row.first.score.get("vocabulary")
+            models.append(ModelLines(row.name, LineSums.mean(lines[row.name]), seeds, tokens))
+            running |= row.first.score.get("context") == "stream"
+    return line_differences(models, running=running)

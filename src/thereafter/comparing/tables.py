@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from thereafter.comparing.model_difference import ModelDifference
-    from thereafter.comparing.pair_verdicts import PairMean, PairTable
-    from thereafter.comparing.rows import Compared, MeanSpread, ProbeRows, Row
-    from thereafter.evaluation.corpus_probe import Column
+from thereafter.comparing.differences import MeanSpread, ModelDifference
+from thereafter.comparing.pair_verdicts import PairMean, PairTable
+from thereafter.comparing.rows import Compared, ProbeRows, Row
 
 COLUMNS = ("model", "tokens", "bits/byte", "perplexity", "parameters", "train tok/s", "next ms", "size MB", "train s")
 PAIRS = "pairs %"
@@ -45,7 +42,9 @@ def score_table(comparison: Compared) -> tuple[list[str], list[list[str]]]:
         lines = [[*line, amount(row.seen)] for line, row in zip(lines, comparison.rows, strict=True)]
     if comparison.pairs is not None:
         heads.append(PAIRS)
-        lines = [[*line, _pairs_cell(comparison.pairs, row)] for line, row in zip(lines, comparison.rows, strict=True)]
+        pairs = comparison.pairs
+        shares = [_with_interval(pairs.mean(row.name)) if row.name in pairs.models else "-" for row in comparison.rows]
+        lines = [[*line, share] for line, share in zip(lines, shares, strict=True)]
     return heads, lines
 
 
@@ -58,10 +57,6 @@ def pairs_table(pairs: PairTable) -> tuple[str, list[str], list[list[str]]]:
         for by, group in pairs.group_names()
     ]
     return title, ["group", "pairs", *map(_short, pairs.models)], lines
-
-
-def _pairs_cell(pairs: PairTable, row: Row) -> str:
-    return _with_interval(pairs.mean(row.name)) if row.name in pairs.models else "-"
 
 
 def _with_interval(mean: PairMean) -> str:
@@ -95,17 +90,15 @@ def cells(row: Row) -> list[str]:
 
 def legend(comparison: Compared) -> list[str]:
     """What the columns mean, a sentence a line."""
-    from thereafter.comparing.rows import left_out, seeds_of
-
     rows = comparison.rows
-    seeds = seeds_of(rows)
+    seeds = max((len(row.trials) for row in rows), default=0)
     kinds = {row.first.tokens for row in rows}
     better = "Fewer bits per byte and a lower perplexity are better."
     if len(kinds) > 1:
         tokens = "Bits per byte can be compared between all rows, perplexity only between rows with the same tokens."
     else:
         tokens = "All rows have the same tokens; against models with other tokens only bits per byte can be compared."
-    lines = [*_tested(comparison), better, *left_out(rows), tokens]
+    lines = [*_tested(comparison), better, *comparison.left_out(), tokens]
     if seeds > 1:
         lines.append(f"± is the standard deviation over {seeds} seeds; models without randomness are trained once.")
     if any(row.first.model == "ngram" for row in rows):
@@ -167,14 +160,13 @@ def probe_tables(probed: ProbeRows) -> list[tuple[str, list[str], list[list[str]
         (
             f"{table.title}: {about}",
             ["model", *(column.label for column in table.columns)],
-            [_probe_line(probed, row, table.columns) for row in rows],
+            [
+                [_short(row.name), *(percent(probed.accuracy(row, column.count)) for column in table.columns)]
+                for row in rows
+            ],
         )
         for table in probe.tables(probed.results)
     ]
-
-
-def _probe_line(probed: ProbeRows, row: Row, columns: Sequence[Column]) -> list[str]:
-    return [_short(row.name), *(percent(probed.accuracy(row, column.count)) for column in columns)]
 
 
 def figure(value: MeanSpread, digits: int) -> str:

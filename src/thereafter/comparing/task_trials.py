@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -16,8 +16,7 @@ from thereafter.base.config import Table
 from thereafter.base.storage import write_text
 from thereafter.base.tabular import Row, Tabular
 from thereafter.comparing.budget import planned_folder, read_seeds
-from thereafter.comparing.differences import task_differences
-from thereafter.comparing.model_difference import ModelDifference, unit_of
+from thereafter.comparing.differences import ModelDifference, task_differences, unit_of
 from thereafter.data.files import AnySource
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.evaluation.bootstrap import Resampled
@@ -73,7 +72,7 @@ class TaskComparison(Tabular):
 
     def figures(self, name: str) -> dict[str, tuple[float, float]]:
         """Mean and half the range over the seeds of each figure of a network, its validation loss first."""
-        trials = [trial for trial in self.trials if trial.name == name]
+        trials = self._trials_of(name)
         columns = {"validation": [trial.validation for trial in trials]}
         columns |= {key: [trial.figures[key] for trial in trials] for key in trials[0].figures}
         return {key: (math.fsum(v) / len(v), (max(v) - min(v)) / 2) for key, v in columns.items()}
@@ -85,36 +84,36 @@ class TaskComparison(Tabular):
         lost = {one.network: f"loses to {one.simpler}" for one in self._losses()}
         lines = [["network", "seeds", "parameters", *keys, *(["seconds", ""] if self.columns else [])]]
         for name, figures in rows.items():
-            trials = [trial for trial in self.trials if trial.name == name]
+            trials = self._trials_of(name)
             cells = [_cell(*figures[key]) if key in figures else "" for key in keys]
             if self.columns:
-                cells += [f"{math.fsum(trial.seconds for trial in trials) / len(trials):.1f}", lost.get(name, "")]
+                cells += [f"{_mean_seconds(trials):.1f}", lost.get(name, "")]
             lines.append([name, str(len(trials)), f"{trials[0].parameters:,}", *cells])
         for one in self.beside:
             cells = [_cell(one.figures[key], 0.0) if key in one.figures else "" for key in keys]
             lines.append([one.name, "", "", *cells, *(["", ""] if self.columns else [])])
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         texts = ["  ".join(f"{cell:<{w}}" for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines]
+        unused = f"was not used for training{' or' if self.part == 'test' else ', but'} for choosing weights"
+        part = f"{'tested' if self.part == 'test' else 'measured'} on its {self.part} part"
+        title = f"{self.task} on {self.source}, {part}, which {unused}"
         spread = ["± is half the range over the seeds."] if any("±" in text for text in texts) else []
         sentences = [f"{one}." for one in self.differences if one.figure == self.judged or not self.judged]
-        return "\n".join([self._title(), *texts, *spread, *([""] if sentences else []), *sentences])
+        return "\n".join([title, *texts, *spread, *([""] if sentences else []), *sentences])
 
     def advice(self) -> list[str]:
         """Which network is best, and which of them lose to what is solved at once; none without a figure `judged`."""
         first = verdict(self._judged(), self.solved, self.judged) if self.judged else ""
         return [f"{one}." for one in (first, *map(str, self._losses())) if one]
 
+    def _trials_of(self, name: str) -> list[TaskTrial]:
+        return [trial for trial in self.trials if trial.name == name]
+
     def _judged(self) -> dict[str, float]:
         return {name: self.figures(name)[self.judged][0] for name in self.names if self.judged in self.figures(name)}
 
     def _losses(self) -> list[Shortfall]:
         return losses(self._judged(), self.solved, self.judged)
-
-    def _title(self) -> str:
-        unused = "was not used for training or for choosing weights"
-        chosen = "was not used for training, but for choosing weights"
-        part = f"tested on its {self.part} part" if self.part == "test" else f"measured on its {self.part} part"
-        return f"{self.task} on {self.source}, {part}, which {unused if self.part == 'test' else chosen}"
 
     def to_rows(self) -> list[Row]:
         """A row a network: the mean of each figure over the seeds, and half of its range."""
@@ -123,11 +122,11 @@ class TaskComparison(Tabular):
         rows: list[Row] = []
         lost = {one.network: one.simpler for one in self._losses()}
         for name, known in figures.items():
-            trials = [trial for trial in self.trials if trial.name == name]
+            trials = self._trials_of(name)
             row: Row = {"network": name, "seeds": len(trials), "parameters": trials[0].parameters}
             if self.judged:
                 row["loses_to"] = lost.get(name)
-                row["seconds"] = math.fsum(trial.seconds for trial in trials) / len(trials)
+                row["seconds"] = _mean_seconds(trials)
             for key in keys:
                 row[key], row[f"{key}_half_range"] = known.get(key, (None, None))
             rows.append(row)
@@ -263,7 +262,7 @@ def _measure(
     examples, _ = scored(task, tested.examples, codecs)
     answers = answering.answers(fitted, examples)
     measured = task.measure(examples, answers, codecs).as_dict()
-    figures = dict(numbers(measured.items()))
+    figures = numbers(measured)
     last = fitted.log[-1]
     trial = TaskTrial(name, seed, figures, last["validation"], last["parameters"], last["seconds_training"])
     return part, trial, aspect(task, Comparing).resampled(examples, answers, codecs)
@@ -294,17 +293,21 @@ class Beside:
 
 def rows_beside(task: AnyTask, train: Part, tested: Part) -> tuple[Beside, ...]:
     """The rows of a task that are found by counting and comparing its training examples."""
-    if task.name not in _TASKS:
-        return ()
-    rows = baselines.baseline_rows(task, train, tested)
-    return tuple(Beside(name, dict(numbers(measured.as_dict().items()))) for name, measured in rows)
+    rows = baselines.baseline_rows(task, train, tested) if task.name in _TASKS else []
+    return tuple(Beside(name, numbers(measured.as_dict())) for name, measured in rows)
 
 
-def numbers(items: Iterable[tuple[str, object]]) -> Iterable[tuple[str, float]]:
+def numbers(figures: Table) -> dict[str, float]:
     """What can be averaged."""
-    for name, value in items:
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            yield name, float(value)
+    return {
+        name: float(value)
+        for name, value in figures.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    }
+
+
+def _mean_seconds(trials: Sequence[TaskTrial]) -> float:
+    return math.fsum(trial.seconds for trial in trials) / len(trials)
 
 
 Networks = Mapping[str, Table] | Sequence[str] | None

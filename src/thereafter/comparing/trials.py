@@ -1,12 +1,14 @@
 """A trial of a comparison: one model trained or taken up again, scored, timed, asked what its corpus asks, and sampled.
 
 `make_trial` puts together what was measured. The studio measures models that were trained elsewhere, by the same
-functions.
+functions. Speeds are tokens a second in training, and the time from one token to the next when a model is used.
 """
 
 from __future__ import annotations
 
 import math
+import statistics
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -15,21 +17,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.base.config import Table
-from thereafter.comparing import timing
+from thereafter.comparing.differences import LineSums, sum_lines
 from thereafter.comparing.entries import Entry
-from thereafter.comparing.model_difference import LineSums, sum_lines
+from thereafter.comparing.probes import Questions
+from thereafter.comparing.rows import Trial
 from thereafter.comparing.shared_text import SharedText
-from thereafter.comparing.trial import Trial
 from thereafter.decoding import generation
-from thereafter.evaluation.corpus_probe import Questions
-from thereafter.evaluation.scores import Score, ScoredPiece, score_text
+from thereafter.errors import OptionError
+from thereafter.evaluation.scores import Score, ScoredPiece, score_text, spelling_of
 from thereafter.evaluation.verdicts import Stored
 from thereafter.inspection.sentence_reader import SentenceReader
-from thereafter.models.base import Logs
+from thereafter.models.any_model import AnyModel
+from thereafter.models.base import Ids, Logs
 from thereafter.runs.folder import CONFIG, TOKENIZER, WEIGHTS, is_run, owning
 from thereafter.text.sources import Source
 from thereafter.text.tokenizers.base import Tokenizer
-from thereafter.text.vocabulary import Spelling
 from thereafter.training import protocol
 from thereafter.training.kinds import Trained, load_trained, save_trained
 from thereafter.training.options import TextSettings, sort_options
@@ -71,9 +73,8 @@ def run_trial(
     """
     trained = _train(entry, seed, text, options, folder)
     test = text.parts["test"]
-    log_p: list[Logs] = []
-    score = _score(trained, test, lambda piece: log_p.append(piece.logp_T))
-    if lines is not None and (sums := sum_lines(trained.tokenizer, test.chunks(), np.concatenate(log_p))) is not None:
+    score, sums = _score_lines(trained, test)
+    if lines is not None and sums is not None:
         sums.save(lines)
     trial = make_trial(
         trained,
@@ -81,7 +82,7 @@ def run_trial(
         folder,
         score=score,
         validation=measure_validation(trained, text.parts["valid"]),
-        latency=timing.next_token_latency(trained.model, _first_tokens(trained.tokenizer, test)),
+        latency=next_token_latency(trained.model, _first_tokens(trained.tokenizer, test)),
         probes=ask_all(trained, questions),
     )
     prompt, sample = _sample(trained, test)
@@ -102,7 +103,7 @@ def make_trial(
     """All that is compared of a model, from what was measured of it, its configuration, its log and its folder."""
     kind = str(trained.config["model"])
     training = trained.config.get("training", {})
-    done = timing.last_line(trained.log)
+    done = last_line(trained.log)
     return Trial(
         name=name,
         model=kind,
@@ -112,7 +113,7 @@ def make_trial(
         perplexity=score.perplexity,
         validation=validation.bits_per_byte,
         parameters=trained.model.facts.parameters,
-        tokens_per_second=timing.training_speed(trained.log),
+        tokens_per_second=training_speed(trained.log),
         latency=latency,
         size=sum((run / file).stat().st_size for file in NEEDED),
         seconds=float(done.get("seconds_training", math.nan)),
@@ -128,9 +129,7 @@ def make_trial(
 
 def measure_lines(trained: Trained, part: Source) -> LineSums | None:
     """What each line of a text costs a model; None where its tokens cross the ends of lines."""
-    log_p: list[Logs] = []
-    _score(trained, part, lambda piece: log_p.append(piece.logp_T))
-    return sum_lines(trained.tokenizer, part.chunks(), np.concatenate(log_p))
+    return _score_lines(trained, part)[1]
 
 
 def measure_validation(trained: Trained, valid: Source) -> ValidationCurve:
@@ -148,6 +147,13 @@ def ask_all(trained: Trained, questions: Mapping[str, Questions]) -> dict[str, S
     reader = SentenceReader.of(trained.model, trained.tokenizer, trained.config)
     asked = {name: several.ask(reader) for name, several in questions.items()}
     return {name: verdicts.as_dict() for name, verdicts in asked.items() if verdicts is not None}
+
+
+def _score_lines(trained: Trained, part: Source) -> tuple[Score, LineSums | None]:
+    """The score of a text, and what each of its lines costs."""
+    log_p: list[Logs] = []
+    score = _score(trained, part, lambda piece: log_p.append(piece.logp_T))
+    return score, sum_lines(trained.tokenizer, part.chunks(), np.concatenate(log_p))
 
 
 def _score(trained: Trained, part: Source, watch: Callable[[ScoredPiece], None] | None = None) -> Score:
@@ -178,7 +184,7 @@ def validation_curve(trained: Trained, valid: Source) -> list[list[float]]:
     if not lines:
         return []
     steps = [(0, 0)] + [(line["step"], line["seen"]) for line in trained.log if line.get("event") == "step"]
-    done = timing.last_line(trained.log)
+    done = last_line(trained.log)
     if "seen" in done and "steps" in done:
         steps.append((done["steps"], done["seen"]))
     at, seen = zip(*sorted(set(steps)), strict=True)
@@ -199,7 +205,7 @@ def _validations(log: Sequence[Table]) -> list[Table]:
 
 def _text_costs(tokenizer: Tokenizer, chunks: Iterable[str]) -> tuple[int, float, int]:
     """What turns nats a token into bits per byte: tokens, nats for the spelling of unknown forms, bytes."""
-    spelling = Spelling.from_forms(tokenizer.ordinary_forms) if tokenizer.unknown_id is not None else None
+    spelling = spelling_of(tokenizer)
     tokens, nats, size = 0, 0.0, 0
     for piece in tokenizer.measure_stream(chunks, whole=True):
         tokens, size = tokens + len(piece.ids), size + piece.bytes
@@ -231,3 +237,39 @@ def _first_tokens(tokenizer: Tokenizer, source: Source) -> NDArray[np.int32]:
         if sum(map(len, pieces)) >= _TIMED_TOKENS:
             break
     return np.concatenate(pieces)[:_TIMED_TOKENS]
+
+
+STEPS = 256
+_WARM_UP = 32
+
+
+def next_token_latency(model: AnyModel, tokens: Ids, *, steps: int = STEPS) -> float:
+    """The median time of reading one token and predicting the next, in seconds, one row, over tokens of a text.
+
+    The first steps are not counted: what is compiled or cached on first use is no part of it.
+    """
+    given = np.asarray(tokens).ravel()
+    if not len(given) or steps < 1:
+        raise OptionError(f"got {len(given)} tokens and {steps} steps to time; expected at least one of each")
+    read = np.resize(given, steps + _WARM_UP)
+    state, taken = model.start(1), []
+    for number in range(len(read)):
+        token_B = read[number : number + 1]
+        began = time.perf_counter()
+        _, state = model.step(token_B, state)
+        taken.append(time.perf_counter() - began)
+    return statistics.median(taken[_WARM_UP:])
+
+
+def last_line(log: Sequence[Table]) -> Table:
+    """The line of a log that says what came of the training; empty where it has not ended."""
+    return next((line for line in reversed(log) if line.get("event") == "trained"), {})
+
+
+def training_speed(log: Sequence[Table]) -> float | None:
+    """Tokens a second by the last line of a training's log; None where it does not say."""
+    done = last_line(log)
+    if done.get("tokens_per_second"):
+        return float(done["tokens_per_second"])
+    seconds = done.get("seconds_training")
+    return float(done["tokens"]) / max(float(seconds), 1e-3) if seconds is not None and "tokens" in done else None

@@ -1,15 +1,13 @@
 """From the distributions of a model to tokens and text.
 
-warping      how a distribution is reshaped before a token is drawn: temperature, top-k, top-p, min-p, penalties
-sampling     drawing tokens, one row or many rows as one batch
-beam         beam search, and the candidates of one of its steps, best first
-generation   continuing a prompt: settings, `generate` and its stream, on top of sampling and beam search
-graph_generation      the same on a GPU, all rows from one CUDA graph, draws included
-sources      the same for decoders that were given sources, such as translators
-writing      tokens to text while they are generated, and stop strings
-next_tokens  the likeliest next tokens, and what to append
-completion   which words begin as the last word of a text does; tokens that are words: an exact sum.
-             completion_typed (where that word begins, and the answer), completion_search (tokens that spell words:
-             best-first search)
-ranking      which of several texts a model finds likeliest
+warping             how a distribution is reshaped before a token is drawn: temperature, top-k, top-p, min-p, penalties
+sampling            drawing tokens, one row or many rows as one batch
+beam                beam search, and the candidates of one of its steps, best first
+generation          continuing a prompt: settings, `generate` and its stream, on top of sampling and beam search
+graph_generation    the same on a GPU, all rows from one CUDA graph, draws included
+sources             the same for decoders that were given sources, such as translators
+writing             tokens to text while they are generated, and stop strings
+completion          which words begin as the last word of a text does: an exact sum over tokens that are words, a
+                    best-first search over tokens that spell them
+ranking             the likeliest next tokens, and what to append; which of several texts a model finds likeliest
 """

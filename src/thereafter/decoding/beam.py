@@ -18,7 +18,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress, islice
-from typing import Generic, Protocol, Self, runtime_checkable
+from typing import Generic, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,7 +121,8 @@ def beam_searches(
     beams = [_Beam(one, search) for one in written]
     batch = beams
     ranking: Ranking[S] | None = model if isinstance(model, Ranking) and search.repetition_penalty == 1 else None
-    after: Next = Ranked[S](ranking, state) if ranking else _dense(model.predict(state), batch, read, search)
+    after: Dense | Ranked[S]
+    after = Ranked(ranking, state) if ranking else _dense(model.predict(state), batch, read, search)
     for left in range(search.max_new_tokens, 0, -1):
         extensions = _extensions(after, batch, search)
         for text, beam in enumerate(batch):
@@ -141,7 +142,7 @@ def beam_searches(
             after = _dense(logp, batch, read, search)
         else:
             state = ranking.read(tokens[:, None], state)
-            after = Ranked[S](ranking, state)
+            after = Ranked(ranking, state)
     return [beam.best() for beam in beams]
 
 
@@ -169,7 +170,7 @@ class _Beam:
         """The row of the previous batch that each row continues."""
         return [*self._parents, *[self._first] * (self.rows - len(self._parents))]
 
-    def grow(self, extensions: Extensions, text: int, left: int) -> None:
+    def grow(self, extensions: Extensions[S], text: int, left: int) -> None:
         """Extend by the likeliest tokens of this text; `left` tokens may still come, this one included."""
         search, before, places = self._search, self.running, self._places
         self._ended += [before[which] for which in extensions.dead_ends(text)]
@@ -222,14 +223,14 @@ def _hypotheses(batch: Sequence[_Beam]) -> list[Hypothesis | None]:
     return [one for beam in batch for one in (*beam.running, *[None] * (beam.rows - len(beam.running)))]
 
 
-def _extensions(after: Next, batch: Sequence[_Beam], search: Search) -> Extensions:
+def _extensions(after: Dense | Ranked[S], batch: Sequence[_Beam], search: Search) -> Extensions[S]:
     """All hypotheses, each extended by every token; idle rows have no extensions."""
     total_R = np.array([-np.inf if one is None else one.total for one in _hypotheses(batch)])
     first = np.cumsum([0, *(beam.rows for beam in batch)])
     return Extensions(after, total_R, first, search.forbidden, search.num_beams + 1)
 
 
-def _dense(logp: Logs, batch: Sequence[_Beam], read: Ids, search: Search) -> Next:
+def _dense(logp: Logs, batch: Sequence[_Beam], read: Ids, search: Search) -> Dense:
     """log p of all tokens after the hypotheses, with the repetition penalty where there is one."""
     logp_RV = np.asarray(logp)
     penalty = search.repetition_penalty
@@ -253,43 +254,35 @@ class Ranking(Protocol[S]):
         """The likeliest words after each row, likeliest first, and their log p: [B, count] each."""
 
 
-class Next(Protocol):
-    """The distribution of the next token after each hypothesis."""
-
-    @property
-    def words(self) -> int:
-        """How many tokens there are."""
-
-    def top(self, count: int) -> tuple[Ids, Logs, Logs]:
-        """The likeliest tokens of each row, likeliest first; their log p; the scores that are summed: [R, count]."""
-
-    def part(self, first: int, end: int) -> Self:
-        """Those of the rows `first` to `end`."""
-
-
 @dataclass(frozen=True)
 class Dense:
-    """All log p, [R, V]; `score_RV` are the scores that are summed."""
+    """The distribution of the next token after each hypothesis: all log p, [R, V].
+
+    `score_RV` are the scores that are summed.
+    """
 
     logp_RV: Logs
     score_RV: Logs
 
     @property
     def words(self) -> int:
+        """How many tokens there are."""
         return int(self.score_RV.shape[1])
 
     def top(self, count: int) -> tuple[Ids, Logs, Logs]:
+        """The likeliest tokens of each row, likeliest first; their log p; the scores that are summed: [R, count]."""
         token_RC = largest(self.score_RV, count)
         score_RC = np.take_along_axis(self.score_RV, token_RC, 1)
         same = self.score_RV is self.logp_RV
         return token_RC, score_RC if same else np.take_along_axis(self.logp_RV, token_RC, 1), score_RC
 
     def part(self, first: int, end: int) -> Dense:
+        """Those of the rows `first` to `end`."""
         return Dense(self.logp_RV[first:end], self.score_RV[first:end])
 
 
 class Ranked(Generic[S]):
-    """Tokens after a state that the model ranks itself."""
+    """The same after a state whose tokens the model ranks itself."""
 
     def __init__(self, model: Ranking[S], state: S) -> None:
         self._model, self._state = model, state
@@ -306,7 +299,7 @@ class Ranked(Generic[S]):
         return Ranked(self._model, self._state.select(np.arange(first, end)))
 
 
-class Extensions:
+class Extensions(Generic[S]):
     """The hypotheses of several texts, each extended by one token, by falling sums; ties by hypothesis, then by token.
 
     Only the `count` likeliest tokens of each hypothesis are ranked, which is far less work than ranking all of them.
@@ -318,7 +311,7 @@ class Extensions:
     """
 
     def __init__(
-        self, after: Next, total_R: Floats, first: NDArray[np.int64], forbidden: Sequence[int], count: int
+        self, after: Dense | Ranked[S], total_R: Floats, first: NDArray[np.int64], forbidden: Sequence[int], count: int
     ) -> None:
         self._after, self._total_R = after, total_R
         self._first, self._forbidden, self._count = first, forbidden, count

@@ -6,15 +6,18 @@ import html
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypedDict
+from typing import TYPE_CHECKING, Generic, TypedDict
 
 from thereafter.base.tabular import Row, Tabular, html_table
 from thereafter.decoding.beam import Search, beam_search
-from thereafter.decoding.sampling import Draw, Sampler, generators
+from thereafter.decoding.sampling import Sampler, generators
 from thereafter.decoding.warping import Warping, check_penalty
 from thereafter.decoding.writing import Detokenizer, Written
 from thereafter.errors import OptionError
 from thereafter.models.base import Ids, S, SequenceModel
+
+if TYPE_CHECKING:
+    from thereafter.decoding.graph_generation import GraphSampler
 
 
 class GenerationOptions(TypedDict, total=False):
@@ -227,17 +230,7 @@ def pieces(begin: Prompted[S], settings: GenerationSettings) -> Iterator[Piece]:
             yield Piece(row, None, 0.0, rest)
 
 
-class _Drawing(Protocol):
-    """What draws the tokens of all rows: `sampling.Sampler`, or its like on a GPU."""
-
-    def draw(self) -> list[Draw]:
-        """The next token of every row that still runs."""
-
-    def stop(self, row: int) -> None:
-        """The row needs no more tokens."""
-
-
-def _sampler(begin: Prompted[S], settings: GenerationSettings) -> _Drawing:
+def _sampler(begin: Prompted[S], settings: GenerationSettings) -> Sampler[S] | GraphSampler:
     model, state, warping = begin.model, begin.state, settings.warping
     rngs = generators(settings.seed, settings.num_return_sequences)
     if model.facts.differentiable:  # only such models live on a GPU, and only they need torch

@@ -1,4 +1,4 @@
-"""Drawing tokens: a single one, an endless row, or several rows as one batch, each with its own generator.
+"""Drawing tokens: a single one, or several rows as one batch, each with its own generator.
 
 A row of `draw_rows` draws what `draw` would draw for it alone: its weights are the same numbers, and of its generator
 it uses one uniform number. Rows whose settings cut alike (top-k, top-p, min-p, forbidden tokens) are drawn in a few
@@ -10,14 +10,14 @@ of a block, K blocks, or the likeliest words.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, Unpack
+from typing import Generic
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.decoding.warping import Floats, Warping, WarpingOptions, keep_nucleus, largest
+from thereafter.decoding.warping import Floats, Warping, keep_nucleus, largest
 from thereafter.models.base import Ids, Logs, S, SequenceModel
 
 
@@ -31,13 +31,12 @@ def draw(weights_V: Floats, rng: np.random.Generator) -> int:
 def choose(
     logp_V: Logs,
     rng: np.random.Generator,
+    warping: Warping,
     *,
     seen: Ids | None = None,
     forbidden: Sequence[int] = (),
-    **options: Unpack[WarpingOptions],
 ) -> int | None:
     """Draw one token from a warped distribution (see `Warping`); None where nothing is possible."""
-    warping = Warping(**options)
     weights_V = warping.weights(logp_V, seen=seen, forbidden=forbidden)
     if weights_V is None:
         return None
@@ -115,12 +114,9 @@ class Sampler(Generic[S]):
         if row in self._idle:
             return None
         seen = np.flatnonzero(self._seen_BV[row]) if self._warping.repetition_penalty != 1 else None
-        weights_V = self._warping.weights(logp_V, seen=seen, forbidden=self._forbidden)
-        if weights_V is None:
-            return None
-        greedy = self._warping.temperature == 0
-        token = int(np.argmax(weights_V)) if greedy else draw(weights_V, self._rngs[row])
-        self._seen_BV[row, token] = True
+        token = choose(logp_V, self._rngs[row], self._warping, seen=seen, forbidden=self._forbidden)
+        if token is not None:
+            self._seen_BV[row, token] = True
         return token
 
     def _likeliest(self) -> list[int | None]:
@@ -155,21 +151,6 @@ class Sampler(Generic[S]):
         self._drawn = {}
 
 
-def continue_from(
-    model: SequenceModel[S],
-    state: S,
-    rng: np.random.Generator,
-    *,
-    prompt: Ids | None = None,
-    forbidden: Sequence[int] = (),
-    **options: Unpack[WarpingOptions],
-) -> Iterator[int]:
-    """Draw token after token, endlessly or until none is possible (a model without smoothing at a dead end)."""
-    sampler = Sampler(model, state, [rng], Warping(**options), prompt=prompt, forbidden=forbidden)
-    while draws := sampler.draw():
-        yield draws[0].token
-
-
 _ROWS = 8
 """Rows that are weighed at once: those of common vocabularies then stay in a processor's cache."""
 _BLOCK = 128
@@ -200,7 +181,9 @@ def draw_rows(logp_BV: Logs, drawings: Sequence[RowDrawing]) -> list[int | None]
     alike: dict[Cut, list[int]] = {}
     for line, drawing in enumerate(drawings):
         if drawing.warping.repetition_penalty != 1 or len(drawings) == 1:
-            tokens[line] = _draw_one(logp_BV[line], drawing)
+            tokens[line] = choose(
+                logp_BV[line], drawing.rng, drawing.warping, seen=drawing.seen, forbidden=drawing.forbidden
+            )
         else:
             alike.setdefault(drawing.cut, []).append(line)
     for lines in alike.values():
@@ -208,13 +191,6 @@ def draw_rows(logp_BV: Logs, drawings: Sequence[RowDrawing]) -> list[int | None]
         for line, token in zip(lines, _draw_alike(logp_RV, [drawings[line] for line in lines]), strict=True):
             tokens[line] = token
     return tokens
-
-
-def _draw_one(logp_V: Logs, drawing: RowDrawing) -> int | None:
-    weights_V = drawing.warping.weights(logp_V, seen=drawing.seen, forbidden=drawing.forbidden)
-    if weights_V is None:
-        return None
-    return int(np.argmax(weights_V)) if drawing.warping.temperature == 0 else draw(weights_V, drawing.rng)
 
 
 def _draw_alike(logp_RV: Logs, drawings: Sequence[RowDrawing]) -> list[int | None]:

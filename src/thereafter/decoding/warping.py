@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,16 +21,6 @@ Floats = NDArray[np.float64]
 
 FARTHEST = 1e300
 _MANY = 8  # times as many as are asked for
-
-
-class WarpingOptions(TypedDict, total=False):
-    """The fields of `Warping` as keywords."""
-
-    temperature: float
-    top_k: int | None
-    top_p: float
-    min_p: float
-    repetition_penalty: float
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,9 @@ def verdicts(
         _Pair.of(*(tokenizer.encode(begin + prepared(text)) for text in (sentence.right, sentence.wrong)))
         for sentence in sentences
     ]
-    goes_on_V = None if tokenizer.name in _WHOLE_WORDS else _inside_words(tokenizer)
+    goes_on_V: NDArray[np.bool_] | None = None  # the tokens that go on with the word before: they begin with a letter
+    if tokenizer.name not in _WHOLE_WORDS:
+        goes_on_V = np.array([tokenizer.piece(token)[:1].isalpha() for token in range(len(tokenizer.vocabulary))])
     marks = np.empty(len(pairs))
     with progress.task("agreement", total=len(pairs), unit="sentences") as advance:
         for rows in _batches(pairs, max(1, min(MOST_ROWS, _NUMBERS // model.vocabulary_size))):
@@ -159,8 +161,3 @@ def _log_p(
             logp, state = model.step(tokens_BT[:, t], state)
             logp_BV = np.asarray(logp)
     return total_B
-
-
-def _inside_words(tokenizer: Tokenizer) -> NDArray[np.bool_]:
-    """Which tokens go on with the word before them: those that begin with a letter."""
-    return np.array([tokenizer.piece(token)[:1].isalpha() for token in range(len(tokenizer.vocabulary))])

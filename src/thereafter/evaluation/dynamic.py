@@ -96,7 +96,9 @@ class DynamicModel(SequenceModel[DynamicState]):
             raise OptionError(f"batch is {batch}; a model that learns from its text reads one row; expected 1")
         if not self._trained:
             raise OptionError("dynamic evaluation has not begun; try: with DynamicModel(model) as adapted: ...")
-        self._restore()
+        with torch.inference_mode(False), torch.no_grad():
+            for weight, trained in zip(self._weights, self._trained, strict=True):
+                weight.copy_(trained)
         self._read = 0
         return DynamicState(self.model.fresh(1), self.vocabulary_size)
 
@@ -201,11 +203,6 @@ class DynamicModel(SequenceModel[DynamicState]):
         with torch.inference_mode(False), torch.no_grad():
             h_1TH, _, _ = self.model.encode(tokens_1T, state.inner)
         return h_1TH[:, -1]
-
-    def _restore(self) -> None:
-        with torch.inference_mode(False), torch.no_grad():
-            for weight, trained in zip(self._weights, self._trained, strict=True):
-                weight.copy_(trained)
 
 
 def _learned_weights(model: NeuralModel) -> list[Tensor]:

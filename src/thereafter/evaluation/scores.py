@@ -61,7 +61,10 @@ class Score(Tabular):
 
     @property
     def perplexity(self) -> float:
-        return _exp(self.nats / self.tokens) if self.normalised else math.nan
+        if not self.normalised:
+            return math.nan
+        nats = self.nats / self.tokens
+        return math.exp(nats) if nats < 700 else math.inf  # where Python would raise
 
     @property
     def bits_per_byte(self) -> float:
@@ -220,11 +223,6 @@ def score_text(
         form=form,
         written=written,
     )
-
-
-def _exp(x: float) -> float:
-    """exp that answers infinity where Python would raise."""
-    return math.exp(x) if x < 700 else math.inf
 
 
 MANY = 0.1

@@ -1,4 +1,8 @@
-"""A text as one model read it: its tokens with their costs, the units they make up; and what an item is read after.
+"""A text as one model read it: what each token cost, what was predicted before it, and the units that they make up.
+
+Costs (nats, the nats of the spelling, the place in the text) are read by the walk that scores a text
+(`scores.score_pieces`), so that the sums are those of the score. Predictions (rank, entropy, the likeliest tokens) are
+read where they are asked for: each is a pass over the vocabulary, where a score needs one number of it.
 
 An *item* is a line of a text, a row of a table or a record of JSON. Lines of a *document* continue each other; items,
 such as the sentences of an experiment, do not. They are read
@@ -7,30 +11,33 @@ such as the sentences of an experiment, do not. They are read
     N           each from a fresh state, after the N items before it, which are read and not counted
     document    the state is carried from one to the next
 
-Shapes: T tokens, U units.
+Shapes: T tokens, U units, P predictions at once, V words that can be predicted, K likeliest.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
+from numpy.typing import NDArray
 
+from thereafter.base import progress
 from thereafter.base.tabular import Row
-from thereafter.errors import OptionError
-from thereafter.evaluation.aligning import align_units
+from thereafter.decoding.warping import largest
+from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.evaluation.conditions import WordCounts
-from thereafter.evaluation.predicted import TokenPredictions
-from thereafter.evaluation.scores import Walk, score_items, score_pieces
-from thereafter.evaluation.text_units import LINE_END, TextUnits, cut_units, words_alone
-from thereafter.evaluation.token_costs import TokenCosts
-from thereafter.models.base import NOT_NORMALISED
+from thereafter.evaluation.scores import ScoredPiece, Walk, score_items, score_pieces, spelling_of
+from thereafter.evaluation.text_units import LINE_END, TextUnits, align_units, cut_units, words_alone
+from thereafter.models.any_model import AnyModel
+from thereafter.models.base import NOT_NORMALISED, Logs
 from thereafter.text.reading import lines_of
 from thereafter.text.sources import Source
-from thereafter.text.spaces import Places, code_points, is_space
-from thereafter.text.tokenizers.base import Tokenizer
+from thereafter.text.spaces import Places, byte_ends, code_points, is_space
+from thereafter.text.tokenizers.base import Ids, MeasuredText, Tokenizer, join_ids
+from thereafter.text.vocabulary import UNKNOWN, Spelling
 
 
 @dataclass(frozen=True)
@@ -158,3 +165,185 @@ def _items(text: Source) -> Iterator[str]:
     for line in lines_of(replace(text, rewriting=None).chunks("scoring"), ends=True):
         item = line if line.endswith("\n") else f"{line}\n"
         yield item if text.rewriting is None else "".join(text.rewriting.rewrite([item]))
+
+
+Nats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TokenCosts:
+    """The tokens of a text in order.
+
+    `text` is the text as the model read it. `ends_T`: where each token ends, in bytes of UTF-8. `spelling_T`: nats of
+    the spelling of unknown forms, 0 for all others. `unknown_T`: which tokens are unknown. `item_T`: the item that each
+    belongs to, from 0, where items are read.
+    """
+
+    text: str
+    ids: Ids
+    ends_T: Places
+    nats_T: Nats
+    spelling_T: Nats
+    unknown_T: NDArray[np.bool_]
+    item_T: Places
+
+    def places(self) -> Places:
+        """The character by which each token is found: its last one that is no white space, else its last one, [T]."""
+        points = code_points(self.text)
+        space = is_space(points)
+        seen = np.maximum.accumulate(np.where(space, -1, np.arange(len(points))))
+        starts = np.concatenate(([0], self.ends_T[:-1]))
+        if self.text.isascii():
+            last, first = self.ends_T - 1, starts
+        else:
+            ends = byte_ends(points)
+            last, first = (np.searchsorted(ends, bytes_T, side="right") for bytes_T in (self.ends_T - 1, starts))
+        return np.where(seen[last] >= first, seen[last], last)
+
+    def marks(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which tokens have a letter or digit, and which have neither nor are white space: punctuation, [T] each."""
+        points = code_points(self.text)
+        distinct, which = np.unique(points, return_inverse=True)
+        letters = np.array([chr(point).isalnum() for point in distinct.tolist()], dtype=bool)[which]
+        ends = byte_ends(points)
+        last = np.searchsorted(ends, self.ends_T - 1, side="right")
+        first = np.searchsorted(ends, np.concatenate(([0], self.ends_T[:-1])), side="right")
+        before, solid = (np.concatenate(([0], np.cumsum(flags))) for flags in (letters, ~is_space(points)))
+        has_letters = before[last + 1] > before[first]
+        return has_letters, ~has_letters & (solid[last + 1] > solid[first])
+
+
+def read_costs(
+    model: AnyModel, tokenizer: Tokenizer, chunks: Iterable[str], *, name: str, walk: Walk = score_pieces
+) -> TokenCosts:
+    """Read a whole text and keep what each of its tokens cost; `walk` as in `scores.score_text`."""
+    spelling = spelling_of(tokenizer)
+    pieces = list(_placed(walk(model, tokenizer, chunks), tokenizer))
+    ids = join_ids(piece.measured.ids for piece, _, _ in pieces)
+    if not len(ids):
+        raise EmptyCorpusError(f"{name} holds no tokens: there is nothing to score; try a text that is not empty")
+    unknown_T = np.zeros(len(ids), dtype=bool) if tokenizer.unknown_id is None else ids == tokenizer.unknown_id
+    spelled = [_spelling_nats(piece, ends, tokenizer, spelling) for piece, ends, _ in pieces]
+    return TokenCosts(
+        text="".join(written for _, _, written in pieces),
+        ids=ids,
+        ends_T=np.concatenate([ends + begin for (_, ends, _), begin in zip(pieces, _begins(pieces), strict=True)]),
+        nats_T=-np.concatenate([piece.logp_T for piece, _, _ in pieces]).astype(np.float64),
+        spelling_T=np.concatenate(spelled),
+        unknown_T=unknown_T,
+        item_T=np.repeat([piece.item for piece, _, _ in pieces], [len(piece.measured.ids) for piece, _, _ in pieces]),
+    )
+
+
+Placed = tuple[ScoredPiece, Places, str]
+"""A piece, where its tokens end inside it, and its text: a line end that was not written is a newline."""
+
+
+def _placed(pieces: Iterable[ScoredPiece], tokenizer: Tokenizer) -> Iterator[Placed]:
+    for piece in pieces:
+        if piece.text:
+            yield piece, tokenizer.token_ends(piece.text, piece.measured), piece.text
+        elif len(piece.measured.ids):
+            yield piece, np.ones(1, dtype=np.int64), "\n"
+
+
+def _begins(pieces: list[Placed]) -> Places:
+    sizes = np.array([len(written.encode()) for _, _, written in pieces], dtype=np.int64)
+    begins: Places = np.cumsum(sizes) - sizes
+    return begins
+
+
+def _spelling_nats(piece: ScoredPiece, ends_T: Places, tokenizer: Tokenizer, spelling: Spelling | None) -> Nats:
+    """The spelling of each token of a piece."""
+    measured = piece.measured
+    nats_T = np.zeros(len(measured.ids))
+    if spelling is not None and measured.unknown_forms:
+        costs = {form: spelling.nats(form) for form in set(measured.unknown_forms)}
+        nats_T[_charged(measured, piece.text, ends_T, tokenizer)] = [costs[form] for form in measured.unknown_forms]
+    return nats_T
+
+
+def _charged(measured: MeasuredText, text: str, ends_T: Places, tokenizer: Tokenizer) -> Places:
+    """Which tokens pay for their spelling: the unknown ones, but for a literal `<unk>` in `word`."""
+    unknown = np.flatnonzero(measured.ids == tokenizer.unknown_id)
+    if len(unknown) == len(measured.unknown_forms):
+        return unknown
+    written, mark = text.encode(), UNKNOWN.encode()
+    begins = np.concatenate(([0], ends_T))[unknown]
+    spans = zip(begins.tolist(), ends_T[unknown].tolist(), strict=True)
+    literal = [written[begin:end].strip() == mark for begin, end in spans]
+    charged: Places = unknown[~np.array(literal)]
+    return charged
+
+
+Floats = NDArray[np.float64]
+_LOWEST = -1e4  # in the place of log 0, so that 0 log 0 is 0
+TOP = 3
+"""Likeliest tokens that are kept unless told."""
+
+
+@dataclass(frozen=True)
+class TokenPredictions:
+    """`rank_T`: 1 where no token was likelier. `entropy_T`: of the whole prediction, in bits. `top_TK`, `p_TK`: the
+    likeliest tokens and their probabilities. `context_T`: how many tokens it was made from, `<s>` counted; for an
+    n-gram those of the longest known n-gram that ends with the token."""
+
+    rank_T: NDArray[np.int64]
+    entropy_T: Floats
+    top_TK: NDArray[np.int64]
+    p_TK: Floats
+    context_T: NDArray[np.int64]
+
+
+def check_top(top: int) -> None:
+    if top < 0:
+        raise OptionError(f"top is {top}; expected 0 or more alternatives; try top={TOP}")
+
+
+def read_predictions(
+    model: AnyModel,
+    ids_T: NDArray[np.integer],
+    top: int = TOP,
+    item_T: NDArray[np.int64] | None = None,
+    before: int | None = None,
+) -> TokenPredictions:
+    """Read tokens from the start of a text, with the whole prediction before each.
+
+    With `item_T` and `before` each item is read from a fresh state, after so many items before it.
+    """
+    check_top(top)
+    ranks, entropies, tops, shares, at = [], [], [], [], 0
+    first = [0] if item_T is None or before is None else np.flatnonzero(np.diff(item_T, prepend=-1)).tolist()
+    starts = [first[max(0, place - (before or 0))] for place in range(len(first))]
+    spans = list(zip(starts, first, [*first[1:], len(ids_T)], strict=True))
+    with progress.task("predicting", total=len(ids_T), unit="tokens") as advance:
+        for piece in _pieces(model, ids_T, spans):
+            logp_PV = np.asarray(piece)
+            came_P = logp_PV[np.arange(len(logp_PV)), ids_T[at : at + len(logp_PV)]]
+            ranks.append(1 + np.count_nonzero(logp_PV > came_P[:, None], axis=1))
+            entropies.append(entropy_bits(logp_PV))
+            likeliest = largest(logp_PV, top) if top else np.empty((len(logp_PV), 0), dtype=np.int64)
+            tops.append(likeliest[:, :top])
+            shares.append(np.exp(np.take_along_axis(logp_PV, likeliest[:, :top], axis=1).astype(np.float64)))
+            at += len(logp_PV)
+            advance(len(logp_PV))
+    contexts = [model.context_sizes(ids_T[start:end])[begin - start :] for start, begin, end in spans]
+    parts = (ranks, entropies, tops, shares, contexts)
+    return TokenPredictions(*(np.concatenate(part) for part in parts))
+
+
+def _pieces(model: AnyModel, ids_T: NDArray[np.integer], spans: Sequence[tuple[int, int, int]]) -> Iterator[Logs]:
+    """The predictions before the tokens from `begin` to `end` of each span, read from a fresh state at `start`."""
+    for start, begin, end in spans:
+        state = model.start(1)
+        if start < begin:
+            state = model.read(ids_T[start:begin].reshape(1, -1), state)
+        yield from model.predictions(ids_T[begin:end], state)
+
+
+def entropy_bits(logp_PV: Logs) -> Floats:
+    """-sum p log2 p of each row; what cannot come adds nothing."""
+    terms = np.exp(logp_PV)
+    terms *= np.maximum(logp_PV, _LOWEST)
+    entropy: Floats = terms.sum(axis=1, dtype=np.float64) / -math.log(2)
+    return entropy

@@ -1,9 +1,17 @@
-"""The words, sentences and lines of a text as it is written, and which tokens make up each of them.
+"""The words, sentences and lines of a text as written, the tokens that make up each, and the same for several models.
 
 A *word* is what stands between white space; in scripts that have none between words, such as Chinese, it is a
-character. A token goes to the word that holds its last character which is no white
-space; white space alone goes to what comes after it on its line. A line end is a unit of its own among the words, and
-belongs to the line and the sentence that it ends. Where one token reaches over several words these are one unit.
+character. A token goes to the word that holds its last character which is no white space; white space alone goes to
+what comes after it on its line. A line end is a unit of its own among the words, and belongs to the line and the
+sentence that it ends. Where one token reaches over several words these are one unit.
+
+Models may read a text in different forms: in lower case, with punctuation set off by spaces, with a sentence a line.
+`align_units` brings their words onto the same borders. A border between words is kept where all of them have one; what
+lies between two kept borders is one unit for all. A line end that only some of them read belongs to the word before it.
+
+What two forms have in common is found from left to right, in time that grows with their length. Where they differ, the
+nearest point is looked for from which they agree again, first among the next few characters, then among twice as many,
+and so on; what lies before it is compared closely if it is short. Capitals and the shapes of quotes make no difference.
 
 Shapes: T tokens, U units.
 """
@@ -11,7 +19,10 @@ Shapes: T tokens, U units.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,3 +131,188 @@ def _line_ends(points: NDArray[np.uint32]) -> Places:
 def _written(text: str) -> str:
     """A unit without the white space around it; a line end alone stays one."""
     return text.strip() or (LINE_END if LINE_END in text else "")
+
+
+def align_units(parts: Sequence[TextUnits], shown: int | None = None) -> list[TextUnits]:
+    """The same units for all: as many, of the same text.
+
+    `shown`: the part whose texts and line numbers they have; by default the one with the fewest units.
+    """
+    if all(part.texts == parts[0].texts for part in parts[1:]):
+        return list(parts)
+    closed = any(part.texts[-1] == LINE_END for part in parts)
+    parts = [_with_line_end(part) if closed and part.texts[-1] != LINE_END else part for part in parts]
+    chosen = min(range(len(parts)), key=lambda number: len(parts[number])) if shown is None else shown
+    if all(are_alike(part.texts, parts[0].texts) for part in parts[1:]):
+        return [TextUnits(parts[chosen].texts, parts[chosen].lines_U, part.first_U1) for part in parts]
+    keys = [[_key(text) for text in part.texts] for part in parts]
+    ends = [np.cumsum([len(key) for key in listed]) for listed in keys]
+    borders = _common_borders(["".join(listed) for listed in keys], ends)
+    # the last unit with that end: white space alone has no characters of its own
+    after = [np.searchsorted(own, places, side="right") for own, places in zip(ends, borders, strict=True)]
+    begins = np.concatenate(([0], after[chosen][:-1]))
+    spans = list(zip(begins.tolist(), after[chosen].tolist(), strict=True))
+    texts = [_joined(parts[chosen].texts[begin:end]) for begin, end in spans]
+    lines = parts[chosen].lines_U[begins]
+    return [
+        TextUnits(texts, lines, np.concatenate(([0], part.first_U1[places])))
+        for part, places in zip(parts, after, strict=True)
+    ]
+
+
+def _with_line_end(units: TextUnits) -> TextUnits:
+    """A last line end that others read and this model does not: a unit without tokens."""
+    return TextUnits(
+        [*units.texts, LINE_END],
+        np.append(units.lines_U, units.lines_U[-1:]),
+        np.append(units.first_U1, units.first_U1[-1]),
+    )
+
+
+def _key(text: str) -> str:
+    return LINE_END if text == LINE_END else "".join(text.split())
+
+
+def _joined(texts: list[str]) -> str:
+    return LINE_END if texts == [LINE_END] else " ".join(text for text in texts if text and text != LINE_END)
+
+
+def _common_borders(flat: Sequence[str], ends: Sequence[Places]) -> list[Places]:
+    """The places of the common borders in each of the texts without white space."""
+    if all(one == flat[0] for one in flat[1:]):
+        common = ends[0]
+        for own in ends[1:]:
+            common = np.intersect1d(common, own)
+        return [np.unique(common)] * len(flat)
+    matches = [_borders_of_pair(flat[0], ends[0], one, own) for one, own in zip(flat[1:], ends[1:], strict=True)]
+    common_first = sorted(set(matches[0]).intersection(*matches[1:]))
+    places = [common_first, *([match[place] for place in common_first] for match in matches)]
+    return [np.array(listed, dtype=np.int64) for listed in places]
+
+
+def _borders_of_pair(one: str, ends: Places, other: str, other_ends: Places) -> dict[int, int]:
+    """Places that are borders in both texts and stand at the same point of them; the last of several that do.
+
+    Where both texts end there is always one.
+    """
+    matched: dict[int, int] = {}
+    known = set(other_ends.tolist())
+    distinct = np.unique(ends).tolist()
+    for at, other_at, size in _blocks(one, other):
+        for number in range(bisect_left(distinct, at), bisect_right(distinct, at + size)):
+            place = distinct[number] - at + other_at
+            if place in known:
+                matched[distinct[number]] = place
+    firsts = {other_place: place for place, other_place in matched.items()}  # the last of several again
+    return {place: other_place for other_place, place in firsts.items()}
+
+
+def _blocks(one: str, other: str) -> Iterator[tuple[int, int, int]]:
+    """Parts that two texts have in common, in order: where each begins in both, and its length.
+
+    Line by line where they have as many lines, so that nothing is looked for beyond the line.
+    """
+    lines, others = one.split(LINE_END), other.split(LINE_END)
+    if len(lines) != len(others):
+        yield from match_blocks(one, other)
+        return
+    at = other_at = 0
+    for line, other_line in zip(lines, others, strict=True):
+        for begin, other_begin, size in match_blocks(line, other_line):
+            yield at + begin, other_at + other_begin, size
+        at, other_at = at + len(line) + 1, other_at + len(other_line) + 1
+        yield at, other_at, 0  # the line end
+
+
+Block = tuple[int, int, int]
+
+_SURE = 4  # characters that agree where two texts are taken to meet again
+_NEAR = 32  # characters that are looked through first
+_CLOSELY = 64  # characters of a difference that is compared closely
+_STEP = 64
+_FEW = ((0, 1), (1, 0), (1, 1))
+_SHAPES = str.maketrans("‘’“”„", '\'\'"""')
+
+
+def match_blocks(one: str, other: str) -> Iterator[Block]:
+    """Equal parts of two texts, in order: where each begins in both, and its length. The last is where both end.
+
+    >>> list(match_blocks("Hesaid,well", "hesaidwell"))
+    [(0, 0, 6), (7, 6, 4), (11, 10, 0)]
+    """
+    a, b = _plain(one), _plain(other)
+    i = j = 0
+    while i < len(a) and j < len(b):
+        size = _common_length(a, i, b, j)
+        yield i, j, size
+        i, j = i + size, j + size
+        if i < len(a) and j < len(b):
+            skipped, other_skipped = _next_match(a, i, b, j)
+            yield from _within(a[i : i + skipped], i, b[j : j + other_skipped], j)
+            i, j = i + skipped, j + other_skipped
+    yield len(a), len(b), 0
+
+
+def are_alike(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether two texts have the same words, but for capitals and for the shapes of quotes and dashes.
+
+    >>> are_alike(["Don’t", "go—no"], ["don't", "go--no"])
+    True
+    """
+    return len(one) == len(other) and _in_one_shape(one) == _in_one_shape(other)
+
+
+def _in_one_shape(words: Sequence[str]) -> str:
+    return "\0".join(words).translate(_SHAPES).replace("—", "--").lower()
+
+
+def _plain(text: str) -> str:
+    """A text of the same length, in which characters that mean the same are the same."""
+    text = text.translate(_SHAPES)
+    lower = text.lower()
+    return lower if len(lower) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+
+
+def _common_length(a: str, i: int, b: str, j: int) -> int:
+    """How many characters agree from two places on."""
+    most = min(len(a) - i, len(b) - j)
+    size, step = 0, _STEP
+    while size + step <= most and a[i + size : i + size + step] == b[j + size : j + size + step]:
+        size, step = size + step, 2 * step
+    while step:
+        if size + step <= most and a[i + size : i + size + step] == b[j + size : j + size + step]:
+            size += step
+        else:
+            step //= 2
+    return size
+
+
+def _next_match(a: str, i: int, b: str, j: int) -> tuple[int, int]:
+    """How many characters of both to leave out until they agree again: the fewest; all where they never do."""
+    for skipped in _FEW:  # a mark more or less, or another one
+        ahead_in_a = a[i + skipped[0] : i + skipped[0] + _SURE]
+        if len(ahead_in_a) == _SURE and b.startswith(ahead_in_a, j + skipped[1]):
+            return skipped
+    window, longest = _NEAR, max(len(a) - i, len(b) - j)
+    while True:
+        ahead: dict[str, int] = {}
+        for place in range(min(window, len(b) - j - _SURE + 1)):
+            ahead.setdefault(b[j + place : j + place + _SURE], place)
+        nearest: tuple[int, int] | None = None
+        for place in range(min(window, len(a) - i - _SURE + 1)):
+            other = ahead.get(a[i + place : i + place + _SURE])
+            if other is not None and (nearest is None or place + other < sum(nearest)):
+                nearest = place, other
+        if nearest is not None:
+            return nearest
+        if window >= longest:
+            return len(a) - i, len(b) - j
+        window *= 2
+
+
+def _within(a: str, i: int, b: str, j: int) -> Iterator[Block]:
+    """What two short parts have in common, compared closely."""
+    if 0 < len(a) <= _CLOSELY and 0 < len(b) <= _CLOSELY:
+        for block in SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks():
+            if block.size:
+                yield i + block.a, j + block.b, block.size

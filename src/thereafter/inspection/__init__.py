@@ -20,8 +20,9 @@
     surface                 predictions over the plane of states, a gate over its two sums
     neighbours              words with similar vectors
 
-    pairs                   the good and the bad sentence of a pair (pair_files)
-    memory                  accuracy in a memory task; right and wrong forms by distance
+    surprisal               bits of every word, token, sentence or line, under several models side by side
+    agreement, pairs        right and wrong forms by distance; the good and the bad sentence of a pair (pair_files)
+    memory                  accuracy in a memory task
 
 A look into a network is `NeuralModel.look` (`models/look.py`): states, gates, residual streams and attention by the
 name of the layer. No instrument imports a kind of model or its cells: what applies to some kinds only, the model says.

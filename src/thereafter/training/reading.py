@@ -14,12 +14,9 @@ from thereafter.base import progress
 from thereafter.errors import CorpusError, EmptyCorpusError, OptionError, SourceError
 from thereafter.evaluation.conditions import WordCounts
 from thereafter.evaluation.dynamic_settings import STATISTICS_TOKENS
-from thereafter.evaluation.predicted import check_top, read_predictions
 from thereafter.evaluation.scores import unknown_caution, unknown_share
-from thereafter.evaluation.switches import REMEDY, Switched, Switches, switched_on
-from thereafter.evaluation.text_reading import TextReading, walk_of
-from thereafter.evaluation.token_costs import read_costs
-from thereafter.evaluation.tuning import MOST_TOKENS
+from thereafter.evaluation.switches import MOST_TOKENS, REMEDY, Switched, Switches, switched_on
+from thereafter.evaluation.text_reading import TextReading, check_top, read_costs, read_predictions, walk_of
 from thereafter.models.any_model import AnyModel
 from thereafter.models.base import NOT_NORMALISED, Ids, is_normalised
 from thereafter.models.mixture import MixtureModel

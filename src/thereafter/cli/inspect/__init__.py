@@ -1,31 +1,12 @@
-"""`thereafter inspect ...`: one file an instrument."""
+"""`thereafter inspect ...`: instruments, by what they look at.
+
+memory       `memory`, `agreement`, `probe`, `ahead`: what a model still knows, by how far back it was
+gradients    `gradients`, `jacobians`
+trace        `trace`, `describe`, `dynamics`, `units`: what a model did at every token of a text
+pairs        minimal pairs
+"""
 
 from thereafter.cli.app import inspect_app
-from thereafter.cli.inspect import (
-    agreement,
-    ahead,
-    describe,
-    dynamics,
-    gradients,
-    jacobians,
-    memory,
-    pairs,
-    probe,
-    trace,
-    units,
-)
+from thereafter.cli.inspect import gradients, memory, pairs, trace
 
-__all__ = [
-    "agreement",
-    "ahead",
-    "describe",
-    "dynamics",
-    "gradients",
-    "inspect_app",
-    "jacobians",
-    "memory",
-    "pairs",
-    "probe",
-    "trace",
-    "units",
-]
+__all__ = ["gradients", "inspect_app", "memory", "pairs", "trace"]

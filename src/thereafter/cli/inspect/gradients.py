@@ -1,21 +1,23 @@
-"""`thereafter inspect gradients`."""
+"""`thereafter inspect gradients` and `jacobians`: how far a gradient travels back, and the one-step Jacobians."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from thereafter.cli.app import Numbers, inspect_app, load
-from thereafter.cli.inspect.flow_table import flow_lines
-from thereafter.cli.tables import AsCsv, AsJson, print_rows
+from thereafter.cli.app import inspect_app, load
+from thereafter.cli.options import Numbers, Picture, Run, command
+from thereafter.cli.tables import draw, print_rows, save
 from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
     from thereafter.inspection.measurement import Measurement
-    from thereafter.language_model import LanguageModel
+
+DISTANCES = (1, 2, 5, 10, 20, 40, 80, 160, 320)
 
 
 class LossPlace(StrEnum):
@@ -29,24 +31,9 @@ Text = Annotated[str | None, typer.Option(help="The text to measure on.")]
 TextSource = Annotated[
     str | None, typer.Option(help="A file or corpus to measure on. Default: the corpus the model was trained on.")
 ]
-Out = Numbers
 
 
-def drawable(path: Path | None) -> Path | None:
-    """A picture that cannot be written is refused before anything is measured."""
-    if path is not None:
-        from thereafter.base.packages import require
-        from thereafter.figures.export import format_of
-
-        format_of(path)
-        require("plotly", "drawing a picture")
-    return path
-
-
-Picture = Annotated[Path | None, typer.Option(help="Write the figure to this file: .html or .png.", callback=drawable)]
-
-
-@inspect_app.command()
+@command(inspect_app)
 def gradients(
     runs: Annotated[list[str], typer.Argument(help="Run folders of neural models.", metavar="RUN...")],
     text: Text = None,
@@ -60,10 +47,9 @@ def gradients(
     ] = None,
     rows: Annotated[int | None, typer.Option(help="Number of rows of text (default 8), or of sentences (200).")] = None,
     ends: Annotated[int | None, typer.Option(help="Number of losses per row of text (default 6).")] = None,
-    out: Out = None,
+    out: Numbers = None,
     figure: Picture = None,
-    as_csv: AsCsv = False,
-    as_json: AsJson = False,
+    form: str = "",
 ) -> None:
     """Measure how far a gradient travels back in time: the norm of d loss / d state by distance.
 
@@ -77,31 +63,117 @@ def gradients(
         raise OptionError("a sentence has one verb and one loss; leave --ends out, or leave --at verb out")
     flows = []
     for run, lm in zip(runs, map(load, runs), strict=True):
-        name = title(run, lm, alone=len(runs) == 1)
+        kind = str(lm.config["model"])
+        name = kind if len(runs) == 1 else f"{kind} ({Path(run).name})"
         flows.append(instruments.gradients(lm, text=text, source=source, at=at.value, name=name, **options))
     table = [{"model": flow.about["model"], **row} for flow in flows for row in flow.to_rows()]
-    if not print_rows(table, as_csv=as_csv, as_json=as_json):
+    if not print_rows(table, form):
         for line in flow_lines(flows):
             typer.echo(line)
-    save(flows, out, quiet=as_csv or as_json)
+    save(out, *flows, quiet=bool(form))
     if figure is not None:
-        from thereafter.figures.export import write
         from thereafter.figures.gradients import gradient_decay, gradient_depth
 
-        drawn = write([gradient_decay(flows), *map(gradient_depth, flows[:1])], figure)
-        typer.echo(f"drawn {drawn}", err=as_csv or as_json)
+        draw([gradient_decay(flows), *map(gradient_depth, flows[:1])], figure, quiet=bool(form))
 
 
-def title(run: str, lm: LanguageModel, *, alone: bool) -> str:
-    """What a model is called beside others: its kind, and its folder where there are several."""
-    kind = str(lm.config["model"])
-    return kind if alone else f"{kind} ({Path(run).name})"
+MEANINGS = {
+    "gain": "largest singular value of the whole product",
+    "full": "root mean square singular value of the memory's block (c, else h)",
+    "direct": "the same of the direct path, the product of gates alone",
+}
 
 
-def save(measurements: list[Measurement], out: Path | None, *, quiet: bool = False) -> None:
-    """Write measurements; of several each has its place in the name. `quiet` leaves standard output to a table."""
-    if out is None:
+@command(inspect_app)
+def jacobians(
+    run: Run,
+    text: Text = None,
+    source: TextSource = None,
+    steps: Annotated[int | None, typer.Option(help="Number of steps to multiply (default 40).")] = None,
+    out: Numbers = None,
+    figure: Picture = None,
+    form: str = "",
+) -> None:
+    """Compute one-step Jacobians of a recurrent model along a text, their products, and the product of the gates alone.
+
+    Example: thereafter inspect jacobians runs/lstm --text "the keys to the cabinet are on the table"
+    """
+    from thereafter import instruments
+
+    measured = instruments.jacobians(load(run), text=text, source=source, steps=steps)
+    if not print_rows(measured.to_rows(), form):
+        _print_layers(measured)
+    save(out, measured, quiet=bool(form))
+    if figure is not None:
+        from thereafter.figures.gradients import jacobian_paths, jacobian_spectrum
+
+        draw([jacobian_paths([measured]), jacobian_spectrum(measured)], figure, quiet=bool(form))
+
+
+def _print_layers(measured: Measurement) -> None:
+    from thereafter.inspection.jacobians import jacobian_decays
+
+    for i, layer in enumerate(measured["layer"].tolist()):
+        singular, radius = measured["singular"][i, :, 0], measured["radius"][i]
+        typer.echo(
+            f"{layer}: one step, mean over {len(radius):,}: largest singular value {singular.mean():.3f}, "
+            f"spectral radius {radius.mean():.3f}"
+        )
+    shown = [d for d in DISTANCES if d <= measured.about["distance"]]
+    typer.echo(f"\n{'layer':9}{'of':8}" + "".join(f"{d:>9}" for d in shown) + "   verdict")
+    for (layer, key), decay in jacobian_decays(measured).items():
+        value_K = measured[key][measured["layer"].tolist().index(layer)]
+        typer.echo(f"{layer:9}{key:8}" + "".join(f"{value_K[d - 1]:>9.1e}" for d in shown) + f"   {decay}")
+    typer.echo("\nby steps multiplied; " + "; ".join(f"{key}: {words}" for key, words in MEANINGS.items()))
+
+
+def flow_lines(flows: Sequence[Measurement]) -> Iterator[str]:
+    """A line for each field of each layer of each model, under a head."""
+    from thereafter.inspection.gradients import decays
+
+    width = max(len(str(flow.about["model"])) for flow in flows) + 2
+    if all(flow.about.get("at") == "verb" for flow in flows):
+        yield from _verb_lines(flows, width)
         return
-    for place, one in enumerate(measurements):
-        path = out if len(measurements) == 1 else out.with_stem(f"{out.stem}-{place + 1}")
-        typer.echo(f"saved {one.save(path)}: {one.about['model']}", err=quiet)
+    shown = [d for d in DISTANCES if d <= max(flow.about["distance"] for flow in flows)]
+    yield f"{'model':{width}}{'layer':9}{'field':6}" + "".join(f"{d:>9}" for d in shown) + "   verdict"
+    for flow in flows:
+        for (layer, field), decay in decays(flow).items():
+            norm_D = flow["norm"][flow["layer"].tolist().index(layer), :, flow["field"].tolist().index(field)]
+            cells = "".join(f"{norm_D[d]:>9.1e}" if d < len(norm_D) else f"{'':>9}" for d in shown)
+            yield f"{flow.about['model']:{width}}{layer:9}{field:6}{cells}   {decay}"
+    yield "norm of d loss / d state by steps back; the verdict is the share of distance 1 at the farthest distance"
+
+
+def _verb_lines(flows: Sequence[Measurement], width: int) -> Iterator[str]:
+    """Shares of distance 1 from the verb to its subject, and under a memory what comes along its gates alone."""
+    from thereafter.inspection.decay import in_words
+    from thereafter.inspection.gradients import decays
+
+    between = int(flows[0].about["distance"])
+    shown = sorted({d for d in (1, 2, 3, 5, 8, *DISTANCES) if d < between} | {between})
+    yield f"gradient of the loss at the verb back to its subject, {between} words between; {flows[0].about['text']}"
+    yield f"{'model':{width}}{'layer':9}{'field':8}{'norm at 1':>10}" + "".join(f"{d:>8}" for d in shown) + "   verdict"
+    for flow in flows:
+        model, layers = flow.about["model"], flow["layer"].tolist()
+        for (layer, field), decay in decays(flow).items():
+            i = layers.index(layer)
+            norm_D = flow["norm"][i, :, flow["field"].tolist().index(field)]
+            shares = "".join(f"{_percent(norm_D[d] / norm_D[1] if norm_D[1] > 0 else 0.0):>8}" for d in shown)
+            yield f"{model:{width}}{layer:9}{field:8}{norm_D[1]:>10.1e}{shares}   {decay}"
+        for i, layer in enumerate(layers):
+            for key in ("gates", "direct") if flow["gates"][i, 0] == 1 else ():
+                value_D = flow["gates"][i] if key == "gates" else flow["additive"][i]
+                cells = "".join(f"{_percent(value_D[d]):>8}" for d in shown)
+                yield f"{model:{width}}{layer:9}{key:8}{'':>10}{cells}"
+        right = in_words(flow.about["right"])
+        yield f"{model:{width}}is right at {right} of these verbs, loss {flow.about['loss']:.3f}"
+    yield "shares of the norm one step back, in %; the last column is the state that has just read the subject;"
+    yield "gates: product of the gates on the memory's direct path (c, else h), mean over units; direct: how much of"
+    yield "the gradient in the memory comes along that path alone;"
+    yield "d loss / d c includes what leaves c by h, d loss / d h is with c held fixed;"
+    yield "norms of different models stand for states of different size and scale: compare shares"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g}"

@@ -1,20 +1,22 @@
-"""`thereafter inspect memory`."""
+"""`thereafter inspect memory`, `agreement`, `probe` and `ahead`: what a model still knows, by how far back it was."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thereafter.cli.app import Numbers, Run, inspect_app, load
-from thereafter.cli.inspect.gradients import Picture
-from thereafter.cli.tables import AsCsv, AsJson, print_rows
+from thereafter.cli.app import inspect_app, load
+from thereafter.cli.options import Numbers, Picture, Run, command
+from thereafter.cli.tables import draw, print_rows, save
+from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
     from thereafter.inspection.measurement import Measurement
 
 
-@inspect_app.command()
+@command(inspect_app)
 def memory(
     run: Run,
     name: Annotated[
@@ -28,8 +30,7 @@ def memory(
     seed: Annotated[int, typer.Option(help="Random seed of the lines.")] = 0,
     out: Numbers = None,
     figure: Picture = None,
-    as_csv: AsCsv = False,
-    as_json: AsJson = False,
+    form: str = "",
 ) -> None:
     """Measure how far back a model remembers: its accuracy in a memory task by the number of steps n.
 
@@ -40,15 +41,13 @@ def memory(
     from thereafter import instruments
 
     measured = instruments.memory(load(run), name, longest=longest, count=count, seed=seed)
-    if not print_rows(measured.to_rows(), as_csv=as_csv, as_json=as_json):
+    if not print_rows(measured.to_rows(), form):
         _print_by_n(measured)
-    if out is not None:
-        typer.echo(f"saved {measured.save(out)}", err=as_csv or as_json)
+    save(out, measured, quiet=bool(form))
     if figure is not None:
-        from thereafter.figures.export import write
         from thereafter.figures.memory import accuracy_by_n
 
-        typer.echo(f"drawn {write([accuracy_by_n([measured])], figure)}", err=as_csv or as_json)
+        draw([accuracy_by_n([measured])], figure, quiet=bool(form))
 
 
 def _print_by_n(measured: Measurement) -> None:
@@ -60,3 +59,155 @@ def _print_by_n(measured: Measurement) -> None:
     for n, right, chance, total in zip(*(measured[key] for key in ("n", "accuracy", "chance", "total")), strict=True):
         typer.echo(f"{n:>4}{right:>10.1%}{chance:>10.1%}{total:>11,}")
     typer.echo(remembered(measured))
+
+
+@command(inspect_app)
+def agreement(
+    run: Run,
+    corpus: Annotated[
+        str | None,
+        typer.Option(help="agreement, reflexives or filler-gap. Default: the corpus the model was trained on."),
+    ] = None,
+    longest: Annotated[
+        int | None, typer.Option(help="Maximum number of words between the two. Default: as in the corpus.")
+    ] = None,
+    count: Annotated[int, typer.Option(help="Number of sentences.")] = 2000,
+    seed: Annotated[int, typer.Option(help="Random seed of the sentences.")] = 0,
+    out: Numbers = None,
+    form: str = "",
+) -> None:
+    """Measure how often a model prefers the form that agrees with a word far back, by the number of words between.
+
+    First: thereafter train reflexives --model lstm --out runs/reflexives
+
+    Example: thereafter inspect agreement runs/reflexives
+    """
+    from thereafter import instruments
+
+    verdicts = instruments.agreement(load(run), corpus, longest=longest, count=count, seed=seed)
+    if not print_rows(verdicts.to_rows(), form):
+        _print_by_distance(verdicts)
+    save(out, verdicts, quiet=bool(form))
+
+
+def _print_by_distance(verdicts: Measurement) -> None:
+    from thereafter.evaluation.agreement import BINS
+    from thereafter.text.agreement import sentence_corpus
+
+    question = sentence_corpus(verdicts.about["corpus"]).question
+    about = verdicts.about
+    typer.echo(f"{about['model']} asked {question}; chance is 50 %")
+    typer.echo(f"it knows {about['known_words']:,} of the {about['words']:,} words of these sentences")
+    typer.echo(f"{'words between':>13}{'right':>8}{'sentences':>11}")
+    distance = verdicts["distance"]
+    for low, high in BINS:
+        inside = (distance >= low) & (distance <= high)
+        total = int(verdicts["total_distance"][inside].sum())
+        if total:
+            right = float(verdicts["right_distance"][inside].sum()) / total
+            typer.echo(f"{low if low == high else f'{low}-{high}':>13}{right:>8.1%}{total:>11,}")
+
+
+class Probed(StrEnum):
+    """What a probe can read."""
+
+    NUMBER = "number"
+    CLASS = "class"
+
+
+@command(inspect_app)
+def probe(
+    run: Run,
+    what: Annotated[
+        Probed,
+        typer.Option("--property", help="The subject's number by distance, or the class of the word read."),
+    ] = Probed.NUMBER,
+    field: Annotated[str, typer.Option(help="The state to probe for the number: h, or c of an LSTM.")] = "h",
+    count: Annotated[int, typer.Option(help="Number of agreement sentences, two thirds of them to fit on.")] = 900,
+    seed: Annotated[int, typer.Option(help="Random seed of sentences and control.")] = 0,
+    out: Numbers = None,
+    figure: Picture = None,
+    form: str = "",
+) -> None:
+    """Decode a property from a model's states with a linear probe, with a control task of random labels.
+
+    The model must know the words of the corpus `agreement`.
+
+    Example: thereafter inspect probe runs/agreement --property number --figure decay.html
+    """
+    from thereafter import instruments
+    from thereafter.figures.memory import information_decay, word_class_by_layer
+
+    number = what is Probed.NUMBER
+    options = {"field": field} if number else {}
+    reading = instruments.probe(load(run), "number" if number else "class", count=count, seed=seed, **options)
+    if not print_rows(reading.to_rows(), form):
+        _show(reading, "words after" if number else "layer", number)
+    save(out, reading, quiet=bool(form))
+    if figure is not None:
+        draw([(information_decay if number else word_class_by_layer)([reading])], figure, quiet=bool(form))
+
+
+def _show(reading: Measurement, head: str, number: bool) -> None:
+    about = reading.about
+    typer.echo(f"{about['model']}: {about['text']}")
+    typer.echo(f"it knows {about['known_words']:,} of the {about['words']:,} words of these sentences")
+    typer.echo(f"{head:14}{'accuracy':>10}{'control':>10}{'selectivity':>13}{'bits':>8}")
+    names = reading["distance" if number else "layer"].tolist()
+    accuracy, control, bits = (
+        reading[cell][-1] if number else reading[cell] for cell in ("accuracy", "control", "bits")
+    )
+    for name, right, other, gain in zip(names, accuracy, control, bits, strict=True):
+        typer.echo(f"{name!s:14}{right:>10.1%}{other:>10.1%}{right - other:>13.1%}{gain:>8.3f}")
+    if number:
+        kept = bits >= 0.5
+        until = f"half of the 1 bit is kept for all of the {names[-1]} words"
+        if not kept.all():
+            lost = int(kept.argmin())
+            later = " (and is there again later)" if kept[lost:].any() else ""
+            until = f"less than half of the 1 bit is there {names[lost]} words after it{later}"
+        typer.echo(f"the subject's number, read from the last layer: {until}")
+    else:
+        best = int((accuracy - control).argmax())
+        typer.echo(f"word class is most selectively read from {names[best]}")
+
+
+@command(inspect_app)
+def ahead(
+    run: Run,
+    source: Annotated[
+        str | None, typer.Argument(help="A table of series. Default: the one that the run was trained on.")
+    ] = None,
+    steps: Annotated[str, typer.Option(help="Numbers of steps ahead, separated by commas.")] = "1,4,16,64",
+    series: Annotated[str, typer.Option(help="Name of the series. Default: the first.")] = "",
+    part: Annotated[str, typer.Option(help="The part to forecast.")] = "test",
+    out: Numbers = None,
+    figure: Picture = None,
+    form: str = "",
+) -> None:
+    """Forecast every row of a part k steps ahead, from the model's own predictions, and measure the error by k.
+
+    Example: thereafter inspect ahead runs/sine noisy-sine --steps 1,4,16,64 --figure ahead.html
+    """
+    from thereafter import instruments
+    from thereafter.series.lines import error_by_steps, steps_ahead
+    from thereafter.task_model import load_task
+
+    measured = instruments.steps_ahead(load_task(run), source, _numbers(steps), series=series, part=part)
+    if not print_rows(measured.to_rows(), form):
+        about = measured.about
+        typer.echo(f"{about['model']} on {about['text']}, {about['compared_rows']:,} rows of {about['target']}")
+        typer.echo(f"{'steps ahead':>12}{'RMSE':>12}{'MAE':>12}{'value before':>14}")
+        columns = (measured[name].tolist() for name in ("ahead", "rmse", "mae", "last_value_rmse"))
+        for count, rmse, mae, before in zip(*columns, strict=True):
+            typer.echo(f"{count:>12}{rmse:>12.4g}{mae:>12.4g}{before:>14.4g}")
+    save(out, measured, quiet=bool(form))
+    if figure is not None:
+        draw([steps_ahead(measured), error_by_steps([measured])], figure, quiet=bool(form))
+
+
+def _numbers(text: str) -> list[int]:
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not all(part.isascii() and part.isdigit() for part in parts):
+        raise OptionError(f"the steps are {text!r}; expected whole numbers with commas between them, such as 1,4,16,64")
+    return [int(part) for part in parts]

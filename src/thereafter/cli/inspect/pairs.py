@@ -11,9 +11,9 @@ import typer
 from thereafter.base.config import Table
 from thereafter.base.tabular import ENDINGS
 from thereafter.base.terminal import print_caution
-from thereafter.cli.app import ArpaTokens, AsWritten, Encoding, inspect_app, load
-from thereafter.cli.inspect.gradients import Picture
-from thereafter.cli.tables import AsCsv, AsJson, ItemColumn, print_conditions, print_rows, save_rows, tell_written
+from thereafter.cli.app import inspect_app, load
+from thereafter.cli.options import ArpaTokens, AsWritten, Encoding, ItemColumn, Picture, command
+from thereafter.cli.tables import draw, print_conditions, print_rows, save_rows, tell_written
 from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def _pairs_file(path: Path | None) -> Path | None:
     return path
 
 
-@inspect_app.command()
+@command(inspect_app)
 def pairs(
     runs: Annotated[
         list[str],
@@ -68,8 +68,7 @@ def pairs(
         ),
     ] = None,
     figure: Picture = None,
-    as_csv: AsCsv = False,
-    as_json: AsJson = False,
+    form: str = "",
 ) -> None:
     """Score minimal pairs: how often a model gives the good sentence the higher probability. For any model.
 
@@ -103,7 +102,7 @@ def pairs(
     rows = [row for scores in several for row in (scores.groups() if by is None else scores.conditions(by, item))]
     if by is None and len(several) > 1:
         rows = [{"model": scores.about["model"]} | row for scores in several for row in scores.groups()]
-    if print_rows(rows, as_csv=as_csv, as_json=as_json):
+    if print_rows(rows, form):
         typer.echo(several[0].about["context"], err=True)
     else:
         for scores in several:
@@ -122,9 +121,8 @@ def pairs(
         save_rows(compared.to_rows() if len(several) > 1 else several[0].to_rows(), out)
     if figure is not None:
         from thereafter.figures.agreement import accuracy_by_group
-        from thereafter.figures.export import write
 
-        typer.echo(f"drawn {write([accuracy_by_group([one.measurement() for one in several])], figure)}", err=True)
+        draw([accuracy_by_group([one.measurement() for one in several])], figure, quiet=True)
 
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:

@@ -1,28 +1,37 @@
-"""`thereafter inspect trace`."""
+"""`thereafter inspect trace`, `describe`, `dynamics` and `units`: what a model did at every token of a text."""
 
 from __future__ import annotations
 
+import os
+import sys
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thereafter.base.terminal import print_caution
-from thereafter.cli.app import AsWritten, Run, inspect_app, load, writable
-from thereafter.cli.tables import AsCsv, AsJson, print_rows, tell_written
+from thereafter.base.terminal import print_caution, print_coloured
+from thereafter.cli import options as opt
+from thereafter.cli.app import inspect_app, load
+from thereafter.cli.options import command
+from thereafter.cli.tables import draw, print_rows, save, save_rows, tell_written
+from thereafter.errors import OptionError
+
+if TYPE_CHECKING:
+    from thereafter.inspection.measurement import Measurement
+    from thereafter.inspection.trace import Trace
 
 
-@inspect_app.command()
+@command(inspect_app)
 def trace(
-    run: Run,
+    run: opt.Run,
     text: Annotated[str, typer.Argument(help="Text to run the model on.")],
     out: Annotated[
-        Path, typer.Option(callback=writable, help="File for the arrays: .npz (to draw later), .json or .csv.")
+        Path, typer.Option(callback=opt.writable, help="File for the arrays: .npz (to draw later), .json or .csv.")
     ] = Path("trace.npz"),
     limit: Annotated[int, typer.Option(help="Maximum number of tokens.")] = 2000,
-    as_written: AsWritten = False,
-    as_csv: AsCsv = False,
-    as_json: AsJson = False,
+    as_written: opt.AsWritten = False,
+    form: str = "",
 ) -> None:
     """Record what a model did at every token of a text: states, gates, attention, predictions.
 
@@ -34,7 +43,7 @@ def trace(
     tell_written(lm, text)
     recorded = lm.trace(text, limit=limit)
     recorded.save(out)
-    tabled = print_rows(recorded.to_rows(), as_csv=as_csv, as_json=as_json)
+    tabled = print_rows(recorded.to_rows(), form)
     if not tabled:
         for name, axes in recorded.axes.items():
             shape = " x ".join(map(str, recorded[name].shape))
@@ -42,3 +51,210 @@ def trace(
     typer.echo(f"saved {out}: {len(recorded.tokens):,} tokens", err=tabled)
     if "cut" in recorded.about:
         print_caution(f"caution: {recorded.about['cut']}", err=tabled)
+
+
+@command(inspect_app)
+def describe(
+    file: Annotated[Path, typer.Argument(help="A saved measurement or trace (.npz).", show_default=False)],
+    array: Annotated[
+        str | None, typer.Option(help="Print the table of this array instead: a row for each of its places.")
+    ] = None,
+    out: opt.TableFile = None,
+    form: str = "",
+) -> None:
+    """List the arrays of a saved measurement or trace: name, axes, shape, meaning.
+
+    Example: thereafter inspect describe flow.npz
+
+    Example: thereafter inspect describe flow.npz --array norm --out norm.csv
+    """
+    stored = _read(file)
+    table = stored.describe() if array is None else stored.table_of(array)
+    rows = table.to_rows()
+    if not print_rows(rows, form) and out is None:
+        typer.echo(table)
+    save_rows(rows, out)
+
+
+def _read(file: Path) -> Measurement | Trace:
+    from thereafter.errors import FormatError
+    from thereafter.inspection.measurement import Measurement
+    from thereafter.inspection.trace import Trace
+
+    try:
+        return Measurement.load(file)
+    except FormatError as error:
+        try:
+            return Trace.load(file)
+        except FormatError:
+            raise error from None
+
+
+class Moved(StrEnum):
+    """The printed table: one row per token, per gate or per unit."""
+
+    path = "path"
+    saturation = "saturation"
+    timescales = "timescales"
+
+
+@command(inspect_app)
+def dynamics(
+    run: opt.Run,
+    text: Annotated[str, typer.Option(help="Text to run the model on, or @FILE to read one.")],
+    field: Annotated[str, typer.Option(help="The state to follow, such as l0.h or l1.c.")] = "l0.h",
+    limit: Annotated[int, typer.Option(help="Maximum number of tokens.", min=2)] = 2000,
+    out: opt.Numbers = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw path, saturation and timescales: .html or .png.", callback=opt.drawable)
+    ] = None,
+    table: Annotated[
+        Moved, typer.Option(help="What --csv and --json print: one row per token, gate, or unit of a layer.")
+    ] = Moved.path,
+    form: str = "",
+) -> None:
+    """Measure the state trajectory, gate saturation and timescales of the units over a text.
+
+    Example: thereafter inspect dynamics runs/book --text "the cat that the dogs saw was asleep" --figure cat.html
+    """
+    from thereafter.base.kinds import KINDS, listed, recurrent_names
+    from thereafter.base.terminal import print_caution, show_progress
+    from thereafter.inspection import dynamics as measure
+
+    if text.startswith("@"):
+        from thereafter.text.sources import resolve
+
+        text = next(iter(resolve(text[1:]).parts.values())).text()[: 40 * limit]
+    lm = load(run)
+    kind = KINDS.get(lm.config["model"])
+    if kind is None or not kind.recurrent:
+        raise OptionError(f"the model {lm.config['model']!r} has no state to follow; try {listed(recurrent_names())}")
+    with show_progress():
+        trace = lm.trace(text, limit=limit, top=1)
+    if "cut" in trace.about:
+        print_caution(f"caution: {trace.about['cut']}", err=bool(form))
+    measured = {Moved.path: measure.trajectory(trace, field)}
+    if any(name.rpartition(".")[2] in measure.GATES for name in trace.arrays):  # a plain RNN has a path and no gates
+        measured |= {Moved.saturation: measure.saturation(trace), Moved.timescales: measure.timescales(trace)}
+    if table not in measured:
+        raise OptionError(f"the model {lm.config['model']!r} has no gates, so no {table}; try --table path")
+    if not print_rows(measured[table].to_rows(), form):
+        _print_path(measured[Moved.path], field, len(trace.tokens))
+        if Moved.saturation in measured:
+            _print_gates(measured[Moved.saturation], measured[Moved.timescales])
+    save(out, measured[Moved.path], quiet=bool(form))
+    if figure is not None:
+        from thereafter.figures import dynamics as drawn
+
+        about = f"{lm.config['model']} ({Path(run).name})"
+        kinds = (drawn.trajectory, drawn.saturation, drawn.timescales)
+        draw(
+            [kind(figures, model=about) for kind, figures in zip(kinds, measured.values(), strict=False)], figure, form
+        )
+
+
+def _print_path(path: Measurement, field: str, tokens: int) -> None:
+    shares = ", ".join(f"{share:.0%}" for share in path["share"])
+    typer.echo(f"{field} over {tokens:,} tokens: {shares} of the variance in the first components")
+    typer.echo(f"a step moves it by {path['stride'][1:].mean():.0%} of its length")
+
+
+def _print_gates(gates: Measurement, times: Measurement) -> None:
+    typer.echo(f"{'gate':>14}  {'under 0.1':>9}  {'over 0.9':>9}")
+    for place, name in enumerate(gates["gate"].tolist()):
+        typer.echo(f"{name:>14}  {gates['low'][place]:9.1%}  {gates['high'][place]:9.1%}")
+    typer.echo(f"{'layer':>14}  {'median':>9}  {'longest':>9}  steps to 1/e by the gate alone")
+    for place, layer in enumerate(times["layer"].tolist()):
+        steps = times["steps"][place]
+        steps = steps[steps == steps]
+        middle = sorted(steps.tolist())[len(steps) // 2]
+        typer.echo(f"{layer:>14}  {middle:9.1f}  {steps.max():9.1f}")
+
+
+_COLOURED_LINES = 14
+
+
+@command(inspect_app)
+def units(
+    run: opt.Run,
+    source: opt.SourceName,
+    property: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="quotes, comment, quotes-or-comment, speech, line-position, indentation, brackets, keyword or "
+            "boundary. Repeat the option for more. Default: quotes."
+        ),
+    ] = None,
+    regex: Annotated[
+        list[str] | None, typer.Option(help="Look for units that follow matches of this regular expression.")
+    ] = None,
+    top: Annotated[int, typer.Option(help="Number of units to list per property.", min=1)] = 10,
+    gates: Annotated[bool, typer.Option("--gates", help="Look at gates and candidates too.")] = False,
+    limit: Annotated[int, typer.Option(help="Maximum number of tokens.", min=1000)] = 200_000,
+    seed: Annotated[int, typer.Option(help="Random seed of the control's offsets.")] = 0,
+    part: Annotated[str | None, typer.Option(help="Part of a corpus. Default: test.")] = None,
+    encoding: opt.Encoding = None,
+    out: opt.Numbers = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw the coloured text: .html or .png.", callback=opt.drawable)
+    ] = None,
+    form: str = "",
+) -> None:
+    """Find units that follow a property of the text: chosen on its first half, measured on its second.
+
+    Example: thereafter inspect units runs/code python-code --property quotes --property line-position --top 5
+    """
+    from thereafter import instruments
+    from thereafter.inspection.properties import named, of_regex
+
+    wanted = [named(name) for name in property or ([] if regex else ["quotes"])] + [of_regex(r) for r in regex or []]
+    lm = load(run)
+    options = {"top": top, "gates": gates, "limit": limit, "seed": seed}
+    ranking = instruments.units(lm, source, *wanted, part=part, encoding=encoding, **options)
+    if not print_rows(ranking.to_rows(), form):
+        for row, one in enumerate(wanted):
+            _print_table(ranking, row, one.name)
+            if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
+                _print_coloured(ranking, row)
+    save(out, ranking, quiet=bool(form))
+    if figure is not None:
+        from thereafter.figures import units as drawn
+
+        draw(
+            [*(drawn.coloured_units(ranking, one.name) for one in wanted), drawn.unit_ranking(ranking)],
+            figure,
+            quiet=bool(form),
+        )
+
+
+def _print_table(ranking: Measurement, row: int, name: str) -> None:
+    measure = "AUC" if ranking["yes_no"][row] else "correlation"
+    typer.echo(f"{name}: {measure} on {ranking.about['tokens'] // 2:,} tokens the units were not chosen on")
+    typer.echo(f"{'unit':>16}  {'held out':>9}  {'chosen on':>9}  direction")
+    for rank in range(ranking["unit"].shape[1]):
+        side = "high" if ranking["direction"][row, rank] > 0 else "low"
+        unit, second, first = (ranking[field][row, rank] for field in ("unit", "held_out", "chosen"))
+        typer.echo(f"{unit!s:>16}  {second:9.3f}  {first:9.3f}  {side}")
+    best, control = float(ranking["held_out"][row, 0]), float(ranking["control"][row])
+    clear = best - control > (0.1 if ranking["yes_no"][row] else 0.2)
+    verdict = "follows it" if clear else "is no better than luck"
+    typer.echo(
+        f"control {control:.3f} (the same search for the property moved along the text): the best unit {verdict}"
+    )
+
+
+def _print_coloured(ranking: Measurement, row: int) -> None:
+    """Some lines of held-out text on the unit's colours, underlined where the property holds."""
+    from thereafter.figures.units import lay_out, shade
+
+    tokens, values, truth = (ranking[name][row] for name in ("token", "value", "truth"))
+    characters = lay_out(tokens.tolist(), values, truth, _COLOURED_LINES)
+    out, line = [], 0
+    for one in characters:
+        out.append("\x1b[0m\n" * (one.line - line))
+        line = one.line
+        red, green, blue = shade(one.value)
+        under = "\x1b[4m" if ranking["yes_no"][row] and one.truth else "\x1b[24m"
+        shown = one.text if one.text.isprintable() else " "
+        out.append(f"\x1b[38;2;0;0;0m\x1b[48;2;{red};{green};{blue}m{under}{shown}")
+    print_coloured("".join(out) + "\x1b[0m")

@@ -19,12 +19,12 @@ from pydantic import Field
 
 from thereafter.base.config import Table
 from thereafter.base.storage import open_plain
-from thereafter.comparing import tables, timing
+from thereafter.comparing import tables, trials
 from thereafter.comparing.comparison import JSON, Comparison, Row
-from thereafter.comparing.trial import Trial
+from thereafter.comparing.probes import offered_questions
+from thereafter.comparing.rows import Trial
 from thereafter.comparing.trials import ValidationCurve, ask_all, make_trial, measure_validation
 from thereafter.errors import FormatError
-from thereafter.evaluation.offered import offered_questions
 from thereafter.figures.agreement import accuracy_by_distance
 from thereafter.inspection.memory import from_tallies
 from thereafter.language_model import LanguageModel
@@ -361,7 +361,7 @@ def _bin(words: str, reached: int) -> str:
 
 
 def _latency(lm: LanguageModel, texts: Mapping[str, Path]) -> float:
-    return timing.next_token_latency(lm.model, lm.encode(_opening(texts["test"])))
+    return trials.next_token_latency(lm.model, lm.encode(_opening(texts["test"])))
 
 
 def _opening(path: Path) -> str:

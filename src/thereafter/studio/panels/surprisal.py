@@ -11,8 +11,8 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from thereafter.evaluation.surprisal import Surprisals, tabulate
 from thereafter.evaluation.text_reading import TextReading
+from thereafter.inspection.surprisal import Surprisals, tabulate
 from thereafter.language_model import LanguageModel
 from thereafter.serving.schema import Answer, Asked, FailedAnswer, ModelName
 from thereafter.studio.asking import Visitor, answers, as_json, attempt_together, part

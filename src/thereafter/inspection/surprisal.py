@@ -3,7 +3,8 @@
     bits          = sum over the tokens of a unit of -log2 p
     spelling bits = what its unknown forms pay for their spelling (see `scores`)
 
-Over all rows both add up to the `nats` and `spelling_nats` of the score, divided by ln 2.
+Over all rows both add up to the `nats` and `spelling_nats` of the score, divided by ln 2. The rows of a table and the
+arrays of a `Measurement` hold the same figures.
 
 Shapes: T tokens, U units, K likeliest.
 """
@@ -20,14 +21,13 @@ from numpy.typing import NDArray
 
 from thereafter.base.tabular import PlainTable, Row, Tabular, free_names
 from thereafter.errors import OptionError, UnknownNameError
-from thereafter.evaluation.aligning import align_units
 from thereafter.evaluation.conditions import bare_word, check_column, summarise
-from thereafter.evaluation.surprisal_measurement import as_measurement
 from thereafter.evaluation.text_reading import TextReading, describe_context
 from thereafter.evaluation.text_units import (
     LINE_END,
     UNITS,
     TextUnits,
+    align_units,
     check_unit,
     count_words,
     cut_units,
@@ -157,8 +157,40 @@ class Surprisals(Tabular):
         return PlainTable(tuple(summary))
 
     def measurement(self) -> Measurement:
-        """The same as named arrays, to be saved as `.npz` and drawn."""
-        return as_measurement(self.readings, self.units, self.by)
+        """The same as named arrays, to be saved as `.npz` and drawn.
+
+        `bits` and `spelling_bits` [model, step], `text` and `line` [step]; with detail `rank`, `entropy`, `context`.
+        """
+        models = range(len(self.readings))
+        arrays: dict[str, NDArray[np.generic]] = {
+            "model": np.array([reading.model for reading in self.readings]),
+            "text": np.array(self.texts),
+            "line": np.asarray(self.lines),
+            "bits": np.stack([self.bits(number) for number in models]),
+            "spelling_bits": np.stack([self.spelling_bits(number) for number in models]),
+            "unknown": np.stack([self.unknown(number) for number in models]),
+        }
+        detailed = [(one, one.predicted, units) for one, units in zip(self.readings, self.units, strict=True)]
+        chosen: dict[str, list[Floats]] = {"rank": [], "entropy": [], "context": []}
+        for reading, predicted, units in detailed:
+            if predicted is not None:
+                figures = (predicted.rank_T, predicted.entropy_T, predicted.context_T)
+                for values, figure_T in zip(chosen.values(), figures, strict=True):
+                    # that of the prediction where each unit begins; NaN where the model has no token of it
+                    values.append(np.append(figure_T.astype(np.float64), np.nan)[reading.decisive(units)])
+        if all(predicted is not None for _, predicted, _ in detailed):
+            arrays |= {name: np.stack(values) for name, values in chosen.items()}
+        axes: dict[str, tuple[str, ...]] = dict.fromkeys(arrays, ("model", "step"))
+        axes |= {"model": ("model",), "text": ("step",), "line": ("step",)}
+        about = {
+            "model": " and ".join(reading.model for reading in self.readings),
+            "text": self.readings[0].text,
+            "by": self.by,
+            "words": sum(map(count_words, self.texts)),
+            "tokens": [len(reading.costs.ids) for reading in self.readings],
+            "notes": [note for reading in self.readings for note in reading.notes],
+        }
+        return Measurement("surprisal", arrays, axes, about)
 
     def figure(self, **options: object) -> DrawnFigure:
         """The text in the colours of its surprisal."""

@@ -1,27 +1,23 @@
-"""Which probes the built-in corpora offer: the table, and the questions about a test text.
+"""What a built-in corpus offers to be asked of every model that was trained on it: the contract, and the table.
+
+The lines of such a corpus have something in them that must be remembered, and the corpus knows what. A probe turns
+that into questions whose answers are known, and says in which words the answers are shown.
 
 Corpora whose sentences know a pair of words that depend on each other ask for the form of the second: agreement,
-reflexives, filler-gap (`agreement.py` measures). Memory tasks ask what must be kept over n words of a generated line
-(`inspection.memory` measures). A new corpus that knows the truth about its lines gets a row here, and
-`thereafter compare` asks its questions.
+reflexives, filler-gap (`evaluation.agreement` measures). Memory tasks ask what must be kept over n words of a generated
+line (`inspection.memory` measures). A new corpus that knows the truth about its lines gets a row here, and
+`thereafter compare` asks its questions; it knows no probe by name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
 
 from thereafter.errors import OptionError
 from thereafter.evaluation.agreement import ATTRACTORS, BINS, CONGRUENCE, CONGRUENT, measure_agreement
-from thereafter.evaluation.corpus_probe import (
-    Column,
-    CorpusProbe,
-    ProbeTable,
-    ProbeWords,
-    Questions,
-    distance_columns,
-    name_span,
-)
 from thereafter.evaluation.verdicts import Tally, Verdicts, count_by
 from thereafter.inspection.memory import answers
 from thereafter.inspection.sentence_reader import SentenceReader
@@ -29,9 +25,98 @@ from thereafter.text.agreement import Sentence, read_sentences
 from thereafter.text.memory import DEFAULT_LINES, Line, lines, task
 from thereafter.text.sources import Source
 
+
+@dataclass(frozen=True)
+class ProbeWords:
+    """How a probe is spoken of, in tables, pictures and advice.
+
+    Of `agreement`, for instance: `items` are "sentences", `span` is "words in between", `answer` is "its verb".
+    """
+
+    heading: str
+    """Over its section of a report."""
+    title: str
+    """Of the picture, for those who do not see it."""
+    x_label: str
+    y_label: str
+    caption: str
+    """What is counted as right, a sentence."""
+    remark: str
+    """Who guesses, and why, a sentence."""
+    lesson: str
+    """What is to be learned: "No model has learned LESSON"."""
+    answer: str
+    """What is right or wrong: "ANSWER is right in 97 %"."""
+    purpose: str = "Where words far apart depend on each other"
+    """When the best model is the one to use: "PURPOSE, use lstm"."""
+    items: str = "sentences"
+    """What is counted, in the plural."""
+    span: str = "words in between"
+    """What a distance is a number of: "with 20 to 40 SPAN"."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its head, and which of the answers it counts."""
+
+    label: str
+    count: Callable[[Verdicts], Tally]
+
+
+@dataclass(frozen=True)
+class ProbeTable:
+    """A table with a line for each model."""
+
+    title: str
+    columns: tuple[Column, ...]
+
+
+class Questions(Protocol):
+    """Questions about one test text, ready to be put to models."""
+
+    def ask(self, reader: SentenceReader) -> Verdicts | None:
+        """The answers of a model; None where it cannot be asked, such as one that reads other tokens."""
+
+
+class CorpusProbe(Protocol):
+    """Questions that a corpus can ask about itself."""
+
+    @property
+    def name(self) -> str:
+        """That of the corpus; results are stored under it."""
+
+    @property
+    def words(self) -> ProbeWords:
+        """How its results are spoken of."""
+
+    @property
+    def chance(self) -> float | None:
+        """The share that guessing gets right; None where it is not the same over all distances."""
+
+    def questions(self, test: Source) -> Questions | None:
+        """The questions about a test text; None where the text is not one of this corpus."""
+
+    def tables(self, results: Sequence[Verdicts]) -> list[ProbeTable]:
+        """The tables that these results are shown in."""
+
+
+def name_span(low: int, high: int) -> str:
+    """`3-5`, or `3` where both are the same."""
+    return str(low) if low == high else f"{low}-{high}"
+
+
+def distance_columns(bins: Sequence[tuple[int, int]], results: Sequence[Verdicts]) -> tuple[Column, ...]:
+    """A column for each of the bins that the results reach."""
+    longest = max((one.longest for one in results if one.distance), default=0)
+    return tuple(
+        Column(name_span(low, high), partial(Verdicts.between, low=low, high=high))
+        for low, high in bins
+        if low <= longest
+    )
+
+
 NOUNS = ((0, 0), (1, 1), (2, 2), (3, 5), (6, 99))
 """Numbers of nouns between that are shown together, both ends included."""
-_CHANCE = 0.5  # each question is between two forms, and each is right as often as the other
 
 
 @dataclass(frozen=True)
@@ -63,7 +148,8 @@ class DependencyProbe:
 
     @property
     def chance(self) -> float:
-        return _CHANCE
+        """Each question is between two forms, and each is right as often as the other."""
+        return 0.5
 
     def questions(self, test: Source) -> DependencyQuestions | None:
         """The sentences of `NAME.test.txt`, by the records that the generator wrote beside it."""
@@ -77,27 +163,24 @@ class DependencyProbe:
         nouns = max((key for one in results for key in one.groups[ATTRACTORS] if isinstance(key, int)), default=0)
         columns = [Column("all", lambda verdicts: verdicts.overall)]
         columns += [
-            Column(f"{name_span(low, min(high, nouns))} noun{'s' * (high != 1)}", _with_nouns(low, high))
+            Column(
+                f"{name_span(low, min(high, nouns))} noun{'s' * (high != 1)}",
+                partial(Verdicts.among, group=ATTRACTORS, low=low, high=high),
+            )
             for low, high in NOUNS
             if low <= nouns
         ]
         if self.has_number:
-            columns += [Column(name, _with_last(name)) for same, name in CONGRUENCE.items() if same is not None]
+            columns += [
+                Column(name, partial(Verdicts.under, group=CONGRUENT, key=name))
+                for same, name in CONGRUENCE.items()
+                if same is not None
+            ]
         return [
             ProbeTable(self.by_distance, distance_columns(BINS, results)),
             ProbeTable(self.by_nouns, tuple(columns)),
         ]
 
-
-def _with_nouns(low: int, high: int) -> Callable[[Verdicts], Tally]:
-    return lambda verdicts: verdicts.among(ATTRACTORS, low, high)
-
-
-def _with_last(name: str) -> Callable[[Verdicts], Tally]:
-    return lambda verdicts: verdicts.under(CONGRUENT, name)
-
-
-_PURPOSE = "Where words far apart depend on each other"
 
 DEPENDENCIES = (
     DependencyProbe(
@@ -109,10 +192,7 @@ DEPENDENCIES = (
             y_label="verbs with the right number",
             caption="How often the model prefers the verb form that its subject asks for.",
             remark="Every noun's number is drawn by a coin, so a model that cannot see the subject can only guess.",
-            items="sentences",
-            span="words in between",
             lesson="what a word far back asks for",
-            purpose=_PURPOSE,
             answer="its verb",
         ),
         "The verb's number by words between it and its subject",
@@ -127,10 +207,7 @@ DEPENDENCIES = (
             y_label="pronouns that fit their noun",
             caption="How often the model prefers the reflexive pronoun that fits the noun it refers to.",
             remark="Gender and number of the noun are drawn by a coin: a model that cannot see it can only guess.",
-            items="sentences",
-            span="words in between",
             lesson="whom a reflexive pronoun refers to",
-            purpose=_PURPOSE,
             answer="its pronoun",
         ),
         "The reflexive pronoun by words between it and its noun",
@@ -145,10 +222,7 @@ DEPENDENCIES = (
             y_label="objects left out or said as the filler asks",
             caption="How often the model knows whether the object of a verb is missing.",
             remark="A coin decides whether the clause has a filler: without its first word a model can only guess.",
-            items="sentences",
-            span="words in between",
             lesson="whether a filler far back leaves a gap",
-            purpose=_PURPOSE,
             answer="its object",
         ),
         "The verb's object, missing or not, by words between it and the word that decides",
@@ -156,9 +230,6 @@ DEPENDENCIES = (
         has_number=False,
     ),
 )
-
-
-_PART = "test"
 
 
 @dataclass(frozen=True)
@@ -189,7 +260,7 @@ class MemoryProbe:
         """The questions of the lines, drawn again: the corpus is a pure function of its seed."""
         if len(test.files) != 1 or not test.files[0].parent.name.startswith(f"{self.name}-"):
             return None
-        drawn = tuple(lines(task(self.name), DEFAULT_LINES[_PART], part=_PART))
+        drawn = tuple(lines(task(self.name), DEFAULT_LINES["test"], part="test"))
         return MemoryQuestions(drawn) if test.text() == "".join(f"{line.text}\n" for line in drawn) else None
 
     def tables(self, results: Sequence[Verdicts]) -> list[ProbeTable]:
@@ -208,7 +279,6 @@ MEMORY_TASKS = (
             caption="How often the model expects the symbol that the line began with.",
             remark="It is one of four, drawn evenly: a model that has forgotten it is right in a quarter of the lines.",
             items="questions",
-            span="words in between",
             lesson="to keep a symbol",
             purpose="Where a symbol must be kept",
             answer="its symbol",
@@ -244,7 +314,6 @@ MEMORY_TASKS = (
             caption="How often the model expects the kind of bracket that was opened.",
             remark="The kind of every pair is drawn by a coin: a model that has forgotten it can only guess.",
             items="questions",
-            span="words in between",
             lesson="which bracket is open",
             purpose="Where brackets must be closed",
             answer="its bracket",

@@ -1,0 +1,250 @@
+"""What a language model is asked: `next`, `generate`, `rank` and `neighbours`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from thereafter.base.tabular import Row
+from thereafter.base.terminal import print_exactly
+from thereafter.cli.app import app, load
+from thereafter.cli.options import ArpaTokens, AsWritten, Device, Run, TableFile, command
+from thereafter.cli.tables import print_rows, save_rows, tell_unknown, tell_written
+from thereafter.data.finding import TABLE_ENDINGS, split_column
+from thereafter.errors import EmptyCorpusError, OptionError
+
+if TYPE_CHECKING:
+    from thereafter.decoding.completion import Completions
+    from thereafter.decoding.generation import GenerationOptions
+    from thereafter.language_model import LanguageModel
+
+
+@command(app, name="next")
+def next_(
+    run: Run,
+    prompt: Annotated[str, typer.Argument(help="The text so far; no line end is added.")] = "",
+    k: Annotated[int, typer.Option("-k", "--k", help="Number of tokens or words to list.")] = 5,
+    complete: Annotated[
+        bool | None,
+        typer.Option(
+            "--complete/--no-complete",
+            help="Complete the last word, or never. Default: if it is only partly typed.",
+            show_default=False,
+        ),
+    ] = None,
+    form: str = "",
+    out: TableFile = None,
+    as_written: AsWritten = False,
+    device: Device = "auto",
+    tokens: ArpaTokens = "word",
+) -> None:
+    """List the most likely next tokens after a prompt, with their probabilities.
+
+    If the last word is only partly typed, list the words that begin with it, each with the text to append and its
+    probability among them. If it may also be a whole word, show both lists.
+
+    Example: thereafter next runs/book "the cat sat on the" -k 5
+
+    Example: thereafter next runs/book "I beheld the mon"
+    """
+    lm = load(run, tokens, as_written=as_written, device=device)
+    tell_written(lm, prompt)
+    completions = _completions(lm, prompt, k, complete)
+    alone = completions is not None and (complete or not completions.ending)
+    likeliest = [] if alone else lm.next_tokens(prompt, k)
+    # one table of both lists: what each row is, how it reads, the text to append, its probability
+    words = () if completions is None else completions.words
+    rows: list[Row] = [{"kind": "word", "text": one.word, "append": one.append, "p": one.p} for one in words]
+    last = prompt[-1:]
+    for token in likeliest:
+        append = lm.tokenizer.continuation(last, [token.token])[len(last) :] if last != " " else token.text
+        rows.append({"kind": "token", "text": token.text, "append": append, "p": token.p})
+    save_rows(rows, out)
+    if print_rows(rows, form):
+        return
+    if completions is not None:
+        typed = completions.typed.strip()
+        text = f"words that begin with {typed!r}" if typed else "words"
+        missing = f", {1 - completions.covered:.2%} of that not covered" if completions.covered < 1 else ""
+        typer.echo(f"{text}, {completions.mass:.3g} of what may follow here{missing}:", err=True)
+        for one in completions:
+            typer.echo(f"{one.p:.6f}  {one.word!r}  + {one.append!r}")
+        if likeliest:
+            typer.echo(f"next tokens, if {typed!r} is a whole word:", err=True)
+    for token in likeliest:
+        typer.echo(f"{token.p:.6f}  {token.text!r}")
+
+
+def _completions(lm: LanguageModel, prompt: str, k: int, wanted: bool | None) -> Completions | None:
+    """Candidate next words, if requested or if the last word is only partly typed."""
+    if wanted is False or (wanted is None and (not prompt or prompt[-1].isspace())):
+        return None
+    completions = lm.complete(prompt, k)
+    if wanted and not completions.words:
+        reason = f"no word of the model begins with {completions.typed.strip()!r}"
+        if not completions.typed.strip():
+            reason = f"no word is begun at its end, {prompt[-1:]!r}"
+        raise OptionError(f"the prompt cannot be completed: {reason}; expected a half-typed word; try --no-complete")
+    return completions if wanted or completions.half_typed else None
+
+
+@command(app)
+def generate(
+    run: Run,
+    prompt: Annotated[str, typer.Argument(help="The text to continue.")] = "",
+    max_new_tokens: Annotated[int, typer.Option(help="Maximum number of tokens to generate.")] = 40,
+    temperature: Annotated[
+        float, typer.Option(help="Below 1 safer, above 1 more random, 0 always the most likely token.")
+    ] = 1.0,
+    top_k: Annotated[int | None, typer.Option(help="Sample from the k most likely tokens only.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Sample from the most likely tokens that together reach this probability.")
+    ] = None,
+    min_p: Annotated[
+        float | None, typer.Option(help="Sample from tokens at least this fraction as likely as the most likely one.")
+    ] = None,
+    repetition_penalty: Annotated[
+        float, typer.Option(help="Above 1: tokens that were already used become less likely.")
+    ] = 1.0,
+    num_beams: Annotated[int, typer.Option(help="Beam search with this many hypotheses, instead of sampling.")] = 1,
+    length_penalty: Annotated[float, typer.Option(help="Beam search: above 1 favours long texts, 0 short ones.")] = 1.0,
+    samples: Annotated[int, typer.Option(help="Number of texts to generate.")] = 1,
+    stop: Annotated[
+        list[str] | None, typer.Option(help="Stop before this text; \\n is a line end. Repeat the option for more.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed: the same seed gives the same text.")] = None,
+    weights: Annotated[
+        str | None, typer.Option(help="bfloat16 or int8: a recurrent model reads its matrices in fewer bytes, faster.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print texts, tokens and log probabilities as JSON.")] = False,
+    tokens: ArpaTokens = "word",
+    as_written: AsWritten = False,
+    device: Device = "auto",
+) -> None:
+    """Continue a prompt; the text is shown as it is generated.
+
+    Example: thereafter generate runs/book "the cat" --temperature 0.8 --top-p 0.9 --seed 1
+    """
+    lm = load(run, tokens, as_written=as_written, device=device)
+    tell_written(lm, prompt)
+    options: GenerationOptions = {
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "min_p": min_p,
+        "repetition_penalty": repetition_penalty,
+        "num_beams": num_beams,
+        "length_penalty": length_penalty,
+        "stop_strings": [text.replace("\\n", "\n").replace("\\t", "\t") for text in stop or ()],
+        "seed": seed,
+        "weights": weights,
+    }
+    if samples == 1 and num_beams == 1 and not as_json:
+        pieces = lm.stream_text(prompt, max_new_tokens, **options)  # refuses before the prompt is shown
+        for piece in chain([prompt], pieces, ["\n"]):
+            print_exactly(piece)
+        return
+    texts = lm.generate(prompt, max_new_tokens, num_return_sequences=samples, return_log_probs=True, **options)
+    if as_json:
+        typer.echo(json.dumps({"prompt": prompt, "samples": [asdict(one) for one in texts]}, allow_nan=False))
+        return
+    for number, one in enumerate(texts, start=1):
+        if len(texts) > 1:
+            typer.echo(f"--- {number:,} of {len(texts):,}, log p {one.log_prob:.3f}")
+        print_exactly(one.text + "\n")
+
+
+@command(app)
+def rank(
+    run: Run,
+    candidates: Annotated[
+        list[str],
+        typer.Argument(
+            help="Texts to rank; - for the lines of standard input, stimuli.csv:sentence for a column of a table.",
+            show_default=False,
+        ),
+    ],
+    context: Annotated[
+        str,
+        typer.Option(
+            metavar="TEXT|item",
+            help="Text that comes before each of them; no line end is added. item: nothing, a fresh state.",
+        ),
+    ] = "item",
+    per: Annotated[
+        str, typer.Option(help="Log probability per sentence, or per token or char to compare different lengths.")
+    ] = "sentence",
+    lines: Annotated[bool, typer.Option("--lines", help="Texts are whole lines: score their line ends too.")] = False,
+    tokens: ArpaTokens = "word",
+    as_written: AsWritten = False,
+    device: Device = "auto",
+    out: TableFile = None,
+    form: str = "",
+) -> None:
+    """Rank texts by log probability, the most likely first: rescoring for speech recognition or spelling.
+
+    Prints natural logarithms. KenLM's are log10, of lines: add --lines and divide by 2.302585.
+
+    Example: thereafter rank runs/book "the cat sat on the mat" "the cat sad on the mat"
+    """
+    table = Path(split_column(candidates[0])[0])  # which alone is no candidate
+    is_table = len(candidates) == 1 and table.suffix in TABLE_ENDINGS and table.is_file()
+    texts = _lines(candidates[0]) if candidates == ["-"] or is_table else candidates
+    if context == "document" or context.isdecimal():
+        raise OptionError(
+            f"--context is {context}, and the texts are alternatives, so none is read after another; expected the text "
+            "before each, or item; try --context item"
+        )
+    end, context = "\n" if lines else "", "" if context == "item" else context
+    lm = load(run, tokens, as_written=as_written, device=device)
+    ranked = lm.rank([text + end for text in texts], context, per=per)
+    tell_written(lm, context, *texts)
+    tell_unknown(lm, *texts)
+    named = [(text.removesuffix(end) if end else text, logp) for text, logp in ranked]
+    rows: list[Row] = [{"text": text, "log_prob": logp} for text, logp in named]
+    save_rows(rows, out)
+    after = f"after {context!r}" if context else "from a fresh state (--context TEXT: after a text)"
+    typer.echo(f"context {'text' if context else 'item'}: each text is read {after}", err=True)
+    if not print_rows(rows, form):
+        for text, logp in named:
+            typer.echo(f"{logp:12.4f}  {text}")
+
+
+def _lines(source: str) -> list[str]:
+    """Each line, or row of a column, as a candidate, without blank ones; no candidate at all is an error."""
+    from thereafter.training.finding import find_texts
+    from thereafter.training.options import TextSettings
+
+    (text,) = find_texts(source, None, TextSettings()).parts.values()
+    lines = [line for line in text.text().split("\n") if line.strip()]
+    if not lines:
+        name = "standard input" if source == "-" else source
+        raise EmptyCorpusError(f"{name} holds no candidates; expected one a line; try: printf 'a\\nb\\n' |")
+    return lines
+
+
+@command(app)
+def neighbours(
+    run: Run,
+    word: Annotated[str, typer.Argument(help="A token of the model, with or without its leading space.")],
+    k: Annotated[int, typer.Option("-k", "--k", help="Number of words to list.")] = 10,
+    out: TableFile = None,
+    form: str = "",
+) -> None:
+    """List the words with the most similar embeddings, by cosine similarity (neural models).
+
+    Example: thereafter neighbours runs/book cat -k 5
+
+    Example: thereafter neighbours runs/book cat -k 100 --out cat.csv
+    """
+    near = load(run).neighbours(word, k)
+    rows: list[Row] = [{"token": piece, "cosine": cosine} for piece, cosine in near]
+    save_rows(rows, out)
+    if not print_rows(rows, form):
+        for piece, cosine in near:
+            typer.echo(f"{cosine:9.6f}  {piece!r}")
