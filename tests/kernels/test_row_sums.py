@@ -9,8 +9,8 @@ from test_gpu_launches import parameters
 from torch import Tensor
 
 from thereafter.kernels import chain
-from thereafter.kernels.chain import add_rows, pick_rows
 from thereafter.kernels.gpu import row_sums as program
+from thereafter.kernels.rows import add_rows, pick_rows
 from thereafter.layers.embedding import Embedding
 
 SHAPES = [(1, 3, 5), (70, 9, 40), (130, 2, 33), (100, 300, 8)]

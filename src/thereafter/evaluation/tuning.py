@@ -17,8 +17,7 @@ from thereafter.errors import TrainingError
 from thereafter.evaluation.dynamic_settings import DynamicSettings
 from thereafter.models.any_model import AnyModel
 from thereafter.models.base import Ids
-from thereafter.models.cache import CacheModel, CacheSettings
-from thereafter.models.recall import Way
+from thereafter.models.cache import CacheModel, CacheSettings, Way
 
 if TYPE_CHECKING:
     from torch import Tensor

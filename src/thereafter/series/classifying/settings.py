@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from thereafter.errors import OptionError
-from thereafter.layers.blocks import FEEDS
-from thereafter.layers.pooling import POOLINGS
+from thereafter.layers.blocks import FEEDS, POOLINGS
 from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.series.forecasters.settings import cells
 from thereafter.vision.pictures.as_series import PERMUTATION, READINGS
