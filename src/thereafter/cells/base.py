@@ -158,13 +158,13 @@ class Cell(ABC):
 
     def input_product(self, x: Tensor, weights: Weights) -> Tensor:
         """z = W x + b, of one step or of many."""
-        return self._product(x, weights, "ih")
+        return self.matrix_product(x, weights, "ih")
 
     def recur(self, h_BO: Tensor, weights: Weights) -> Tensor:
         """r_BG = U h (+ b)."""
-        return self._product(h_BO, weights, "hh")
+        return self.matrix_product(h_BO, weights, "hh")
 
-    def _product(self, x: Tensor, weights: Weights, which: str) -> Tensor:
+    def matrix_product(self, x: Tensor, weights: Weights, which: str) -> Tensor:
         """The product with the input's matrix ("ih") or with the recurrent one ("hh")."""
         weight, bias = weights[f"weight_{which}"], weights.get(f"bias_{which}")
         if not self.layer_norm:

@@ -165,7 +165,7 @@ class ConvLSTM(LSTM):
         start = self.blocks.index(gate) * units
         return slice(start, start + units)
 
-    def _product(self, x: Tensor, weights: Weights, which: str) -> Tensor:
+    def matrix_product(self, x: Tensor, weights: Weights, which: str) -> Tensor:
         """W * x + b of maps with any axes before their own, as flat as they came."""
         kernel, size = self.options.kernel_size, (self.options.height, self.options.width)
         weight, bias = weights[f"weight_{which}"], weights.get(f"bias_{which}")
