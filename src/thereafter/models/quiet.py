@@ -33,7 +33,8 @@ class Anew:
         return ()
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        return type(self)(*self._arguments())
+        again: Callable[..., Self] = type(self)
+        return again(*self._arguments())
 
     def __reduce__(self) -> tuple[type[Self], tuple[object, ...]]:
         return type(self), self._arguments()

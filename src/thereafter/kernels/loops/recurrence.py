@@ -1,10 +1,12 @@
-"""The recurrent products of a sequence, C += A B with the same B at every step, shared by the threads of a team.
+"""The recurrent products of a sequence, C += A B with the same B at every step, and how a team of threads shares them.
 
 A thread that owns rows makes all of a W', and dz W, for them. One that owns units makes of a W' the columns of its
 units in every gate, and of dz W its columns; what it makes is what it goes on with, so that the threads meet once a
 step. W is packed once (`tiles` says how). The gates of a cell lie in one panel (`pack_gates`); a single gate would fill
 a quarter of it, so for a cell of one gate panels are of neighbouring units (`pack_turned`), and `columns_product` adds
 a W' to the pre-activations.
+
+What a team does with the arrays of a cell is a `TeamLoop`; `team_task` makes a C function of it.
 
 Shapes: B rows, H units, G gate units, K columns of a matrix W [G, K], G = H for one gate, L numbers in a vector.
 """
@@ -198,6 +200,63 @@ def pack_turned(weight_HK: Floats, packed: Floats, first: int, last: int, packer
                     panel[k * row + j] = weight_HK[unit + j, k] if unit + j < units else 0
 
 
+@jit()
+def columns_product(
+    task: Whole, t: int, dz_BG: Floats, packed: Floats, d_BK: Floats, first: int, last: int, spare: Floats
+) -> None:
+    """d[:, own columns] += dz W, the panels in the order of `gates_product`."""
+    rows, width = dz_BG.shape
+    columns, lanes, size = d_BK.shape[1], lanes_of(d_BK), d_BK.itemsize
+    dz, d, panels, room = dz_BG.ctypes.data, d_BK.ctypes.data, packed.ctypes.data, spare.ctypes.data
+    count = panels_of(first, last, lanes)
+    for index in range(count):
+        column, vectors = panel_of(first, last, lanes, _panel_at(index, count, t))
+        after, _ = panel_of(first, last, lanes, _panel_at(min(index + 1, count - 1), count, t))
+        end = column + vectors * lanes
+        panel, ahead = panels + column * width * size, panels + after * width * size
+        if end <= columns:
+            to, row = d + column * size, d_BK.strides[0]
+        else:
+            to, row = room, vectors * lanes * size
+            _copy_vectors(d_BK, rows, column, columns, spare, vectors * lanes, True)
+        multiply(
+            task[PRODUCT], vectors, rows, width, dz, dz_BG.strides[0], panel, to, row, to, row, lanes * size, ahead
+        )
+        if end > columns:
+            _copy_vectors(d_BK, rows, column, columns, spare, vectors * lanes, False)
+
+
+@jit()
+def _copy_vectors(c: Floats, rows: int, unit: int, units: int, spare: Floats, room: int, out: bool) -> None:
+    """Between the units from `unit` on of every gate of C and `spare` [B, gates, room], where vectors are whole.
+
+    A C of one row goes to all rows of the spare room.
+    """
+    gates, lanes, size = c.shape[1] // units, lanes_of(c), c.itemsize
+    for b in range(rows):
+        row = c[min(b, len(c) - 1)].ctypes.data
+        for gate in range(gates):
+            outside, inside = row + (gate * units + unit) * size, spare[(b * gates + gate) * room :].ctypes.data
+            for j in range(0, units - unit, lanes):
+                count = min(lanes, units - unit - j)
+                if out:
+                    move(c, outside + j * size, inside + j * size, count)
+                else:
+                    move(c, inside + j * size, outside + j * size, count)
+
+
+def packed_size(width: int, columns: int, units: int, itemsize: int) -> int:
+    """Numbers that either packing of a matrix [G, K] takes: whole vectors of units, or of columns."""
+    lanes = LANES64 if itemsize == 8 else LANES32
+    gates = width // units
+    return max(-(-units // lanes) * lanes * gates * columns, -(-columns // lanes) * lanes * width)
+
+
+def spare_size(rows: int, itemsize: int) -> int:
+    """Numbers of the room that one thread needs for its last, shorter vectors."""
+    return rows * MOST_VECTORS * (LANES64 if itemsize == 8 else LANES32)
+
+
 GATES, COLUMNS, TURNED = range(3)
 """How a matrix is packed: by `pack_gates`, `pack_columns` or `pack_turned`."""
 Matrix = tuple[int, Floats, Floats, int]
@@ -286,7 +345,7 @@ class TeamLoop(NamedTuple):
     parts of the rows are always claimed so.
     """
 
-    arrays: type[tuple[object, ...]]
+    arrays: type[NamedTuple]
     run: Callable[..., None]
     share: Callable[..., tuple[int, Matrix, Matrix]] | None = None
     one_by_one: bool = False
@@ -315,8 +374,8 @@ def _run(name: str, task: Whole, dtype: FloatType) -> None:
     and functions are other ones in every process."""
 
 
-@overload(_run)
 def _compiled_run(name: str, task: Whole, dtype: FloatType) -> Callable[..., None] | None:
+    """What `_run` is compiled to, for a name."""
     literal = getattr(name, "literal_value", None)
     if literal is None:
         return None  # asked again with the text itself
@@ -351,58 +410,4 @@ def _compiled_run(name: str, task: Whole, dtype: FloatType) -> Callable[..., Non
     return shared
 
 
-@jit()
-def columns_product(
-    task: Whole, t: int, dz_BG: Floats, packed: Floats, d_BK: Floats, first: int, last: int, spare: Floats
-) -> None:
-    """d[:, own columns] += dz W, the panels in the order of `gates_product`."""
-    rows, width = dz_BG.shape
-    columns, lanes, size = d_BK.shape[1], lanes_of(d_BK), d_BK.itemsize
-    dz, d, panels, room = dz_BG.ctypes.data, d_BK.ctypes.data, packed.ctypes.data, spare.ctypes.data
-    count = panels_of(first, last, lanes)
-    for index in range(count):
-        column, vectors = panel_of(first, last, lanes, _panel_at(index, count, t))
-        after, _ = panel_of(first, last, lanes, _panel_at(min(index + 1, count - 1), count, t))
-        end = column + vectors * lanes
-        panel, ahead = panels + column * width * size, panels + after * width * size
-        if end <= columns:
-            to, row = d + column * size, d_BK.strides[0]
-        else:
-            to, row = room, vectors * lanes * size
-            _copy_vectors(d_BK, rows, column, columns, spare, vectors * lanes, True)
-        multiply(
-            task[PRODUCT], vectors, rows, width, dz, dz_BG.strides[0], panel, to, row, to, row, lanes * size, ahead
-        )
-        if end > columns:
-            _copy_vectors(d_BK, rows, column, columns, spare, vectors * lanes, False)
-
-
-@jit()
-def _copy_vectors(c: Floats, rows: int, unit: int, units: int, spare: Floats, room: int, out: bool) -> None:
-    """Between the units from `unit` on of every gate of C and `spare` [B, gates, room], where vectors are whole.
-
-    A C of one row goes to all rows of the spare room.
-    """
-    gates, lanes, size = c.shape[1] // units, lanes_of(c), c.itemsize
-    for b in range(rows):
-        row = c[min(b, len(c) - 1)].ctypes.data
-        for gate in range(gates):
-            outside, inside = row + (gate * units + unit) * size, spare[(b * gates + gate) * room :].ctypes.data
-            for j in range(0, units - unit, lanes):
-                count = min(lanes, units - unit - j)
-                if out:
-                    move(c, outside + j * size, inside + j * size, count)
-                else:
-                    move(c, inside + j * size, outside + j * size, count)
-
-
-def packed_size(width: int, columns: int, units: int, itemsize: int) -> int:
-    """Numbers that either packing of a matrix [G, K] takes: whole vectors of units, or of columns."""
-    lanes = LANES64 if itemsize == 8 else LANES32
-    gates = width // units
-    return max(-(-units // lanes) * lanes * gates * columns, -(-columns // lanes) * lanes * width)
-
-
-def spare_size(rows: int, itemsize: int) -> int:
-    """Numbers of the room that one thread needs for its last, shorter vectors."""
-    return rows * MOST_VECTORS * (LANES64 if itemsize == 8 else LANES32)
+overload(_run)(_compiled_run)
