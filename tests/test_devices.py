@@ -208,7 +208,7 @@ def test_a_switch_that_torch_refuses_leaves_nothing_behind(runs: Path, monkeypat
     lm.model.train()
     with monkeypatch.context() as patched:
         patched.setattr(torch.cuda, "is_initialized", lambda: True)
-        patched.setattr(quiet._Products, "make_whole", refuse)
+        patched.setattr(quiet._WholeFloats, "put_on", refuse)
         with pytest.raises(RuntimeError, match="no such switch"):
             lm.score(text="the dog")
     assert lm.model.training

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 import thereafter
 from refusals import refused
 from thereafter.data.scaler import Scaler
-from thereafter.layers.gaussian import Gaussian
+from thereafter.layers.heads import Gaussian
 from thereafter.models.task_net import TaskNet
 from thereafter.tasks import TASKS
 from thereafter.tasks.task import Task

@@ -93,19 +93,10 @@ class RNN(Recurrent):
         **extras: Unpack[Extras],
     ) -> None:
         super().__init__(
-            "elman",
-            input_size,
-            hidden_size,
-            num_layers,
-            bias=bias,
-            batch_first=batch_first,
-            dropout=dropout,
-            bidirectional=bidirectional,
-            device=device,
-            dtype=dtype,
+            "elman", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device, dtype,
             cell_options=vars(ElmanOptions(nonlinearity, layer_norm)),
             **extras,
-        )
+        )  # fmt: skip
         self.nonlinearity = nonlinearity
 
 
@@ -149,19 +140,10 @@ class LSTM(Recurrent):
         **extras: Unpack[Extras],
     ) -> None:
         super().__init__(
-            "lstm",
-            input_size,
-            hidden_size,
-            num_layers,
-            bias=bias,
-            batch_first=batch_first,
-            dropout=dropout,
-            bidirectional=bidirectional,
-            device=device,
-            dtype=dtype,
+            "lstm", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device, dtype,
             cell_options=vars(LSTMOptions(peephole, coupled, layer_norm, forget_bias, proj_size)),
             **extras,
-        )
+        )  # fmt: skip
         self.proj_size = proj_size
 
 
@@ -203,19 +185,10 @@ class GRU(Recurrent):
         **extras: Unpack[Extras],
     ) -> None:
         super().__init__(
-            "gru",
-            input_size,
-            hidden_size,
-            num_layers,
-            bias=bias,
-            batch_first=batch_first,
-            dropout=dropout,
-            bidirectional=bidirectional,
-            device=device,
-            dtype=dtype,
+            "gru", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device, dtype,
             cell_options=vars(GRUOptions(reset, update, layer_norm, update_bias)),
             **extras,
-        )
+        )  # fmt: skip
 
 
 class _Linear(Recurrent):
@@ -237,18 +210,9 @@ class _Linear(Recurrent):
         **extras: Unpack[Extras],
     ) -> None:
         super().__init__(
-            self.cell_type,
-            input_size,
-            hidden_size,
-            num_layers,
-            bias=bias,
-            batch_first=batch_first,
-            dropout=dropout,
-            bidirectional=bidirectional,
-            device=device,
-            dtype=dtype,
-            **extras,
-        )
+            self.cell_type, input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device,
+            dtype, **extras,
+        )  # fmt: skip
 
 
 class MinGRU(_Linear):

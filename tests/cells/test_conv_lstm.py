@@ -11,11 +11,10 @@ from torch import Tensor
 
 from refusals import refused
 from thereafter.cells.base import HCState
-from thereafter.cells.conv_lstm import ConvLSTM
-from thereafter.cells.lstm import LSTM
+from thereafter.cells.lstm import LSTM, ConvLSTM
 from thereafter.errors import OptionError
 from thereafter.kernels.jobs import Job
-from thereafter.kernels.reference import REFERENCE
+from thereafter.kernels.plain import REFERENCE
 from thereafter.kernels.scan import unroll
 from thereafter.kernels.vendor import conv_lstm_refuses, run_conv_lstm
 from thereafter.layers.recurrent import Recurrent

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from thereafter.kernels.jobs import Job
-from thereafter.kernels.reference import REFERENCE
+from thereafter.kernels.plain import REFERENCE
 
 WIDE = (torch.float64, torch.float32)
 NARROW = (torch.bfloat16, torch.float16)

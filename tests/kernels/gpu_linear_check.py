@@ -41,8 +41,7 @@ from thereafter.kernels.gpu.linear import (
     scan_programs,
 )
 from thereafter.kernels.jobs import Job, Kernel, SameBits, Unrolled
-from thereafter.kernels.parallel import PARALLEL, linear_scan
-from thereafter.kernels.reference import REFERENCE
+from thereafter.kernels.plain import PARALLEL, REFERENCE, linear_scan
 
 LINEAR = ("mingru", "minlstm", "diagonal")
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)

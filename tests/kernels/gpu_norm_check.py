@@ -23,7 +23,7 @@ from thereafter.cells.lstm import LSTM
 from thereafter.kernels.gpu.norm_geometry import norm_geometry
 from thereafter.kernels.gpu.normed import NORM_PROGRAMS, norm_refuses, norm_unrolled
 from thereafter.kernels.jobs import Job, Unrolled
-from thereafter.kernels.reference import REFERENCE
+from thereafter.kernels.plain import REFERENCE
 
 SMALL: list[tuple[int, int, int, dict[str, Any]]] = [
     (3, 6, 5, {}),

@@ -37,7 +37,7 @@ from watchdog import watched
 from thereafter.cells import CELLS
 from thereafter.cells.base import Cell
 from thereafter.kernels.jobs import Job, Kernel
-from thereafter.kernels.reference import REFERENCE
+from thereafter.kernels.plain import REFERENCE
 from thereafter.kernels.scan import KERNELS
 
 TOLERANCES = {torch.bfloat16: 1e-2, torch.float16: 2e-3}

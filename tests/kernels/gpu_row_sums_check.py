@@ -25,8 +25,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from thereafter.base import progress
-from thereafter.kernels.chain import add_rows, pick_rows
 from thereafter.kernels.gpu.row_sums import add_rows_on_gpu
+from thereafter.kernels.rows import add_rows, pick_rows
 from thereafter.layers.attention import attend
 from thereafter.training.numerics import same_bits
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from thereafter.errors import OptionError
 from thereafter.kernels.jobs import Kernel
-from thereafter.kernels.reference import REFERENCE
+from thereafter.kernels.plain import REFERENCE
 from thereafter.kernels.scan import KERNELS, choose, unroll
 
 FIRST = Case("lstm", {"peephole": True}, (64, 40, 512))

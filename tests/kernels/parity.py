@@ -33,7 +33,7 @@ from thereafter.cells import CELLS
 from thereafter.cells.base import Cell
 from thereafter.cells.options import option_cases
 from thereafter.kernels.jobs import Job, Kernel, Unrolled
-from thereafter.kernels.reference import REFERENCE
+from thereafter.kernels.plain import REFERENCE
 from thereafter.kernels.scan import KERNELS, reverse_job, reverse_result
 
 TOLERANCES: dict[torch.dtype, float] = {

@@ -35,7 +35,7 @@ from thereafter.cells.base import Cell
 from thereafter.cells.options import ElmanOptions, choices_of
 from thereafter.kernels.cpu import CPU, plan
 from thereafter.kernels.jobs import Job, Kernel
-from thereafter.kernels.reference import REFERENCE
+from thereafter.kernels.plain import REFERENCE
 
 CELL_SHARES = {"lstm": 8, "gru": 6, "elman": 5, "mingru": 1, "minlstm": 1, "diagonal": 1}
 KINKED = ("relu", "leaky_relu", "relu6")

@@ -19,7 +19,7 @@ from thereafter import nn
 from thereafter.base.packages import installed
 from thereafter.cells import CELLS
 from thereafter.errors import ShapeError
-from thereafter.kernels.functions import cell_of, spell
+from thereafter.kernels.jobs import cell_of, spell
 from thereafter.kernels.operators import _given
 
 # torch's own, on its way through pytrees and random streams

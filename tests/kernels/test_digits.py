@@ -7,8 +7,8 @@ import torch
 
 from thereafter import nn
 from thereafter.base.compiled import available
+from thereafter.kernels.step.stepper import StoredProduct
 from thereafter.kernels.step.storing import BLOCK, DIGITS, GROUP, cut_into_digits, rounded
-from thereafter.kernels.stored_product import StoredProduct
 
 
 def by_fours() -> bool:

@@ -12,15 +12,14 @@ import thereafter
 from thereafter.cells import CELLS
 from thereafter.cells.lstm import LSTM
 from thereafter.kernels.scan import make_stepper
-from thereafter.kernels.step.stepper import Slot
-from thereafter.kernels.step.steppers import FAST_STEPPERS, AnyStepper
+from thereafter.kernels.step.stepper import FAST_STEPPERS, AnyStepper, Slot
 
 SOURCE = Path(thereafter.__file__).parent
-OPEN = {"scan", "functions", "onednn", "step.stepper", "onnx_table", "row_products", "stored_product", "step.storing"}
-"""The door, types of torch's functions, what oneDNN lacks, the contract of a stepper, the kernels in ONNX, products of
-some rows with any matrix, and the forms that matrices are stored in: none of them is a cell's own."""
-OPEN |= {"row_sums", "chain", "chains", "recording", "one_token"}
-"""Rows added by an index, chains of tags, the lock of recordings; and the second door, to the programs of one generated
+OPEN = {"scan", "functions", "onednn", "step.stepper", "onnx_table", "step.storing"}
+"""The door, types of torch's functions, what oneDNN lacks and its products of some rows, the contract of a stepper, the
+kernels in ONNX, and the forms that matrices are stored in: none of them is a cell's own."""
+OPEN |= {"rows", "chain", "one_token"}
+"""Rows added by an index, chains of tags; and the second door, to the programs of one generated
 token: what is behind each on a GPU is chosen there."""
 
 

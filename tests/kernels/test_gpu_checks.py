@@ -25,7 +25,7 @@ from refusals import refused
 from thereafter.cells import CELLS
 from thereafter.kernels.gpu.compiling import noted
 from thereafter.kernels.jobs import Job
-from thereafter.kernels.reference import REFERENCE
+from thereafter.kernels.plain import REFERENCE
 from thereafter.kernels.scan import KERNELS
 
 HERE = Path(__file__).parent

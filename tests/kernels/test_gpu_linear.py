@@ -25,8 +25,7 @@ from thereafter.kernels.gpu.linear import (
     run_linear_on_gpu,
 )
 from thereafter.kernels.jobs import Job, Unrolled
-from thereafter.kernels.parallel import linear_scan
-from thereafter.kernels.reference import REFERENCE
+from thereafter.kernels.plain import REFERENCE, linear_scan
 
 TILES = [
     ScanTile(chunks=4, length=2, columns=16, vector=1, span=1 << 20),  # tiles

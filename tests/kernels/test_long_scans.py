@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from thereafter import nn
-from thereafter.kernels import parallel
-from thereafter.kernels.parallel import linear_scan
+from thereafter.kernels import plain as parallel
+from thereafter.kernels.plain import linear_scan
 
 
 def by_loop(a_BTH: Tensor, b_BTH: Tensor, h_BH: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from random_cases import draw_case, run_cases
 
 from thereafter.base import compiled
 from thereafter.cells import CELLS
-from thereafter.kernels.cpu import CPU, plan, same_bits
+from thereafter.kernels.cpu import CPU, plan
 from thereafter.kernels.jobs import Job, torch_products
 from thereafter.kernels.scan import KERNELS
 
@@ -56,17 +56,17 @@ def test_rows_have_the_same_bits_on_many_threads_and_units_have_not(monkeypatch:
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
-        monkeypatch.setattr(same_bits, "strict_products", lambda: True)
+        monkeypatch.setattr(plan, "strict_products", lambda: True)
         most = plan.most_sharing(32, 0, ragged=False)
         answer = CPU.deterministic(job_of(32))
         assert answer.threads == range(1, most + 1)
         assert str(answer) == f"the same bits on 1 to {most} threads: threads own rows of the batch"
-        assert f"32 rows: {answer}" in same_bits.lines()["same bits"]
+        assert f"32 rows: {answer}" in plan.lines()["same bits"]
         assert CPU.deterministic(job_of(3)).threads == range(2, 3)  # too few to share
         assert "units" in CPU.deterministic(job_of(3)).why
         assert CPU.deterministic(job_of(32, proj_size=2)).threads == answer.threads
         assert CPU.deterministic(job_of(32, "mingru")).threads == range(2, 3)
-        monkeypatch.setattr(same_bits, "strict_products", lambda: False)
+        monkeypatch.setattr(plan, "strict_products", lambda: False)
         assert CPU.deterministic(job_of(32)).threads == range(2, 3)
         assert "torch's" in CPU.deterministic(job_of(32)).why
     finally:

@@ -11,13 +11,12 @@ import torch.nn.functional as F
 from torch import nn
 
 from thereafter import nn as recurrent
-from thereafter.kernels.row_products import FEWEST, can_pack, multiply, pack
-from thereafter.layers.adaptive import AdaptiveSoftmax
-from thereafter.layers.softmax import Softmax
+from thereafter.kernels.onednn import FEWEST, can_pack_for_rows, multiply_rows, pack_for_rows
+from thereafter.layers.softmax import AdaptiveSoftmax, Softmax
 from thereafter.models.build import build, settings_of
 from thereafter.models.row_heads import RowHead
 
-PACKS = can_pack(torch.zeros(1, FEWEST))
+PACKS = can_pack_for_rows(torch.zeros(1, FEWEST))
 needs_layout = pytest.mark.skipif(not PACKS, reason="torch has no such products on this processor")
 
 
@@ -27,24 +26,24 @@ def test_products_are_torchs_own_and_rows_are_apart() -> None:
     for outputs, inputs in ((513, 700), (2000, 130), (600, 1300)):
         weight, x = (torch.randn(rows, inputs, generator=generator) for rows in (outputs, 64))
         bias = torch.randn(outputs, generator=generator)
-        packed = pack(weight)
-        whole = multiply(x, packed, bias)
+        packed = pack_for_rows(weight)
+        whole = multiply_rows(x, packed, bias)
         torch.testing.assert_close(whole, F.linear(x, weight, bias), rtol=1e-4, atol=1e-3)
-        torch.testing.assert_close(multiply(x[:3], packed), x[:3] @ weight.t(), rtol=1e-4, atol=1e-3)
-        torch.testing.assert_close(multiply(x[5:6], packed, bias), whole[5:6], rtol=1e-4, atol=1e-3)
+        torch.testing.assert_close(multiply_rows(x[:3], packed), x[:3] @ weight.t(), rtol=1e-4, atol=1e-3)
+        torch.testing.assert_close(multiply_rows(x[5:6], packed, bias), whole[5:6], rtol=1e-4, atol=1e-3)
         for rows in (2, 3, 7, 16, 33):
             order = torch.randperm(64, generator=generator)[:rows]
-            assert torch.equal(multiply(x[order], packed, bias), whole[order])
+            assert torch.equal(multiply_rows(x[order], packed, bias), whole[order])
 
 
 def test_what_cannot_be_laid_out_is_not() -> None:
-    assert not can_pack(torch.zeros(1, FEWEST - 1))
-    assert not can_pack(torch.zeros(1, FEWEST, dtype=torch.float64))
-    assert not can_pack(torch.zeros(1, FEWEST, device="meta"))
+    assert not can_pack_for_rows(torch.zeros(1, FEWEST - 1))
+    assert not can_pack_for_rows(torch.zeros(1, FEWEST, dtype=torch.float64))
+    assert not can_pack_for_rows(torch.zeros(1, FEWEST, device="meta"))
     enabled = torch.backends.mkldnn.enabled
     try:
         torch.backends.mkldnn.enabled = False
-        assert not can_pack(torch.zeros(1, FEWEST))
+        assert not can_pack_for_rows(torch.zeros(1, FEWEST))
     finally:
         torch.backends.mkldnn.enabled = enabled
 

@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from test_gpu_launches import parameters
 from torch import Tensor
 
-from thereafter.kernels import chain
-from thereafter.kernels.chain import add_rows, pick_rows
+from thereafter.kernels import rows
 from thereafter.kernels.gpu import row_sums as program
+from thereafter.kernels.rows import add_rows, pick_rows
 from thereafter.layers.embedding import Embedding
 
 SHAPES = [(1, 3, 5), (70, 9, 40), (130, 2, 33), (100, 300, 8)]
@@ -57,7 +57,7 @@ def test_the_gradient_of_an_embedding_is_autograds(tied: bool):
 def test_the_gradient_of_picked_rows():
     x_RE, index_N, dy_NE = whole_numbers(20, 7, 3)
     x_RE.requires_grad_()
-    own = chain.apply_one(chain._PickRows, x_RE, index_N.view(4, 5))  # a CPU does without
+    own = rows.apply_one(rows._PickRows, x_RE, index_N.view(4, 5))  # a CPU does without
     other = pick_rows(x_RE, index_N.view(4, 5))
     assert torch.equal(own, other)
     (own_grad,) = torch.autograd.grad(own, x_RE, dy_NE.view_as(own))

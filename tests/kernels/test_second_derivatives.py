@@ -193,7 +193,7 @@ def test_an_ordinary_backward_pass_runs_no_plain_loop(monkeypatch: pytest.Monkey
         raise AssertionError("the plain loop was run")
 
     layer, x = layer_of("LSTM", "cpu" if compiled.available() else "vendor"), rows().requires_grad_()
-    monkeypatch.setattr("thereafter.kernels.reference.Reference.run", never)
+    monkeypatch.setattr("thereafter.kernels.plain.Reference.run", never)
     y, _ = layer(x)
     y.sum().backward()
     with torch.no_grad():

@@ -77,15 +77,15 @@ def test_threads_change_no_bit_of_a_step(kind: str, options: dict[str, Any]) -> 
 
 
 def asleep(number: int) -> bool:
-    from thereafter.kernels.loops import helpers as board
-    from thereafter.kernels.step.helpers import helpers
+    from thereafter.kernels.loops import steps as board
+    from thereafter.kernels.step.passes import helpers
 
     return bool(ctypes.c_int64.from_address(helpers()._at(number) + board.ASLEEP).value)
 
 
 @pytest.mark.usefixtures("always_a_team")
 def test_helpers_work_and_those_that_fell_asleep_are_woken() -> None:
-    from thereafter.kernels.step.helpers import helpers
+    from thereafter.kernels.step.passes import helpers
 
     module, x_TBI = layer("LSTM", 30, 400), torch.randn(1, 4, 30)
     torch.set_num_threads(1)
@@ -117,7 +117,7 @@ def test_threads_of_python_that_want_the_helpers_at_once() -> None:
 
 @pytest.mark.usefixtures("always_a_team")
 def test_a_pass_is_whole_without_helpers(monkeypatch: pytest.MonkeyPatch) -> None:
-    from thereafter.kernels.step.helpers import Helpers, helpers
+    from thereafter.kernels.step.passes import Helpers, helpers
 
     module, x_TBI = layer("LSTM", 30, 150), torch.randn(40, 1, 30)
     torch.set_num_threads(1)

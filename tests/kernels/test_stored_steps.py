@@ -16,11 +16,11 @@ from thereafter import nn
 from thereafter.base.compiled import available
 from thereafter.errors import OptionError
 from thereafter.kernels.step import stepper
+from thereafter.kernels.step.stepper import StoredProduct
 from thereafter.kernels.step.storing import BLOCK, NARROW, Narrow, quantised, rounded
-from thereafter.kernels.stored_product import StoredProduct
-from thereafter.models.average import AverageModel
 from thereafter.models.build import build
 from thereafter.models.settings import AverageSettings, LstmSettings
+from thereafter.models.window import AverageModel
 
 compiled_only = pytest.mark.skipif(not available(), reason="loops are not compiled here")
 CELLS: list[tuple[str, dict[str, Any]]] = [

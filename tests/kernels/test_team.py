@@ -324,12 +324,12 @@ class Claims(NamedTuple, Generic[A]):
 @pytest.fixture(scope="module")
 def claims() -> compiled.CFunction:
     """A task that counts what its threads have claimed."""
-    from thereafter.kernels.loops import parts, team
+    from thereafter.kernels.loops import team
     from thereafter.kernels.loops.tiles import types
 
     read, claim, claim_below, meet = team.arrays_of(Claims), team.claim, team.claim_below, team.meet
-    members, task_at, claim_parts = team.members, team.task_at, parts.claim_parts
-    parts_in, rows_of_parts, dtype = parts.parts_in, parts.rows_of_parts, np.dtype(np.float32)
+    members, task_at, claim_parts = team.members, team.task_at, team.claim_parts
+    parts_in, rows_of_parts, dtype = team.parts_in, team.rows_of_parts, np.dtype(np.float32)
     first_counter, second_counter, is_ragged, switch = team.PANELS, team.PACKED, team.COUPLED, team.switch
 
     def claims_task(address: int) -> None:

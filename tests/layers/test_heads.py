@@ -11,12 +11,10 @@ from torch.distributions import Normal
 
 from refusals import refused
 from thereafter.errors import OptionError, ShapeError
-from thereafter.layers.adaptive import AdaptiveSoftmax
 from thereafter.layers.embedding import Embedding
-from thereafter.layers.gaussian import Gaussian
-from thereafter.layers.heads import Head, QuantileHead, WordHead
+from thereafter.layers.heads import Gaussian, Head, QuantileHead, WordHead
 from thereafter.layers.recurrent import Recurrent
-from thereafter.layers.softmax import Softmax
+from thereafter.layers.softmax import AdaptiveSoftmax, Softmax
 from thereafter.models.neural import Numbers, Reader
 
 N, V, H = 7, 11, 5

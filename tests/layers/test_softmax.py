@@ -13,9 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from refusals import refused
 from thereafter.errors import OptionError, ShapeError
-from thereafter.layers.adaptive import AdaptiveSoftmax
 from thereafter.layers.embedding import Embedding
-from thereafter.layers.softmax import Softmax, rows_at_once, softmax_nll
+from thereafter.layers.softmax import AdaptiveSoftmax, Softmax, rows_at_once, softmax_nll
 
 N, V, H = 7, 11, 5
 

@@ -11,8 +11,8 @@ from wrapped import END, TOLERANCE, V, assert_every_way, counted, lstm, made, ro
 import thereafter
 from refusals import refused
 from thereafter.errors import OptionError
+from thereafter.models import cache
 from thereafter.models import cache as module
-from thereafter.models import recall
 from thereafter.models.cache import CacheModel, CacheSettings
 from thereafter.models.neural import NeuralModel
 
@@ -71,7 +71,7 @@ def test_it_is_what_the_definition_says(name: str, monkeypatch: pytest.MonkeyPat
     truth = [written_out(build(), settings, row) for row in ids]
     for at_once, queries in ((4096, 256), (10, 3), (2, 1)):
         monkeypatch.setattr(module, "TOKENS_AT_ONCE", at_once)
-        monkeypatch.setattr(recall, "QUERIES_AT_ONCE", queries)
+        monkeypatch.setattr(cache, "QUERIES_AT_ONCE", queries)
         model = cached(name)
         logp, state = model.log_probs(ids, model.start(len(ids)))
         np.testing.assert_allclose(logp, [logs for logs, _ in truth], **TOLERANCE)

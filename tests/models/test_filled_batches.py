@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from thereafter.layers.softmax import Softmax, softmax_nll
-from thereafter.models.shapes import filled_length, filled_rows
-from thereafter.models.task_net import Fillable, TaskNet
+from thereafter.models.task_net import Fillable, TaskNet, filled_length, filled_rows
 from thereafter.tasks.classify.network import ClassBatch, Classifier, ClassifierSettings
 from thereafter.tasks.tag.network import TagBatch, Tagger, TaggerSettings
 from thereafter.tasks.translate.network import PairBatch, RecurrentTranslator, TransformerTranslator, TranslatorSettings

@@ -55,7 +55,7 @@ FAULTS = (
     ),
     Fault(
         "scan-gradient-one-step-off",
-        "kernels/parallel.py",
+        "kernels/plain.py",
         "h_BH.unsqueeze(1), h_BTH[:, :-1]",
         "h_BTH[:, :1], h_BTH[:, :-1]",
     ),
@@ -66,7 +66,7 @@ FAULTS = (
         "masked_softmax(scores_BTS, mask_BS)",
         "masked_softmax(scores_BTS, None)",
     ),
-    Fault("learned-state-is-not-used", "layers/initial.py", 'if kind == "learned":', 'if kind == "learnt":'),
+    Fault("learned-state-is-not-used", "layers/inputs.py", 'if kind == "learned":', 'if kind == "learnt":'),
     # models
     Fault(
         "window-one-token-short",

@@ -19,7 +19,7 @@ import thereafter
 from refusals import refused
 from thereafter.data.scaler import ChannelScaler
 from thereafter.errors import FormatError, OptionError, SourceError
-from thereafter.layers.pooling import POOLINGS, Pooling
+from thereafter.layers.blocks import POOLINGS, Pooling
 from thereafter.series.classifying.network import encoders
 from thereafter.series.classifying.task import CLASSIFYING_SERIES
 from thereafter.tasks.finding import task_for

@@ -75,7 +75,7 @@ _ROWS = (
         "average",
         "average of word vectors",
         "#B8A800",
-        model=f"{_MODELS}.average:AverageModel",
+        model=f"{_MODELS}.window:AverageModel",
         settings=f"{_SETTINGS}:AverageSettings",
         sizes=(),
     ),

@@ -2,9 +2,9 @@
 
 base                the contract: sizes, gates, weights, `project`, `recur`, `pointwise`
 options             the options of every cell, declared once, without torch
-elman, lstm, gru    the cells that text books begin with, and their variants
-conv_lstm           an LSTM whose state is a map, for frames of video
-minimal, diagonal   cells that are linear in their state, so that all steps can be computed at once
+elman, lstm, gru    the cells that text books begin with, and their variants; lstm: one whose state is a map, too, for
+                    frames of video
+minimal             cells that are linear in their state, so that all steps can be computed at once
 """
 
 from thereafter.base.kinds import KINDS
@@ -28,10 +28,10 @@ CELLS = _Cells(
         "elman": "thereafter.cells.elman:Elman",
         "lstm": "thereafter.cells.lstm:LSTM",
         "gru": "thereafter.cells.gru:GRU",
-        "conv_lstm": "thereafter.cells.conv_lstm:ConvLSTM",
+        "conv_lstm": "thereafter.cells.lstm:ConvLSTM",
         "mingru": "thereafter.cells.minimal:MinGRU",
         "minlstm": "thereafter.cells.minimal:MinLSTM",
-        "diagonal": "thereafter.cells.diagonal:Diagonal",
+        "diagonal": "thereafter.cells.minimal:Diagonal",
     },
 )
 

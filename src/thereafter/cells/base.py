@@ -158,17 +158,19 @@ class Cell(ABC):
 
     def input_product(self, x: Tensor, weights: Weights) -> Tensor:
         """z = W x + b, of one step or of many."""
-        if not self.layer_norm:
-            return F.linear(x, weights["weight_ih"], weights.get("bias_ih"))
-        z = normalise(F.linear(x, weights["weight_ih"]), weights["norm_ih"])
-        return z + weights["bias_ih"] if "bias_ih" in weights else z
+        return self.matrix_product(x, weights, "ih")
 
     def recur(self, h_BO: Tensor, weights: Weights) -> Tensor:
         """r_BG = U h (+ b)."""
+        return self.matrix_product(h_BO, weights, "hh")
+
+    def matrix_product(self, x: Tensor, weights: Weights, which: str) -> Tensor:
+        """The product with the input's matrix ("ih") or with the recurrent one ("hh")."""
+        weight, bias = weights[f"weight_{which}"], weights.get(f"bias_{which}")
         if not self.layer_norm:
-            return F.linear(h_BO, weights["weight_hh"], weights.get("bias_hh"))
-        r_BG = normalise(F.linear(h_BO, weights["weight_hh"]), weights["norm_hh"])
-        return r_BG + weights["bias_hh"] if "bias_hh" in weights else r_BG
+            return F.linear(x, weight, bias)
+        product = normalise(F.linear(x, weight), weights[f"norm_{which}"])
+        return product if bias is None else product + bias
 
     @abstractmethod
     def pointwise(

@@ -23,9 +23,8 @@ from thereafter.errors import OptionError, TrainingError
 from thereafter.evaluation.dynamic_settings import DynamicSettings
 from thereafter.models.any_model import AnyModel
 from thereafter.models.base import NOT_NORMALISED, Ids, is_normalised
-from thereafter.models.cache import CacheModel, CacheSettings
+from thereafter.models.cache import CacheModel, CacheSettings, Way
 from thereafter.models.mixture import MixtureModel
-from thereafter.models.recall import Way
 
 if TYPE_CHECKING:
     from torch import Tensor

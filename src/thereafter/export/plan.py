@@ -30,16 +30,14 @@ from thereafter.export.parts import (
     StatePart,
     WordingPlan,
 )
-from thereafter.layers.adaptive import AdaptiveSoftmax
 from thereafter.layers.recurrent import Recurrent
-from thereafter.layers.softmax import Softmax
+from thereafter.layers.softmax import AdaptiveSoftmax, Softmax
 from thereafter.layers.stream import Lane
 from thereafter.layers.transformer import Block
 from thereafter.models.any_model import AnyModel
-from thereafter.models.average import AverageModel
 from thereafter.models.recurrent import RecurrentModel
 from thereafter.models.transformer import TransformerModel
-from thereafter.models.window import WindowModel
+from thereafter.models.window import AverageModel, WindowModel
 from thereafter.ngram.model import NgramModel
 from thereafter.text.tokenizers.base import Tokenizer
 

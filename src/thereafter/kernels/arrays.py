@@ -29,7 +29,7 @@ A = TypeVar("A")
 
 
 class LstmForward(NamedTuple, Generic[A]):
-    """The arrays of an LSTM's forward pass; `loops.lstm_team.forward` explains them."""
+    """The arrays of an LSTM's forward pass; `loops.lstm.forward_rows` explains them."""
 
     gates: Annotated[A, 3]
     c: Annotated[A, 3]
@@ -45,7 +45,7 @@ class LstmForward(NamedTuple, Generic[A]):
 
 
 class LstmBackward(NamedTuple, Generic[A]):
-    """The arrays of an LSTM's backward pass; `loops.lstm_team.backward` explains them."""
+    """The arrays of an LSTM's backward pass; `loops.lstm.backward_rows` explains them."""
 
     gates: Annotated[A, 3]
     c: Annotated[A, 3]
@@ -112,7 +112,7 @@ class LstmNormBackward(NamedTuple, Generic[A]):
 
 
 class ElmanForward(NamedTuple, Generic[A]):
-    """The arrays of a simple recurrent network's forward pass; `loops.elman_team.forward` explains them."""
+    """The arrays of a simple recurrent network's forward pass; `loops.elman.forward_rows` explains them."""
 
     y: Annotated[A, 3]
     states: Annotated[A, 3]
@@ -129,7 +129,7 @@ class ElmanForward(NamedTuple, Generic[A]):
 
 
 class ElmanBackward(NamedTuple, Generic[A]):
-    """The arrays of a simple recurrent network's backward pass; `loops.elman_team.backward` explains them."""
+    """The arrays of a simple recurrent network's backward pass; `loops.elman.backward_rows` explains them."""
 
     kept: Annotated[A, 3]
     end: Annotated[A, 2]
@@ -149,7 +149,7 @@ class ElmanBackward(NamedTuple, Generic[A]):
 
 
 class GruForward(NamedTuple, Generic[A]):
-    """The arrays of a GRU's forward pass; `loops.gru_team` explains them."""
+    """The arrays of a GRU's forward pass; `loops.gru` explains them."""
 
     gates: Annotated[A, 3]
     h: Annotated[A, 3]
@@ -166,7 +166,7 @@ class GruForward(NamedTuple, Generic[A]):
 
 
 class GruBackward(NamedTuple, Generic[A]):
-    """The arrays of a GRU's backward pass; `loops.gru_team` explains them."""
+    """The arrays of a GRU's backward pass; `loops.gru` explains them."""
 
     gates: Annotated[A, 3]
     h: Annotated[A, 3]
@@ -185,7 +185,7 @@ class GruBackward(NamedTuple, Generic[A]):
 
 
 class ProjectedForward(NamedTuple, Generic[A]):
-    """The arrays of a projected LSTM's forward pass; `loops.lstm_projected_team.forward` explains them."""
+    """The arrays of a projected LSTM's forward pass; `loops.lstm_projected.forward_rows` explains them."""
 
     gates: Annotated[A, 3]
     c: Annotated[A, 3]
@@ -203,7 +203,7 @@ class ProjectedForward(NamedTuple, Generic[A]):
 
 
 class ProjectedBackward(NamedTuple, Generic[A]):
-    """The arrays of a projected LSTM's backward pass; `loops.lstm_projected_team.backward` explains them."""
+    """The arrays of a projected LSTM's backward pass; `loops.lstm_projected.backward_rows` explains them."""
 
     gates: Annotated[A, 3]
     c: Annotated[A, 3]

@@ -1,23 +1,19 @@
-"""What operators lack: types for parts of torch that have none (autograd's `apply`, the backends), cells as strings.
-
-The schemas of operators have no other place for a cell's name and its options.
+"""What operators lack: types for parts of torch that have none (autograd's `apply`, the backends), and the states in
+which torch looks at no numbers, because it writes down what is computed or records it.
 """
 
 from __future__ import annotations
 
-import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import lru_cache
+from threading import Lock
+from types import TracebackType
 from typing import Any
 
 import torch
 from torch import Tensor
-
-from thereafter.cells import CELLS
-from thereafter.cells.base import Cell
-from thereafter.cells.options import OptionValue
 
 
 def apply_one(function: type[torch.autograd.Function], *args: object) -> Tensor:
@@ -66,34 +62,39 @@ def backends() -> Any:
     return torch.backends
 
 
-MASKED = -1.0
-"""Stands for a share of zoneout that is a tensor, in the list of shares that an operator is given."""
+RECORDING = Lock()
+"""One CUDA graph is recorded at a time: torch records all graphs of a process on one stream; two threads that record
+at once would take each other's kernels. Held from before the capture until its end; to replay a graph needs no lock."""
 
 
-def spell(cell: Cell) -> str:
-    """A cell as a string, from which any process can make it again.
+class CountedSwitch(ABC):
+    """A switch of the whole process that several threads want on: the first of them puts it on, the last puts it back.
 
-    >>> from thereafter.cells.elman import Elman
-    >>> spell(Elman(2, 3))
-    'elman {"input_size": 2, "hidden_size": 3, "bias": "two", "nonlinearity": "tanh", "layer_norm": false}'
+    Users are counted, not kept waiting: one may come in the thread of another that is inside.
     """
-    sizes: dict[str, OptionValue] = {"input_size": cell.input_size, "hidden_size": cell.hidden_size, "bias": cell.bias}
-    listed = ", ".join([f'"{name}": {_as_json(value)}' for name, value in (sizes | vars(cell.options)).items()])
-    return f"{cell.name} {{{listed}}}"
 
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._users = 0
 
-def _as_json(value: OptionValue) -> str:
-    """What `json.dumps` writes, which torch.compile cannot follow."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return f'"{value}"' if isinstance(value, str) else f"{value}"
+    @abstractmethod
+    def put_on(self) -> None:
+        """Remember how it is, and put it on."""
 
+    @abstractmethod
+    def put_back(self) -> None:
+        """As it was."""
 
-@lru_cache
-def cell_of(spelled: str) -> Cell:
-    """The cell of such a string."""
-    name, _, options = spelled.partition(" ")
-    cell: Cell = CELLS.load(name)(**json.loads(options))
-    return cell
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._users:
+                self.put_on()
+            self._users += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self.put_back()

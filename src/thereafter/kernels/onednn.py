@@ -1,12 +1,21 @@
-"""What oneDNN has in lower precision on this processor: tried out once a process.
+"""oneDNN, which is part of torch: what it has in lower precision on this processor, tried out once a process; and its
+products of some rows.
 
 torch hands bfloat16 to oneDNN without asking whether there are instructions for it. Where there are none its LSTM is an
 error ("could not create a primitive descriptor"). Its products may fail as well: then torch warns, takes its own and
 switches oneDNN off for the rest of the process, so that all that is computed later, float32 included, has other bits.
+
+In float32 it multiplies some rows with a large matrix that is laid out for them once, y = x W^T + b
+(`multiply_rows`). torch's own product lays W out anew each time, which for up to some hundred rows costs as much as the
+product itself. Rows are independent in oneDNN: a row gets the same bits whoever is beside it, as long as there are two
+at least. (MKL rounds in another order where there are fewer than about 16.)
+
+Shapes: B rows, I inputs, O outputs.
 """
 
 from __future__ import annotations
 
+import platform
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +23,7 @@ from functools import cache
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from thereafter.kernels.functions import backends
 
@@ -79,3 +89,39 @@ def _try_products(dtype: torch.dtype) -> None:
 def switch(on: bool) -> None:
     """Let torch compute with oneDNN, or without it, for the whole process."""
     backends().mkldnn.enabled = on
+
+
+FEWEST, MOST = 1 << 18, 1 << 27
+"""Numbers of a matrix: smaller ones are not worth the call, larger ones not a second copy in memory."""
+_ROWS = 64
+"""The number of rows the layout is chosen for."""
+
+
+def can_pack_for_rows(weight_OI: Tensor) -> bool:
+    """Whether a matrix can be laid out, and is of a size for which it pays."""
+    return (
+        FEWEST <= weight_OI.numel() <= MOST
+        and weight_OI.dtype == torch.float32
+        and weight_OI.device.type == "cpu"
+        and enabled()
+        and _has_row_products()
+    )
+
+
+def pack_for_rows(weight_OI: Tensor) -> Tensor:
+    """The matrix in oneDNN's own layout, for `multiply_rows` alone."""
+    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight_OI.detach().contiguous(), _ROWS)
+    return packed
+
+
+def multiply_rows(x_BI: Tensor, packed_OI: Tensor, bias_O: Tensor | None = None) -> Tensor:
+    """x W^T + b, [B, O], without gradients."""
+    y_BO: Tensor = torch.ops.mkldnn._linear_pointwise(x_BI, packed_OI, bias_O, "none", [], "")
+    return y_BO
+
+
+@cache
+def _has_row_products() -> bool:
+    """Whether torch has these products; on other processors than Intel's and AMD's they have not been measured."""
+    names = ("_reorder_linear_weight", "_linear_pointwise")
+    return platform.machine().lower() in ("x86_64", "amd64") and all(hasattr(torch.ops.mkldnn, name) for name in names)

@@ -1,7 +1,7 @@
 """`thereafter::scan` in standard ONNX operators, for torch's exporter: a `Scan` whose body is one step of the cell.
 
 Batch and length stay free. Lengths, resets and zoneout are part of the body, as in the plain loop
-(`kernels.reference`). The cells' own equations are traced, so that none is written twice: a new cell is translated as
+(`kernels.plain`). The cells' own equations are traced, so that none is written twice: a new cell is translated as
 soon as its operators stand in `_RULES`.
 
 Shapes: B rows, T steps, I inputs, G gate units, S the size of a state field.
@@ -24,7 +24,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from thereafter.base.packages import require
 from thereafter.cells.base import Cell
 from thereafter.errors import OptionError
-from thereafter.kernels.functions import MASKED, cell_of
+from thereafter.kernels.jobs import MASKED, cell_of
 
 
 def onnx_table() -> dict[Callable[..., object], Callable[..., object]]:
@@ -75,18 +75,13 @@ def translate_scan(
     tracer = require("onnxscript", "torch's ONNX exporter", install="thereafter[export]").evaluator.default()
     writer = NodeWriter(tracer.nodes, x.dtype.numpy())
     made = cell_of(cell)
-    outside = _Outside(writer, x, lengths, reset)
-    y, *parts = _scan(writer, made, outside, state, weights, masks, shares)
+    flags: dict[str, Value] = {}
+    if reset is not None:
+        flags["reset"] = writer.op("Unsqueeze", reset, writer.whole(-1))
+    if lengths is not None:
+        flags["live"] = _live(writer, x, lengths)
+    y, *parts = _scan(writer, made, x, flags, state, weights, masks, shares)
     return [y, *parts] if len(parts) == 2 else [y, *parts, _nothing(writer, parts[0])]
-
-
-class _Outside:
-    """What stands outside the loop and is read step by step: the input, and which rows live or are reset, [B, T, 1]."""
-
-    def __init__(self, writer: NodeWriter, x: Value, lengths: Value | None, reset: Value | None) -> None:
-        self.x = x
-        self.live = None if lengths is None else _live(writer, x, lengths)
-        self.reset = None if reset is None else writer.op("Unsqueeze", reset, writer.whole(-1))
 
 
 def _live(writer: NodeWriter, x: Value, lengths: Value) -> Value:
@@ -105,23 +100,22 @@ def _nothing(writer: NodeWriter, h: Value) -> Value:
 def _scan(
     writer: NodeWriter,
     cell: Cell,
-    outside: _Outside,
+    x: Value,
+    flags: dict[str, Value],
     state: Sequence[Value],
     weights: Sequence[Value],
     masks: Sequence[Value],
     shares: Sequence[float],
 ) -> list[Value]:
-    """Outputs and last state of a loop over the steps."""
+    """Outputs and last state of a loop over the steps; `flags`: which rows are reset or live, [B, T, 1]."""
     ir = onnx_ir()
     floats, truth = writer.type, ir.TensorType(ir.DataType.BOOL)
     inside = NodeWriter([], writer.kind)
     old = [ir.Value(name=fresh(f"{name}_before"), type=floats) for name in cell.state_sizes()]
-    read: dict[str, Value] = {"z": write_project(writer, cell, outside.x, weights)}
+    read: dict[str, Value] = {"z": write_project(writer, cell, x, weights)}
     read |= {f"mask{number}": mask for number, mask in enumerate(masks)}
-    kinds = dict.fromkeys(read, floats)
-    for name, flags in (("reset", outside.reset), ("live", outside.live)):
-        if flags is not None:
-            read[name], kinds[name] = flags, truth
+    kinds = dict.fromkeys(read, floats) | dict.fromkeys(flags, truth)
+    read |= flags
     slices = {name: ir.Value(name=fresh(name), type=kind) for name, kind in kinds.items()}
     y, new = _body(inside, cell, slices, old, weights, shares)
     results = [inside.result(value) for value in (*new, y)]
@@ -141,7 +135,7 @@ def _body(
     weights: Sequence[Value],
     shares: Sequence[float],
 ) -> tuple[Value, list[Value]]:
-    """One step: reset, the cell, zoneout, rows that are over; as `kernels.reference` has it."""
+    """One step: reset, the cell, zoneout, rows that are over; as `kernels.plain` has it."""
     zero, one = writer.number(0.0), writer.number(1.0)
     old = list(before)
     if "reset" in slices:

@@ -22,8 +22,8 @@ from torch import Tensor
 
 from thereafter.cells import CELLS
 from thereafter.errors import ShapeError
-from thereafter.kernels.functions import MASKED, cell_of, spell, traced
-from thereafter.kernels.jobs import Job, SameBits, Unrolled
+from thereafter.kernels.functions import traced
+from thereafter.kernels.jobs import MASKED, Job, SameBits, Unrolled, cell_of, spell
 from thereafter.kernels.running import choose, run
 from thereafter.kernels.second import are_many, gradients_by_reference, recording
 

@@ -21,9 +21,9 @@ from thereafter.kernels.jobs import Job, Kernel, Unrolled
 KERNELS = Registry(
     "kernel",
     {
-        "reference": "thereafter.kernels.reference:REFERENCE",
+        "reference": "thereafter.kernels.plain:REFERENCE",
         "cpu": "thereafter.kernels.cpu:CPU",
-        "parallel": "thereafter.kernels.parallel:PARALLEL",
+        "parallel": "thereafter.kernels.plain:PARALLEL",
         "gpu": "thereafter.kernels.gpu:GPU",
         "vendor": "thereafter.kernels.vendor:VENDOR",
         "operator": "thereafter.kernels.operators:OPERATOR",

@@ -1,4 +1,5 @@
-"""The only door to the kernels: a cell over a batch of sequences, or a step at a time, and weights laid out for them.
+"""The only door to the kernels: a cell over a batch of sequences, or a step at a time, and weights laid out for them;
+a chain of tags.
 
 Shapes: B rows, T steps, I inputs, O outputs.
 """
@@ -12,10 +13,11 @@ import torch
 from torch import Tensor
 
 from thereafter.cells.base import Cell, Weights
+from thereafter.kernels.chain import Chain, ChainKernel, ChainLoop
 from thereafter.kernels.functions import backends, traced
 from thereafter.kernels.jobs import Job, Unrolled
 from thereafter.kernels.operators import OPERATOR
-from thereafter.kernels.reference import REFERENCE
+from thereafter.kernels.plain import REFERENCE
 from thereafter.kernels.running import KERNELS, choose, reverse_job, reverse_result, run
 from thereafter.kernels.step.stepper import Slot, Stepper, compiles
 from thereafter.kernels.step.storing import Narrow, rounded
@@ -23,6 +25,7 @@ from thereafter.kernels.vendor import cudnn_mode
 
 __all__ = [
     "KERNELS",
+    "chain_kernel",
     "choose",
     "make_stepper",
     "prepare_weights",
@@ -85,7 +88,7 @@ def make_stepper(
     `outlet`: where h goes. `hold`: the share of each state field that is kept (zoneout). `packed` takes what is made of
     the weights, or has it already from another stream of the same weights. `narrow`: how matrices are stored.
     """
-    from thereafter.kernels.step.steppers import FAST_STEPPERS, AnyStepper
+    from thereafter.kernels.step.stepper import FAST_STEPPERS, AnyStepper
 
     plain = not cell.layer_norm and not hold
     if plain and compiles(weights["weight_ih"]):
@@ -101,19 +104,23 @@ def make_stepper(
     return AnyStepper(cell, weights, batch, outlet, packed, hold)
 
 
-def prepare_weights(cell: Cell, weights: Weights) -> None:
-    """Lay the weights of a cell out as the kernels of their device want them: the same tensors, elsewhere in memory."""
-    flatten_weights(cell, weights)
+def chain_kernel(chain: Chain) -> ChainKernel:
+    """What computes a chain of tags: programs where it is on a GPU that has them, else the plain loop."""
+    if chain.emissions_BTK.device.type == "cuda":
+        from thereafter.kernels.gpu.crf import chains_on_gpu
+
+        return chains_on_gpu(chain) or ChainLoop()
+    return ChainLoop()
 
 
 def sharing_lines() -> dict[str, str]:
     """What the threads of a scan share on this machine, and on how many of them bits are the same, in words."""
-    from thereafter.kernels.cpu import plan, same_bits
+    from thereafter.kernels.cpu import plan
 
-    return plan.lines() | same_bits.lines()
+    return plan.lines()
 
 
-def flatten_weights(cell: Cell, weights: Weights) -> None:
+def prepare_weights(cell: Cell, weights: Weights) -> None:
     """Move the weights of a cell that cuDNN can run into one buffer, in cuDNN's order; all other cells are left alone.
 
     The parameters stay the same objects with the same values; only where their numbers lie changes.

@@ -22,7 +22,7 @@ from torch import Tensor
 from thereafter.cells.base import Cell
 from thereafter.kernels.functions import apply_many, transformed
 from thereafter.kernels.jobs import Job, Unrolled
-from thereafter.kernels.reference import REFERENCE
+from thereafter.kernels.plain import REFERENCE
 
 MaybeTensors = tuple[Tensor | None, ...]
 

@@ -14,10 +14,9 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from thereafter.cells.base import Cell, HCState
-from thereafter.cells.conv_lstm import ConvLSTM
 from thereafter.cells.elman import Elman
 from thereafter.cells.gru import GRU
-from thereafter.cells.lstm import LSTM
+from thereafter.cells.lstm import LSTM, ConvLSTM
 from thereafter.kernels.functions import backends, is_unread
 from thereafter.kernels.jobs import Job, SameBits, Unrolled, torch_products
 from thereafter.kernels.onednn import enabled, keeping_switch

@@ -2,16 +2,16 @@
 
 recurrent           a stack of cells in one direction or both; residual and highway connections, numbers of parameters,
                     what TorchScript is answered
-inputs, initial     what users hand in, checked and laid out as rows; the state before the first step
+inputs              what users hand in, checked and laid out as rows; the state before the first step
 dropout             dropout, weight drop, zoneout; random numbers of a picture's own
-blocks              recurrent layers in residual blocks
+blocks              recurrent layers in residual blocks; many steps into one vector
 stream              a stack that is stepped token by token, over the steppers of `kernels.step`; its lanes, one a layer
                     and direction
 convert             weights to and from other libraries
 bptt                backpropagation through time written out, and what autograd keeps for a backward pass
-heads               the contract: from features to a distribution
-embedding, pooling  word vectors and positions; many steps into one vector
-softmax, adaptive, gaussian                 heads over words and over numbers
+heads               the contract, from features to a distribution; the normal distribution, over numbers
+softmax             heads over words: the whole softmax and the adaptive one
+embedding           word vectors and positions
 transformer, attention                      blocks of a transformer, attention of a decoder, whose gradients add in a
                                             fixed order on a GPU
 """

@@ -22,9 +22,7 @@ Padding of the memory may hold any finite numbers.
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Protocol, TypeVar
 
 import torch
@@ -34,7 +32,7 @@ from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
 from thereafter.errors import OptionError, ShapeError, UnknownNameError
-from thereafter.kernels.functions import apply_one, traced, transformed
+from thereafter.kernels.functions import CountedSwitch, apply_one, traced, transformed
 
 KINDS = ("dot", "bilinear", "additive")
 
@@ -222,31 +220,15 @@ def attend(
     return apply_one(_OrderedAttention, q, k, v, mask, dropout, causal)
 
 
-class _Strictness:
-    """The strict switch of the process. The first of several threads sets it, the last puts it back.
+class _Strictness(CountedSwitch):
+    """The strict switch of the process."""
 
-    Users are counted, not kept waiting: autograd may begin another backward pass in the thread that is inside.
-    """
+    def put_on(self) -> None:
+        self._loose = torch.is_deterministic_algorithms_warn_only_enabled()
+        _set_warn_only(False)
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._users = 0
-        self._loose = False
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._users:
-                self._loose = torch.is_deterministic_algorithms_warn_only_enabled()
-                _set_warn_only(False)
-            self._users += 1
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with self._lock:
-            self._users -= 1
-            if not self._users:
-                _set_warn_only(self._loose)
+    def put_back(self) -> None:
+        _set_warn_only(self._loose)
 
 
 _STRICT = _Strictness()

@@ -12,7 +12,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, Self, TypedDict
+from typing import Any, NoReturn, Self, TypedDict
 
 import torch
 import torch.nn.functional as F
@@ -24,12 +24,8 @@ from thereafter.cells.options import OptionValue
 from thereafter.errors import OptionError
 from thereafter.kernels.scan import KERNELS, prepare_weights, unroll
 from thereafter.layers.dropout import Zoneout, locked, probability, weight_drop, zoneout, zoneout_rates
-from thereafter.layers.initial import INITIAL, StateGiven, fresh_state, join_state, split_state
-from thereafter.layers.inputs import Lengths, Rows, take_rows
-from thereafter.layers.stream import Lane, Sizes, build_lanes, check_sizes, layer_sizes
-
-if TYPE_CHECKING:
-    from thereafter.layers.stream import Stream
+from thereafter.layers.inputs import INITIAL, Lengths, Rows, StateGiven, fresh_state, join_state, split_state, take_rows
+from thereafter.layers.stream import Lane, Sizes, Stream, build_lanes, check_sizes, layer_sizes
 
 
 class Unscriptable(nn.Module):
@@ -81,7 +77,7 @@ class Recurrent(Unscriptable):
     `bias`: True or "two" is torch's pair, "one" a single bias for each gate, False or "none" no bias.
     `dropout`: between layers; with `locked` one mask for all steps. `input_dropout` and `output_dropout` are always
         locked. `weight_drop`: DropConnect on the recurrent matrix, drawn at each call. `zoneout`: one rate, or (h, c).
-    `initial`: the state where none is given: "zero", "random" or "learned" (see `layers.initial`).
+    `initial`: the state where none is given: "zero", "random" or "learned" (see `layers.inputs`).
     `connect`: None, "residual" or "highway", round every layer but the first; what is carried is not dropped out.
     `kernel`: "auto", or a name that must run or raises: "reference" (the plain loop), "cpu", "parallel", "vendor",
         "operator". What torch compiles or exports is the operator, whatever is named, but for "reference".
@@ -96,13 +92,13 @@ class Recurrent(Unscriptable):
         input_size: int,
         hidden_size: Sizes,
         num_layers: int = 1,
-        *,
         bias: Bias = True,
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        *,
         cell_options: Mapping[str, OptionValue] | None = None,
         locked: bool = False,
         input_dropout: float = 0.0,
@@ -223,8 +219,6 @@ class Recurrent(Unscriptable):
 
         `weights`: "bfloat16" or "int8" stores its matrices in fewer bytes, which makes steps of few rows faster.
         """
-        from thereafter.layers.stream import Stream
-
         return Stream(self, batch, weights=weights)
 
     def _take(self, given: Tensor | PackedSequence, lengths: Lengths | None, reset: Tensor | None) -> Rows:

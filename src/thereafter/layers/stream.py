@@ -23,7 +23,7 @@ from thereafter.errors import OptionError, ShapeError
 from thereafter.kernels.scan import make_stepper
 from thereafter.kernels.step.stepper import Slot, Stepper, keep
 from thereafter.kernels.step.storing import Narrow, check_narrow, rounded
-from thereafter.layers.initial import StateGiven, fresh_state, join_state, split_state
+from thereafter.layers.inputs import StateGiven, fresh_state, join_state, split_state
 
 Packed = dict[str, dict[str, Tensor]]
 """The weights of streams, laid out for them, by the lane they belong to: nobody ever writes to them."""

@@ -4,17 +4,16 @@
     settings, build      options of the neural models; a model of a kind with fresh weights
     registering   the class of a cell as a kind of model, in this process
     neural        what all neural models share; readers: from tokens or numbers to vectors
-    average, window, recurrent, transformer      one file a kind of model
-    state, scoring, features      the state of a neural model; reading a text in pieces, line by line
-    mixture, cache (+ recall)      models made of other models
-    graph_step    a step of a language model as one CUDA graph; step_bodies: its layers; kept: what calls leave behind
-    shapes        batches of few shapes, for recorded steps
-    quiet         blocks without gradients or dropout, shared by threads
-    by_layer      the names of weights from the head down
-    versions      weights that change while a model is in use; row_heads: the head's product for several rows
+    window, recurrent, transformer      the kinds of model; window: of the last tokens, their mean too
+    state, scoring      the state of a neural model; reading a text in pieces, line by line, and its features
+    mixture, cache      models made of other models
+    graph_step    a step of a language model as one CUDA graph; step_bodies: its layers
+    quiet         blocks without gradients or dropout, shared by threads; what is kept until weights change
+    row_heads     the head's product for several rows
 
 Tasks:
-    task_net      contracts: a loss over examples, encoders, what reads a text; the network of a task is in its folder
+    task_net      contracts: a loss over examples, encoders; batches of few shapes, for recorded steps; the names of
+                  weights from the head down. The network of a task is in its folder
     decoder       the contract: words out of a memory, and the likeliest of them
     word_decoder, transformer_decoder     decoders, the first with the recurrent one
 """

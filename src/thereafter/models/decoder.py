@@ -20,13 +20,13 @@ from typing import Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from thereafter.errors import OptionError
 from thereafter.layers.recurrent import count_parameters
 from thereafter.models.base import Fields as Arrays
 from thereafter.models.base import Ids, ModelFacts, SequenceModel, checked_tokens
-from thereafter.models.quiet import Askers, Evaluating, Quietly
+from thereafter.models.quiet import Answering
 from thereafter.models.state import NeuralState
 from thereafter.models.task_net import Memory
 
@@ -36,12 +36,8 @@ Fields = dict[str, tuple[tuple[str, ...], Tensor]]
 """What a trace shows: `{field: (axis names, tensor)}`, of rows and steps and the further axes that are named."""
 
 
-class Decoder(nn.Module, ABC):
+class Decoder(Answering, ABC):
     """A network that predicts words one after another, from the words before and the memory of a source."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._askers = Askers()
 
     @property
     @abstractmethod
@@ -82,14 +78,6 @@ class Decoder(nn.Module, ABC):
     def given(self, memory: Memory) -> Conditioned:
         """The `SequenceModel` over the words that follow from these sources."""
         return Conditioned(self, memory)
-
-    def quietly(self) -> Quietly:
-        """A block without gradients and without dropout, for this thread and any other."""
-        return Quietly(self, self._askers)
-
-    def evaluating(self) -> Evaluating:
-        """A block without dropout, in which gradients may be taken."""
-        return Evaluating(self, self._askers)
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from copy import deepcopy
-from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError, ShapeError
+from thereafter.kernels.functions import RECORDING
 from thereafter.kernels.one_token import TILE, RowHeadProgram, VectorTile, lacks, segment_size
-from thereafter.kernels.recording import RECORDING
 from thereafter.layers.heads import WordHead
 from thereafter.layers.softmax import Softmax
 from thereafter.models.base import Ids, checked_tokens
@@ -174,47 +173,32 @@ def index_of(device: torch.device) -> int:
     return torch.cuda.current_device() if device.index is None else device.index
 
 
-class _StepHead(Protocol):
-    def __call__(self, f_BS: Tensor, logp_BV: Tensor, /) -> None:
-        """Writes log p of every word; features beyond H are 0."""
+_StepHead = Callable[[Tensor, Tensor], None]
+"""`head(f_BS, logp_BV)` writes log p of every word; features beyond H are 0."""
 
 
-class _SoftmaxStep:
+def _softmax_step(matrix_VS: Tensor, bias_V: Tensor) -> _StepHead:
     """log softmax(W f + b) with the product in a type of its own."""
 
-    def __init__(self, matrix_VS: Tensor, bias_V: Tensor) -> None:
-        self._matrix_VS, self._bias_V = matrix_VS, bias_V
-
-    def __call__(self, f_BS: Tensor, logp_BV: Tensor) -> None:
-        matrix_VS = self._matrix_VS[:, : f_BS.shape[1]]
-        z_BV = product(f_BS.to(matrix_VS.dtype), matrix_VS).add_(self._bias_V)
+    def head(f_BS: Tensor, logp_BV: Tensor) -> None:
+        matrix = matrix_VS[:, : f_BS.shape[1]]
+        z_BV = product(f_BS.to(matrix.dtype), matrix).add_(bias_V)
         torch.log_softmax(z_BV, 1, out=logp_BV)
 
+    return head
 
-class _SoftmaxRow:
+
+def _softmax_row(matrix_VS: Tensor, bias_V: Tensor, tile: VectorTile) -> _StepHead:
     """The same for one row, by two programs."""
+    program, place_1S = RowHeadProgram(matrix_VS, bias_V, tile), matrix_VS.new_zeros(1, matrix_VS.shape[1])
 
-    def __init__(self, matrix_VS: Tensor, bias_V: Tensor, tile: VectorTile) -> None:
-        self._program, self._place_1S = (
-            RowHeadProgram(matrix_VS, bias_V, tile),
-            matrix_VS.new_zeros(1, matrix_VS.shape[1]),
-        )
+    def head(f_BS: Tensor, logp_BV: Tensor) -> None:
+        if f_BS.shape != place_1S.shape or f_BS.dtype != place_1S.dtype:  # a state that was given
+            place_1S[:, : f_BS.shape[1]] = f_BS
+            f_BS = place_1S
+        program(f_BS, logp_BV)
 
-    def __call__(self, f_BS: Tensor, logp_BV: Tensor) -> None:
-        if f_BS.shape != self._place_1S.shape or f_BS.dtype != self._place_1S.dtype:  # a state that was given
-            self._place_1S[:, : f_BS.shape[1]] = f_BS
-            f_BS = self._place_1S
-        self._program(f_BS, logp_BV)
-
-
-class _OtherStep:
-    """A copy of any head, in a type of its own."""
-
-    def __init__(self, head: WordHead, dtype: torch.dtype) -> None:
-        self._head, self._dtype = head, dtype
-
-    def __call__(self, f_BS: Tensor, logp_BV: Tensor) -> None:
-        logp_BV.copy_(self._head.log_prob(f_BS[:, : self._head.features].to(self._dtype)))
+    return head
 
 
 def _head_of(
@@ -222,15 +206,23 @@ def _head_of(
 ) -> _StepHead:
     head = model.head
     if not isinstance(head, Softmax):
-        copy = deepcopy(head)
-        if isinstance(copy, nn.Module):
-            copy.to(dtype)
-        return _OtherStep(copy, dtype)
+        return _other_step(deepcopy(head), dtype)
     bias_V = head.bias.float().clone()
     if not isinstance(body, LstmChain):
-        return _SoftmaxStep(zero_filled(head.matrix[: head.words], head.features, dtype), bias_V)
+        return _softmax_step(zero_filled(head.matrix[: head.words], head.features, dtype), bias_V)
     if head.matrix is model.embedding.weight:
         matrix_VS = body.table_RX[: head.words]  # the same memory: half as much to read and to keep
     else:
         matrix_VS = zero_filled(head.matrix[: head.words], segment_size(head.features), dtype)
-    return _SoftmaxRow(matrix_VS, bias_V, tile) if programs and rows == 1 else _SoftmaxStep(matrix_VS, bias_V)
+    return _softmax_row(matrix_VS, bias_V, tile) if programs and rows == 1 else _softmax_step(matrix_VS, bias_V)
+
+
+def _other_step(copy: WordHead, dtype: torch.dtype) -> _StepHead:
+    """A copy of any head, in a type of its own."""
+    if isinstance(copy, nn.Module):
+        copy.to(dtype)
+
+    def head(f_BS: Tensor, logp_BV: Tensor) -> None:
+        logp_BV.copy_(copy.log_prob(f_BS[:, : copy.features].to(dtype)))
+
+    return head

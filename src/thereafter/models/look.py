@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from thereafter.cells.base import Cell, Record, State, Weights
-from thereafter.layers.initial import join_state, split_state
+from thereafter.layers.inputs import join_state, split_state
 from thereafter.layers.recurrent import Recurrent, Traced, join
 from thereafter.models.state import NeuralState
 

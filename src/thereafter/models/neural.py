@@ -14,7 +14,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol, Self
+from typing import NotRequired, Protocol, Self, TypedDict
 
 import numpy as np
 import torch
@@ -24,24 +24,28 @@ from torch import Tensor, nn
 from thereafter.cells.base import Cell
 from thereafter.errors import FormatError, OptionError, ShapeError
 from thereafter.kernels.step.storing import Narrow
-from thereafter.layers.adaptive import AdaptiveSoftmax
 from thereafter.layers.embedding import Embedding
 from thereafter.layers.heads import WordHead
-from thereafter.layers.recurrent import count_parameters
-from thereafter.layers.softmax import Softmax
-from thereafter.models import features as looking
-from thereafter.models.base import Fields, Floats, Ids, ModelFacts, SequenceModel, checked_tokens
-from thereafter.models.kept import Kept
+from thereafter.layers.softmax import AdaptiveSoftmax, Softmax
+from thereafter.models.base import Fields, Floats, Ids, ModelFacts, SequenceModel, checked_tokens, rows_at_once
 from thereafter.models.look import Look, Observer, memory_name
-from thereafter.models.quiet import Askers, Evaluating, Quietly
+from thereafter.models.quiet import Answering, Versions, versions
 from thereafter.models.row_heads import RowHead
-from thereafter.models.scoring import past_line_ends, recorded, score
+from thereafter.models.scoring import features_before, past_line_ends, recorded, score
 from thereafter.models.settings import NeuralSettings
 from thereafter.models.state import NeuralState, stacked
-from thereafter.models.versions import Versions, versions
 
 
-class NeuralModel(nn.Module, SequenceModel[NeuralState]):
+class TextFacts(TypedDict):
+    """What every neural model needs to know of its text, beside its settings."""
+
+    vocabulary_size: int
+    context: str
+    line_end: int | None
+    counts: NotRequired[Sequence[int] | None]
+
+
+class NeuralModel(Answering, SequenceModel[NeuralState]):
     """Reader, body and head: tokens become vectors, `encode` makes features f_BTH of them, the head probabilities.
 
     For training: `loss`, or `features` and `head.nll`; `fresh` and `detach` for the carried state. In `line` context
@@ -78,10 +82,7 @@ class NeuralModel(nn.Module, SequenceModel[NeuralState]):
         """The token after which the state begins anew, where there is one."""
         self._counts = counts
         self._begun: tuple[Versions, NeuralState] | None = None
-        self._askers = Askers()
         self._row_head = RowHead()
-        self.kept = Kept()
-        """What others worked out from its weights."""
 
     # ---- what each kind of model says of itself
 
@@ -232,13 +233,23 @@ class NeuralModel(nn.Module, SequenceModel[NeuralState]):
             return score(self, self.checked(tokens_BT), state)
 
     def observe(self, tokens_BT: Ids, state: NeuralState) -> tuple[Floats, Floats, NeuralState]:
-        return looking.observe(self, tokens_BT, state)
+        with self.quietly():
+            ids_BT = self.checked(tokens_BT)
+            before_BTH, after = features_before(self, ids_BT, state)
+            logp_N = self.head.log_prob_of(before_BTH.flatten(0, 1), ids_BT.flatten())
+            return logp_N.view(ids_BT.shape).float().cpu().numpy(), before_BTH.float().cpu().numpy(), after
 
     def predictions(self, tokens_T: Ids, state: NeuralState) -> Iterator[Floats]:
-        return looking.predictions(self, tokens_T, state)
+        size = rows_at_once(self.vocabulary_size)
+        for begin in range(0, len(tokens_T), size):
+            with self.quietly():
+                ids_1P = self.checked(np.asarray(tokens_T)[None, begin : begin + size])
+                before_1PH, state = features_before(self, ids_1P, state)
+                logp_PV = self.head.log_prob(before_1PH[0]).float().cpu().numpy()
+            yield logp_PV
 
     def last_features(self, state: NeuralState) -> Floats:
-        return looking.last_features(self, state)
+        return self.known(state).detach().float().cpu().numpy()
 
     def record(self, tokens_T: Ids, state: NeuralState) -> Fields:
         """Per step: log p of what came, and what the kind of model shows of itself after reading it."""
@@ -251,14 +262,6 @@ class NeuralModel(nn.Module, SequenceModel[NeuralState]):
         """The word vectors, [V, E]; `<s>` is not among them."""
         return self.embedding.weight.detach()[: self.vocabulary_size].float().cpu().numpy().copy()
 
-    def weights_by_layer(self) -> list[list[str]]:
-        """The names of its weights, a list for each layer, the head's first; one list where it is not divided."""
-        return [[name for name, _ in self.named_parameters()]]
-
-    def parameters_count(self) -> int:
-        """How many numbers it learns, tied ones counted once."""
-        return count_parameters(self)
-
     @property
     def reader(self) -> Reader:
         """What turns tokens into vectors."""
@@ -270,6 +273,12 @@ class NeuralModel(nn.Module, SequenceModel[NeuralState]):
 
     # ---- how it is done
 
+    def _make_embedding(self, size: int) -> Embedding:
+        """Word vectors as the settings want them drawn, and dropped."""
+        settings = self.settings
+        init = 0.1 if settings.init is None else settings.init
+        return Embedding(self.vocabulary_size, size, drop=settings.dropout_embed, init=init)
+
     def _make_head(self, width: int, tied: bool) -> WordHead:
         """The head the settings ask for, over features of that width."""
         if self.settings.head == "adaptive":
@@ -279,14 +288,6 @@ class NeuralModel(nn.Module, SequenceModel[NeuralState]):
         if self.settings.init is not None and not tied:
             nn.init.uniform_(head.matrix, -self.settings.init, self.settings.init)
         return head
-
-    def quietly(self) -> Quietly:
-        """A block without gradients and without dropout, for this thread and any other."""
-        return Quietly(self, self._askers, self.kept)
-
-    def evaluating(self) -> Evaluating:
-        """A block without dropout, in which gradients may be taken."""
-        return Evaluating(self, self._askers, self.kept)
 
     def begin(self, batch: int) -> NeuralState:
         """`start` for those who are quiet already. Every text begins alike: it is worked out once for given weights."""

@@ -1,27 +1,47 @@
-"""Evaluation mode without gradients, also where several threads use a network at once.
+"""Evaluation mode without gradients, also where several threads use a network at once; what is kept for some weights.
 
 The mode belongs to the network, not to a thread: a thread that is done must not switch dropout on again while another
 is still reading. So the users of a network are counted, and the last one restores the mode.
 
 On a GPU cuDNN would round what convolutions and recurrent layers multiply to 10 bits (TF32). Answers are computed in
 whole float32, so that they equal the CPU's.
+
+What others work out from a model's weights is kept beside it (`Kept`), such as a recorded graph that nobody uses just
+now; `versions` says whether weights have changed since.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from threading import Lock
+from collections.abc import Callable, Iterable
+from threading import Lock, RLock
 from types import TracebackType
+from typing import Self
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from thereafter.base.memory import ANSWERING, is_out_of_memory, out_of_memory
-from thereafter.models.kept import Kept
+from thereafter.kernels.functions import CountedSwitch
+from thereafter.layers.recurrent import count_parameters
 
 
-class Askers:
-    """How many users a network has, and whether it goes back to training mode after the last of them."""
+class Anew:
+    """What belongs to one network of this process: a copy of it, or one that is loaded, begins with another."""
+
+    def _arguments(self) -> tuple[object, ...]:
+        """What the other one is made with."""
+        return ()
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        again: Callable[..., Self] = type(self)
+        return again(*self._arguments())
+
+    def __reduce__(self) -> tuple[type[Self], tuple[object, ...]]:
+        return type(self), self._arguments()
+
+
+class Askers(Anew):
+    """How many users a network has, and whether it goes back to training mode after the last one. A copy has none."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -44,28 +64,23 @@ class Askers:
                 self._was_training = False
                 network.train()
 
-    def __deepcopy__(self, memo: dict[int, object]) -> Askers:
-        return Askers()  # the copy has no users
 
-    def __reduce__(self) -> tuple[type[Askers], tuple[()]]:
-        return Askers, ()
+class _WholeFloats(CountedSwitch):
+    """While anybody answers, cuDNN multiplies whole floats.
 
-
-class _Products:
-    """How cuDNN multiplies floats: one flag in older versions of torch, since 2.9 a precision for each kind of layer.
-
-    torch refuses to read the flag where the two differ, so both are set. The flag first: it sets the precisions too.
+    How it does is one flag in older versions of torch, since 2.9 a precision for each kind of layer. torch refuses to
+    read the flag where the two differ, so both are set. The flag first: it sets the precisions too.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         cudnn = torch.backends.cudnn
         layers = [getattr(cudnn, name) for name in ("conv", "rnn") if hasattr(cudnn, name)]
         self._layers = [layer for layer in layers if hasattr(layer, "fp32_precision")]
         self._flag: bool | None = None
         self._precisions: list[str] = []
 
-    def make_whole(self) -> None:
-        """Whole floats from here on."""
+    def put_on(self) -> None:
         try:
             flag: bool | None = torch.backends.cudnn.allow_tf32
         except RuntimeError:  # someone has used the precisions, which alone count then
@@ -74,7 +89,6 @@ class _Products:
         self._put(None if flag is None else False, ["ieee"] * len(self._layers))
 
     def put_back(self) -> None:
-        """As it was before."""
         self._put(self._flag, self._precisions)
 
     def _put(self, flag: bool | None, precisions: list[str]) -> None:
@@ -82,32 +96,6 @@ class _Products:
             torch.backends.cudnn.allow_tf32 = flag
         for layer, precision in zip(self._layers, precisions, strict=True):
             layer.fp32_precision = precision
-
-
-class _WholeFloats:
-    """While anybody answers, cuDNN multiplies whole floats. The switch belongs to the process: users are counted."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._count = 0
-        self._products = _Products()
-
-    def enter(self) -> bool:
-        """Whether there is a switch to put back: not before anything has asked for a GPU."""
-        gpu_in_use: Callable[[], bool] = torch.cuda.is_initialized
-        if not gpu_in_use():
-            return False
-        with self._lock:
-            if not self._count:
-                self._products.make_whole()
-            self._count += 1
-        return True
-
-    def leave(self) -> None:
-        with self._lock:
-            self._count -= 1
-            if not self._count:
-                self._products.put_back()
 
 
 _WHOLE_FLOATS = _WholeFloats()
@@ -124,7 +112,10 @@ class Evaluating:
         self._switched = False
 
     def __enter__(self) -> None:
-        self._switched = _WHOLE_FLOATS.enter()  # first: where torch refuses it, the network is left as it is
+        gpu_in_use: Callable[[], bool] = torch.cuda.is_initialized
+        self._switched = gpu_in_use()  # before anything has asked for a GPU there is no switch to put back
+        if self._switched:
+            _WHOLE_FLOATS.__enter__()  # first: where torch refuses it, the network is left as it is
         self._askers.enter(self._network)
 
     def __exit__(
@@ -136,7 +127,7 @@ class Evaluating:
     def _leave(self) -> None:
         self._askers.leave(self._network)
         if self._switched:
-            _WHOLE_FLOATS.leave()
+            _WHOLE_FLOATS.__exit__(None, None, None)
 
     def _put_in_words(self, error: BaseException | None) -> None:
         if isinstance(error, RuntimeError) and is_out_of_memory(error):
@@ -162,3 +153,69 @@ class Quietly(Evaluating):
         self._mode.__exit__(kind, error, trace)
         self._leave()
         self._put_in_words(error)
+
+
+class Answering(nn.Module):
+    """A network that several threads may ask at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._askers = Askers()
+        self.kept = Kept()
+        """What others worked out from its weights."""
+
+    def quietly(self) -> Quietly:
+        """A block without gradients and without dropout, for this thread and any other."""
+        return Quietly(self, self._askers, self.kept)
+
+    def evaluating(self) -> Evaluating:
+        """A block without dropout, in which gradients may be taken."""
+        return Evaluating(self, self._askers, self.kept)
+
+    def weights_by_layer(self) -> list[list[str]]:
+        """The names of its weights, a list for each layer, the head's first; one list where it is not divided."""
+        return [[name for name, _ in self.named_parameters()]]
+
+    def parameters_count(self) -> int:
+        """How many numbers it learns, tied ones counted once."""
+        return count_parameters(self)
+
+
+class Kept(Anew):
+    """A few things of any kind. One that is taken is in one hand until it is put back; the oldest go first.
+
+    They belong to one model and its memory: a copy of the model has none of them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = RLock()  # what is put back may come from a collected object, while its own thread takes
+        self.things: list[object] = []
+
+    def take(self, fits: Callable[[object], bool]) -> object | None:
+        """The first thing that fits, which is here no longer; None where none does."""
+        with self._lock:
+            thing = next((one for one in self.things if fits(one)), None)
+            self.things = [one for one in self.things if one is not thing]
+        return thing
+
+    def put(self, thing: object, most: int) -> None:
+        """Keep a thing; no more than `most` of all are kept."""
+        with self._lock:
+            self.things = [*self.things, thing][-most:]
+
+    def clear(self) -> None:
+        """Nothing is kept any more."""
+        with self._lock:
+            self.things = []
+
+
+Versions = tuple[tuple[int, int], ...]
+
+
+def versions(weights: Iterable[Tensor]) -> Versions:
+    """Where each tensor lies and how often it was written to, by torch's own count.
+
+    What is written through `.data` is not counted; so whoever keeps something by this also forgets it whenever a model
+    is set to training or evaluation.
+    """
+    return tuple((w.data_ptr(), 0 if w.is_inference() else w._version) for w in weights)

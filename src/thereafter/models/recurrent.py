@@ -22,16 +22,14 @@ from thereafter.cells.base import Cell
 from thereafter.errors import OptionError
 from thereafter.kernels.step.storing import check_narrow
 from thereafter.layers.dropout import locked
-from thereafter.layers.embedding import Embedding
 from thereafter.layers.recurrent import Recurrent
 from thereafter.layers.stream import Packed, Stream
-from thereafter.models.by_layer import weights_by_layer
 from thereafter.models.look import Observer, memory_name
-from thereafter.models.neural import NeuralModel
+from thereafter.models.neural import NeuralModel, TextFacts
+from thereafter.models.quiet import Anew, Versions, versions
 from thereafter.models.settings import RecurrentSettings
 from thereafter.models.state import NeuralState
-from thereafter.models.task_net import TextFacts
-from thereafter.models.versions import Versions, versions
+from thereafter.models.task_net import weights_by_layer
 
 STEPS_STREAMED = 16
 """Setting up a kernel for a whole sequence costs as much as about so many single steps."""
@@ -49,12 +47,7 @@ class RecurrentModel(NeuralModel):
     def __init__(self, settings: RecurrentSettings, **about: Unpack[TextFacts]) -> None:
         super().__init__(settings, **about)
         size, sizes = settings.embed or settings.hidden, settings.sizes
-        self.embedding = Embedding(
-            self.vocabulary_size,
-            size,
-            drop=settings.dropout_embed,
-            init=0.1 if settings.init is None else settings.init,
-        )
+        self.embedding = self._make_embedding(size)
         self.layers = Recurrent(
             cell_of(type(self)),
             size,
@@ -203,8 +196,11 @@ class _IdleStreams:
         return idle
 
 
-class Streams:
-    """Streams of one stack, made when needed and thrown away when its weights have changed."""
+class Streams(Anew):
+    """Streams of one stack, made when needed and thrown away when its weights have changed.
+
+    A copy begins anew: its buffers would not be those that its loops write to.
+    """
 
     def __init__(self, stored: str | None = None) -> None:
         """`stored`: the form of their weights, see `layers.stream.Stream`."""
@@ -229,11 +225,8 @@ class Streams:
             idle.append(_Idle(stream, after))
         return y_BTH, after
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Streams:
-        return Streams(self._stored)  # a copy's buffers would not be those its loops write to
-
-    def __reduce__(self) -> tuple[type[Streams], tuple[str | None]]:
-        return Streams, (self._stored,)
+    def _arguments(self) -> tuple[str | None]:
+        return (self._stored,)
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -1,27 +1,74 @@
 """Reading and scoring a text with a neural model: in pieces of bounded size, line by line where lines are independent.
 
-Everything here runs inside the model's own methods, without gradients. For models that start afresh at every line, rows
-of tokens are cut at their line ends. Shapes: B rows, T steps, H features.
+Everything here runs inside the model's own methods, without gradients, on what `Network` says of it. For models that
+start afresh at every line, rows of tokens are cut at their line ends. Shapes: B rows, T steps, H features.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from thereafter.layers.heads import WordHead
 from thereafter.models.base import Fields, Ids
-from thereafter.models.look import Shown
+from thereafter.models.look import Look, Observer, Shown
+from thereafter.models.quiet import Quietly
 from thereafter.models.state import NeuralState
-from thereafter.models.task_net import Network
 
 TOKENS_AT_ONCE = 4096
 """How many tokens are read at once, so that memory does not grow with the text."""
+
+
+class Network(Protocol):
+    """Tokens to features, and a head over words. `<s>` has the id `vocabulary_size`."""
+
+    vocabulary_size: int
+    restart: int | None
+    """The token after which the state begins anew, where there is one."""
+
+    @property
+    def head(self) -> WordHead:
+        """Features to the distribution of the next word."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+
+    def fresh(self, batch: int) -> NeuralState:
+        """The state of rows that have read nothing, not even `<s>`."""
+
+    def begin(self, batch: int) -> NeuralState:
+        """The state of rows that have read `<s>` and nothing else."""
+
+    def encode(
+        self, tokens_BT: Tensor, state: NeuralState, observer: Observer | None = None
+    ) -> tuple[Tensor, Tensor | None, NeuralState]:
+        """Features before the last dropout, the word vectors' matrix for a tied head (or None), the new state."""
+
+    def look(self, tokens_BT: Tensor, state: NeuralState, *, attention: bool = False) -> Look:
+        """What it does with the tokens, layer by layer."""
+
+    def advance(self, tokens_BT: Tensor, state: NeuralState) -> tuple[Tensor, NeuralState]:
+        """Features after each token, and the state with the last of them."""
+
+    def known(self, state: NeuralState) -> Tensor:
+        """The features the next prediction is made of."""
+
+    def stack(self, states: Sequence[NeuralState]) -> NeuralState:
+        """The rows of several states one below the other."""
+
+    def checked(self, tokens_BT: Ids) -> Tensor:
+        """Tokens as a tensor on its device."""
+
+    def quietly(self) -> Quietly:
+        """A block without gradients and without dropout."""
 
 
 def score(
@@ -192,3 +239,33 @@ def padded(tokens_BT: Ids, spans: list[Span], filler: int) -> tuple[NDArray[np.i
     for row, span in zip(rows, spans, strict=True):
         row[: span.size] = tokens_BT[span.row, span.begin : span.end]
     return rows, mask
+
+
+def features_before(model: Network, tokens_BT: Tensor, state: NeuralState) -> tuple[Tensor, NeuralState]:
+    """The features that each token was predicted from, [B, T, H], and the state after the last."""
+    if model.restart is None or not tokens_BT.numel():
+        first_B1H = model.known(state).unsqueeze(1)
+        if not tokens_BT.numel():
+            return first_B1H[:, :0], state
+        h_BTH, after = model.advance(tokens_BT, state)
+        return torch.cat([first_B1H, h_BTH[:, :-1]], dim=1), after
+    rows = [_over_lines(model, row_T, state.select(np.array([b]))) for b, row_T in enumerate(tokens_BT)]
+    return torch.cat([before for before, _ in rows]), model.stack([after for _, after in rows])
+
+
+def _over_lines(model: Network, tokens_T: Tensor, state: NeuralState) -> tuple[Tensor, NeuralState]:
+    """One row, line by line: after a line end the state begins anew."""
+    ends = (torch.eq(tokens_T, -1 if model.restart is None else model.restart).nonzero().flatten() + 1).tolist()
+    parts: list[Tensor] = []
+    for begin, end in zip([0, *ends], [*ends, len(tokens_T)], strict=True):
+        if begin:
+            state = model.begin(1)
+        if end == begin:
+            continue
+        parts.append(model.known(state).unsqueeze(1))
+        # the line end itself is scored and not read
+        stop = end - 1 if end in ends else end
+        if stop > begin:
+            h_1TH, state = model.advance(tokens_T[None, begin:stop], state)
+            parts.append(h_1TH[:, : end - begin - 1])
+    return torch.cat(parts, dim=1), state

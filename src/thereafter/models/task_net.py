@@ -1,29 +1,30 @@
-"""The contracts of networks: the loss over a batch of examples that the training loop takes, encoders, text models.
+"""The contracts of networks: the loss over a batch of examples that the training loop takes, and encoders.
 
-An encoder turns sources of any kind (sentences, arrays of numbers, pictures) into a `Memory`. `Network` is what the
-code that reads a text with a neural model uses of it: reader, body and head.
+An encoder turns sources of any kind (sentences, arrays of numbers, pictures) into a `Memory`.
+
+Few shapes for many batches: a training step is recorded once for each shape, as a CUDA graph, and then replayed.
+Sentences come in as many shapes as there are lengths. Filled up to the next of a few lengths (`filled_length`), and to
+the most rows that a batch of that length can have (`filled_rows`), they come in one or two dozen. What is filled in
+counts for nothing.
 
 Shapes: B sources or rows, S places of a source, H numbers of a place or features, T steps.
 """
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Generic, NotRequired, Protocol, Self, TypedDict, TypeVar, runtime_checkable
+from typing import Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from thereafter.errors import ShapeError
-from thereafter.layers.heads import WordHead
-from thereafter.layers.recurrent import count_parameters
-from thereafter.models.base import Ids
-from thereafter.models.look import Look, Observer
-from thereafter.models.quiet import Askers, Evaluating, Quietly
-from thereafter.models.state import NeuralState
+from thereafter.layers.recurrent import Recurrent
+from thereafter.models.quiet import Answering
 
 PAD, UNKNOWN = 0, 1
 """The ids that every lexicon of a task begins with."""
@@ -64,7 +65,7 @@ class Recordable(Protocol):
 
 @runtime_checkable
 class Fillable(Recordable, Protocol):
-    """Examples of any lengths, which can be filled up to one of a few shapes (`shapes.py`)."""
+    """Examples of any lengths, which can be filled up to one of a few shapes (`filled_length`)."""
 
     def filled(self, most: int, places: int) -> Self:
         """The same examples in the least of those shapes; `most` and `places` are the limits of all batches."""
@@ -73,17 +74,13 @@ class Fillable(Recordable, Protocol):
 X_contra = TypeVar("X_contra", contravariant=True)
 
 
-class TaskNet(nn.Module, ABC, Generic[X_contra]):
+class TaskNet(Answering, ABC, Generic[X_contra]):
     """A network that learns from whole examples: its loss is `nats`, the sum of -log p of all targets of a batch.
 
     `trained`: the share of its training that is done, which the loop sets before every step.
     """
 
     trained: float = 0.0
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._askers = Askers()
 
     @property
     def recordable(self) -> bool:
@@ -94,14 +91,6 @@ class TaskNet(nn.Module, ABC, Generic[X_contra]):
     def nats(self, batch: X_contra) -> Tensor:
         """The sum of -log p of the targets; with gradients, and dropout while training."""
 
-    def weights_by_layer(self) -> list[list[str]]:
-        """The names of its weights, a list for each layer, the head's first; one list where it is not divided."""
-        return [[name for name, _ in self.named_parameters()]]
-
-    def parameters_count(self) -> int:
-        """How many numbers it learns, tied ones counted once."""
-        return count_parameters(self)
-
     @property
     def device(self) -> torch.device:
         return next(self.parameters()).device
@@ -110,14 +99,6 @@ class TaskNet(nn.Module, ABC, Generic[X_contra]):
     def remembering(self) -> Iterator[None]:
         """While many batches are answered with the same weights: what is worked out for one may serve the next."""
         yield
-
-    def quietly(self) -> Quietly:
-        """A block without gradients and without dropout, for this thread and any other."""
-        return Quietly(self, self._askers)
-
-    def evaluating(self) -> Evaluating:
-        """A block without dropout, in which gradients may be taken."""
-        return Evaluating(self, self._askers)
 
 
 @dataclass(frozen=True)
@@ -163,55 +144,76 @@ class Encoder(Protocol[Batch]):
         """What a decoder is given: `decoder.given(encoder.encode(batch))` is a `SequenceModel`."""
 
 
-class TextFacts(TypedDict):
-    """What every neural model needs to know of its text, beside its settings."""
-
-    vocabulary_size: int
-    context: str
-    line_end: int | None
-    counts: NotRequired[Sequence[int] | None]
+_FINE = 8
+"""So many multiples of a step come first; after them there are four lengths to a doubling."""
 
 
-class Network(Protocol):
-    """Tokens to features, and a head over words. `<s>` has the id `vocabulary_size`."""
+def filled_length(length: int, step: int) -> int:
+    """The next of `step`, 2 `step`, ... 8 `step`, 10, 12, 14, 16, 20, ...: beyond 8 steps at most a quarter is filling.
 
-    vocabulary_size: int
-    restart: int | None
-    """The token after which the state begins anew, where there is one."""
+    >>> [filled_length(n, 4) for n in (1, 4, 9, 32, 33, 41, 65)]
+    [4, 4, 12, 32, 40, 48, 80]
+    """
+    width = _width(length, step)
+    return -(-length // width) * width
 
-    @property
-    def head(self) -> WordHead:
-        """Features to the distribution of the next word."""
 
-    @property
-    def device(self) -> torch.device:
-        """Where it computes."""
+def filled_rows(rows: int, longest: int, step: int, most: int, places: int) -> int:
+    """How many rows batches of this length are filled up to: the most that one can have, as a multiple of 8.
 
-    def fresh(self, batch: int) -> NeuralState:
-        """The state of rows that have read nothing, not even `<s>`."""
+    A batch has at most `most` rows, and rows times its longest at most `places` (`tasks/batching.py`); the shortest
+    one of the same filled length has the most of them.
 
-    def begin(self, batch: int) -> NeuralState:
-        """The state of rows that have read `<s>` and nothing else."""
+    >>> filled_rows(3, 14, 8, most=32, places=1280), filled_rows(20, 61, 8, most=32, places=1280)
+    (32, 24)
+    """
+    shortest = filled_length(longest, step) - _width(longest, step) + 1
+    least = max(rows, min(most, places // shortest))
+    return -(-least // 8) * 8 if least > 8 else least
 
-    def encode(
-        self, tokens_BT: Tensor, state: NeuralState, observer: Observer | None = None
-    ) -> tuple[Tensor, Tensor | None, NeuralState]:
-        """Features before the last dropout, the word vectors' matrix for a tied head (or None), the new state."""
 
-    def look(self, tokens_BT: Tensor, state: NeuralState, *, attention: bool = False) -> Look:
-        """What it does with the tokens, layer by layer."""
+def filled(array: Tensor, shape: Sequence[int], value: int = 0) -> Tensor:
+    """An array in the corner of a larger one."""
+    larger = array.new_full(tuple(shape), value)
+    larger[tuple(slice(size) for size in array.shape)] = array
+    return larger
 
-    def advance(self, tokens_BT: Tensor, state: NeuralState) -> tuple[Tensor, NeuralState]:
-        """Features after each token, and the state with the last of them."""
 
-    def known(self, state: NeuralState) -> Tensor:
-        """The features the next prediction is made of."""
+def counted(rows: int, of: int) -> Tensor:
+    """True for the first `rows` of so many rows, [B]."""
+    return torch.arange(of) < rows
 
-    def stack(self, states: Sequence[NeuralState]) -> NeuralState:
-        """The rows of several states one below the other."""
 
-    def checked(self, tokens_BT: Ids) -> Tensor:
-        """Tokens as a tensor on its device."""
+def _width(length: int, step: int) -> int:
+    width = step
+    while length > _FINE * width:
+        width *= 2
+    return width
 
-    def quietly(self) -> Quietly:
-        """A block without gradients and without dropout."""
+
+_LAYER = re.compile(r"_l(\d+)(?:_reverse)?$")
+
+
+def weights_by_layer(net: nn.Module, stack: str, lowest: Collection[str]) -> list[list[str]]:
+    """First what is above the module `stack`, then its layers from the top down, then the modules `lowest`.
+
+    >>> class Net(nn.Module):
+    ...     def __init__(self) -> None:
+    ...         super().__init__()
+    ...         self.words, self.head = nn.Embedding(3, 2), nn.Linear(2, 1, bias=False)
+    ...         self.stack = Recurrent("mingru", 2, 2, 2, bias=False)
+    >>> weights_by_layer(Net(), "stack", ["words"])
+    [['head.weight'], ['stack.weight_ih_l1'], ['stack.weight_ih_l0'], ['words.weight']]
+    """
+    names = [name for name, _ in net.named_parameters()]
+    inside = [name for name in names if name.startswith(f"{stack}.")]
+    below = [name for name in names if name.partition(".")[0] in lowest]
+    above = [name for name in names if name not in inside and name not in below]
+    layers = _layers(inside) if isinstance(net.get_submodule(stack), Recurrent) else [inside]
+    return [layer for layer in (above, *layers, below) if layer]
+
+
+def _layers(names: list[str]) -> list[list[str]]:
+    """The weights of a stack of recurrent layers, those of the last layer first."""
+    numbers = {name: int(match[1]) for name in names if (match := _LAYER.search(name))}
+    return [[name for name in names if numbers[name] == layer] for layer in sorted(set(numbers.values()), reverse=True)]

@@ -19,10 +19,9 @@ from thereafter.layers.embedding import Embedding, Positions
 from thereafter.layers.transformer import Block, Sight
 from thereafter.models.base import Ids
 from thereafter.models.look import Observer
-from thereafter.models.neural import NeuralModel
+from thereafter.models.neural import NeuralModel, TextFacts
 from thereafter.models.settings import TransformerSettings
 from thereafter.models.state import NeuralState, stacked
-from thereafter.models.task_net import TextFacts
 
 Memory = dict[str, Tensor]
 

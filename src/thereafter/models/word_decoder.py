@@ -37,7 +37,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError, ShapeError
-from thereafter.kernels.chain import pick_rows
+from thereafter.kernels.rows import pick_rows
 from thereafter.layers.attention import Attention
 from thereafter.layers.dropout import locked
 from thereafter.layers.embedding import Embedding
@@ -91,21 +91,11 @@ class DecoderSettings:
         check_choice("cell", self.cell, CELLS)
         check_choice("attention", self.attention, ATTENTIONS)
         check_choice("own_words_schedule", self.own_words_schedule, SCHEDULES)
-        for name, size in {
-            "embed": self.embed,
-            "hidden": self.hidden,
-            "layers": self.layers,
-            "heads": self.heads,
-            "longest": self.longest,
-        }.items():
-            check_size(name, size)
-        for name, share in {
-            "dropout": self.dropout,
-            "drop_words": self.drop_words,
-            "label_smoothing": self.label_smoothing,
-            "own_words": self.own_words,
-        }.items():
-            check_share(name, share)
+        values = vars(self)
+        for name in ("embed", "hidden", "layers", "heads", "longest"):
+            check_size(name, values[name])
+        for name in ("dropout", "drop_words", "label_smoothing", "own_words"):
+            check_share(name, values[name])
         check_count("feedforward", self.feedforward)
 
 

@@ -14,19 +14,21 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from thereafter.base.compiled import available, missing
-from thereafter.cells.base import Cell
-from thereafter.cells.conv_lstm import ConvLSTM
-from thereafter.cells.diagonal import Diagonal
+from thereafter.cells.base import Cell, HState
 from thereafter.cells.elman import Elman
 from thereafter.cells.gru import GRU
-from thereafter.cells.lstm import LSTM
-from thereafter.cells.minimal import MinGRU, MinLSTM
+from thereafter.cells.lstm import LSTM, ConvLSTM
+from thereafter.cells.minimal import Diagonal, MinGRU, MinLSTM
+from thereafter.kernels.cpu.gru_elman import run_elman, run_gru
+from thereafter.kernels.cpu.lstm import run_lstm
+from thereafter.kernels.cpu.plan import same_bits
+from thereafter.kernels.cpu.products import project
+from thereafter.kernels.functions import apply_one
 from thereafter.kernels.jobs import Job, SameBits, Unrolled
-from thereafter.kernels.second import twice_differentiable
+from thereafter.kernels.second import is_passed_over, no_gradients, twice_differentiable
 
 
 class Cpu:
@@ -68,8 +70,6 @@ class Cpu:
         return f"cannot run here: {missing()}"
 
     def deterministic(self, job: Job) -> SameBits:
-        from thereafter.kernels.cpu.same_bits import same_bits
-
         return same_bits(job)
 
     def run(self, job: Job) -> Unrolled:
@@ -78,55 +78,61 @@ class Cpu:
         return twice_differentiable(job, _KNOWN[type(job.cell)](job.cell, job))
 
 
-def _run_lstm(cell: LSTM, job: Job) -> Unrolled:
-    from thereafter.kernels.cpu.lstm import run_lstm, run_projected_lstm
+class _LinearSteps(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, a_TBH: Tensor, b_TBH: Tensor, h_BH: Tensor) -> Tensor:
+        from thereafter.kernels.loops.formulas import linear_forward
 
-    if cell.output_size != cell.hidden_size:
-        y_BTO, parts = run_projected_lstm(cell, job, _project(job))
-    else:
-        y_BTO, parts = run_lstm(cell, job)
-    return Unrolled(y_BTO, type(job.state)(*parts))
+        a, b = a_TBH.contiguous(), b_TBH.contiguous()
+        h = a.new_empty(len(a) + 1, *a.shape[1:])
+        h[0] = h_BH
+        linear_forward(a.numpy(), b.numpy(), h.numpy())
+        ctx.save_for_backward(a, h)
+        return h[1:]
+
+    @staticmethod
+    def backward(ctx: Any, dy_TBH: Tensor) -> tuple[Tensor | None, ...]:
+        if is_passed_over(dy_TBH):
+            return no_gradients(ctx)
+        from thereafter.kernels.loops.formulas import linear_backward
+
+        a, h = ctx.saved_tensors
+        da, db, dh = torch.empty_like(a), torch.empty_like(a), torch.zeros_like(h[0])
+        linear_backward(*(x.numpy() for x in (a, h, dy_TBH.contiguous(), da, db, dh)))
+        return da, db, dh
 
 
-def _run_gru(cell: GRU, job: Job) -> Unrolled:
-    from thereafter.kernels.cpu.gru import run_gru
+def run_linear(cell: Cell, job: Job) -> Unrolled:
+    """All steps of a linear cell: coefficients by torch, the recurrence in one compiled pass.
 
-    y_BTO, parts = run_gru(cell, job)
-    return Unrolled(y_BTO, type(job.state)(*parts))
-
-
-def _run_elman(cell: Elman, job: Job) -> Unrolled:
-    from thereafter.kernels.cpu.elman import run_elman
-
-    y_BTO, parts = run_elman(cell, job)
-    return Unrolled(y_BTO, type(job.state)(*parts))
-
-
-def _run_linear(cell: Cell, job: Job) -> Unrolled:
-    from thereafter.kernels.cpu.workspace import run_linear
-
-    return _batch_first(job, *run_linear(cell, job, _project(job)))
+    In finished rows the state stays as it is, and the output is 0.
+    """
+    z_TBG = project(job)
+    a_TBH, b_TBH = cell.coefficients(z_TBG, job.weights)
+    live_TB1: Tensor | None = None
+    if job.lengths_B is not None:
+        live_TB1 = (torch.arange(len(z_TBG)).unsqueeze(1) < job.lengths_B).unsqueeze(-1)
+        a_TBH = torch.where(live_TB1, a_TBH, torch.ones_like(a_TBH))
+        b_TBH = torch.where(live_TB1, b_TBH, torch.zeros_like(b_TBH))
+    if job.reset_BT is not None:
+        a_TBH = a_TBH * (~job.reset_BT.t()).unsqueeze(-1).to(a_TBH.dtype)
+    h_TBH = apply_one(_LinearSteps, a_TBH, b_TBH, job.state.h)
+    # Copies: what the loops keep for the backward pass must not change under a user who works in place.
+    y_BTH = h_TBH.transpose(0, 1).clone(memory_format=torch.contiguous_format)
+    if live_TB1 is not None:
+        y_BTH = torch.where(live_TB1.transpose(0, 1), y_BTH, torch.zeros((), dtype=y_BTH.dtype))
+    return Unrolled(y_BTH, HState(h_TBH[-1].clone()))
 
 
 # By the exact type: a cell that was made from one of these may compute something else.
 _KNOWN: dict[type[Cell], Callable[[Any, Job], Unrolled]] = {
-    LSTM: _run_lstm,
-    GRU: _run_gru,
-    Elman: _run_elman,
-    MinGRU: _run_linear,
-    MinLSTM: _run_linear,
-    Diagonal: _run_linear,
+    LSTM: run_lstm,
+    GRU: run_gru,
+    Elman: run_elman,
+    MinGRU: run_linear,
+    MinLSTM: run_linear,
+    Diagonal: run_linear,
 }
-
-
-def _batch_first(job: Job, h_TBO: Tensor, parts: tuple[Tensor, ...]) -> Unrolled:
-    """What the loops give, time first, as a kernel answers; 0 beyond the end of each row."""
-    # A copy: what the loops keep for the backward pass must not change under a user who works in place.
-    y_BTO = h_TBO.transpose(0, 1).clone(memory_format=torch.contiguous_format)
-    if job.lengths_B is not None:
-        live_BT1 = (torch.arange(y_BTO.shape[1], device=y_BTO.device) < job.lengths_B.unsqueeze(1)).unsqueeze(-1)
-        y_BTO = torch.where(live_BT1, y_BTO, torch.zeros((), dtype=y_BTO.dtype))
-    return Unrolled(y_BTO, type(job.state)(*parts))
 
 
 def _threads() -> str:
@@ -142,16 +148,6 @@ def _detached(job: Job) -> Job:
     weights = {name: weight.detach() for name, weight in job.weights.items()}
     state = type(job.state)(*(part.detach() for part in job.state))
     return replace(job, x_BTI=job.x_BTI.detach(), state=state, weights=weights)
-
-
-def _project(job: Job) -> Tensor:
-    """z of all steps, time first, with every bias."""
-    weights = job.weights
-    x_TBI = job.x_BTI.transpose(0, 1).contiguous()
-    bias = weights.get("bias_ih")
-    if bias is not None and "bias_hh" in weights:
-        bias = bias + weights["bias_hh"]
-    return F.linear(x_TBI, weights["weight_ih"], bias)
 
 
 CPU = Cpu()

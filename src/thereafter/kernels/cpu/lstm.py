@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from thereafter.cells.base import HCState
 from thereafter.cells.lstm import LSTM
 from thereafter.kernels.arrays import (
     LstmBackward,
@@ -28,13 +29,18 @@ from thereafter.kernels.arrays import (
 )
 from thereafter.kernels.cpu.plan import input_inside, shares_rows
 from thereafter.kernels.cpu.products import (
+    give,
+    give_all,
+    layer_weights,
     longest_first,
     own_copy,
     place_for_gradient,
+    project,
     project_inputs,
     row_parts,
     run_team,
     sum_of_parts,
+    take,
     take_rows,
     team_lengths,
     team_packing,
@@ -44,9 +50,8 @@ from thereafter.kernels.cpu.products import (
     weight_gradients,
     workable,
 )
-from thereafter.kernels.cpu.workspace import give, give_all, take
 from thereafter.kernels.functions import apply_many
-from thereafter.kernels.jobs import Job
+from thereafter.kernels.jobs import Job, Unrolled
 from thereafter.kernels.second import is_passed_over, no_gradients
 
 
@@ -67,7 +72,7 @@ class LstmScan(torch.autograd.Function):
         lengths: Tensor | None,
         coupled: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        from thereafter.kernels.loops.lstm_team import forward_task
+        from thereafter.kernels.loops.lstm import forward_task
 
         rows, steps, inputs = x_BTI.shape
         width, units = weight_hh.shape
@@ -108,7 +113,7 @@ class LstmScan(torch.autograd.Function):
             gates=gates, c=c, xh=xh, z=z, x=taken, y=y, weight=weight, packed=packed, spares=team_spares(gates),
             peephole=team_peephole(peephole_3H, gates), lengths=team_lengths(lengths),
         )  # fmt: skip
-        run_team(forward_task, steps * rows, arrays, coupled=coupled, by_rows=by_rows)
+        run_team(forward_task, steps * rows * width * units, arrays, coupled=coupled, by_rows=by_rows)
         last = xh[steps % len(xh), :, read:].clone(), c[steps % len(c)].clone()
         give(packed)
         if learning:
@@ -127,7 +132,7 @@ class LstmScan(torch.autograd.Function):
     ) -> tuple[Tensor | None, ...]:
         if is_passed_over(dy_BTH, dh_BH, dc_BH):
             return no_gradients(ctx)
-        from thereafter.kernels.loops.lstm_team import backward_task
+        from thereafter.kernels.loops.lstm import backward_task
 
         x_TBI, weight_ih, weight_hh, bias_ih, bias_hh, peephole_3H, lengths, order, *own = ctx.saved_tensors
         gates, c, xh = own[:3]
@@ -148,7 +153,7 @@ class LstmScan(torch.autograd.Function):
             weight=u, weight_x=w, packed=packed, packed_x=packed_x, spares=team_spares(gates),
             peephole=team_peephole(peephole_3H, gates), lengths=team_lengths(lengths),
         )  # fmt: skip
-        run_team(backward_task, steps * rows, arrays, coupled=ctx.coupled, by_rows=ctx.by_rows)
+        run_team(backward_task, steps * rows * width * units, arrays, coupled=ctx.coupled, by_rows=ctx.by_rows)
         give_all(packed, packed_x)
         flat = dz.view(steps * rows, width)
         if ctx.needs_input_grad[0] and not inside:
@@ -168,25 +173,19 @@ class LstmScan(torch.autograd.Function):
         return given, take_rows(dh, back), take_rows(dc, back), d_ih, d_hh, bias, second, peepholes, None, None
 
 
-def run_lstm(cell: LSTM, job: Job) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """y of every step [B, T, H], and the last h and c, with layer norm or without."""
-    weights = job.weights
-    read = (weights["weight_ih"], weights["weight_hh"], weights.get("bias_ih"), weights.get("bias_hh"))
-    given: tuple[object, ...] = (job.x_BTI, job.state.h, job.state.c, *read, *_shared(cell, job))
-    scan: type[torch.autograd.Function] = LstmScan
-    if cell.layer_norm:
-        scan = LstmNormScan
-        given += weights["norm_ih"], weights["norm_hh"], torch.stack([weights["norm_c"], weights["shift_c"]])
-    y_BTH, h_BH, c_BH = apply_many(scan, *given)
-    return y_BTH, (h_BH, c_BH)
-
-
-def run_projected_lstm(cell: LSTM, job: Job, z_TBG: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """The same for an LSTM whose output is projected, from its projected input: y of every step [B, T, O]."""
-    weights = job.weights
-    given = z_TBG, job.state.h, job.state.c, weights["weight_hh"], weights["weight_hr"]
-    y_BTO, h_BO, c_BH = apply_many(ProjectedLstmScan, *given, *_shared(cell, job))
-    return y_BTO, (h_BO, c_BH)
+def run_lstm(cell: LSTM, job: Job) -> Unrolled:
+    """All steps of a job, with layer norm or a projection or neither."""
+    weights, state = job.weights, job.state
+    shared = _shared(cell, job)
+    if cell.output_size != cell.hidden_size:
+        given = project(job), state.h, state.c, weights["weight_hh"], weights["weight_hr"]
+        y_BTO, h_BO, c_BH = apply_many(ProjectedLstmScan, *given, *shared)
+    elif cell.layer_norm:
+        norms = weights["norm_ih"], weights["norm_hh"], torch.stack([weights["norm_c"], weights["shift_c"]])
+        y_BTO, h_BO, c_BH = apply_many(LstmNormScan, job.x_BTI, state.h, state.c, *layer_weights(job), *shared, *norms)
+    else:
+        y_BTO, h_BO, c_BH = apply_many(LstmScan, job.x_BTI, state.h, state.c, *layer_weights(job), *shared)
+    return Unrolled(y_BTO, HCState(h_BO, c_BH))
 
 
 def _shared(cell: LSTM, job: Job) -> tuple[Tensor | None, Tensor | None, bool]:
@@ -214,7 +213,7 @@ class ProjectedLstmScan(torch.autograd.Function):
         lengths: Tensor | None,
         coupled: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        from thereafter.kernels.loops.lstm_projected_team import forward_task
+        from thereafter.kernels.loops.lstm_projected import forward_task
 
         steps, rows, _ = z_TBG.shape
         outputs, units = weight_hr.shape
@@ -235,7 +234,7 @@ class ProjectedLstmScan(torch.autograd.Function):
             packed_r=packed_r, spares=team_spares(gates), peephole=team_peephole(peephole_3H, gates),
             lengths=team_lengths(lengths),
         )  # fmt: skip
-        run_team(forward_task, steps * rows, arrays, coupled=coupled, by_rows=by_rows)
+        run_team(forward_task, gates.numel() * units, arrays, coupled=coupled, by_rows=by_rows)
         give_all(packed, packed_r)
         last = h[steps % len(h)].clone(), c[steps % len(c)].clone()
         if learning:
@@ -253,7 +252,7 @@ class ProjectedLstmScan(torch.autograd.Function):
     ) -> tuple[Tensor | None, ...]:
         if is_passed_over(dy_BTO, dh_BO, dc_BH):
             return no_gradients(ctx)
-        from thereafter.kernels.loops.lstm_projected_team import backward_task
+        from thereafter.kernels.loops.lstm_projected import backward_task
 
         gates, c, h, m, weight_hh, weight_hr, peephole_3H, lengths, order = ctx.saved_tensors
         rows, steps, units = m.shape
@@ -278,7 +277,7 @@ class ProjectedLstmScan(torch.autograd.Function):
             packed_r=packed_r, spares=team_spares(gates), peephole=team_peephole(peephole_3H, gates),
             lengths=team_lengths(lengths),
         )  # fmt: skip
-        run_team(backward_task, steps * rows, arrays, coupled=ctx.coupled, by_rows=ctx.by_rows)
+        run_team(backward_task, steps * rows * width * units, arrays, coupled=ctx.coupled, by_rows=ctx.by_rows)
         d_hh = weight_gradient(dz.view(-1, width), h[:-1].view(-1, outputs))
         d_hr = weight_gradient(dp.view(-1, outputs), m.view(-1, units))
         back = None if order is None else order.argsort()
@@ -331,7 +330,7 @@ class LstmNormScan(torch.autograd.Function):
             weight=weight_hh.contiguous(), packed=packed, spares=team_spares(gates), rooms=_rooms(gates, units),
             peephole=team_peephole(peephole_3H, gates), lengths=team_lengths(lengths),
         )  # fmt: skip
-        run_team(forward_task, steps * rows, arrays, coupled=coupled, by_rows=by_rows)
+        run_team(forward_task, steps * rows * width * units, arrays, coupled=coupled, by_rows=by_rows)
         last = h[steps].clone(), c[steps].clone()
         own = gates, c, h, hat_x, hat, hat_c
         give(packed)
@@ -368,7 +367,7 @@ class LstmNormScan(torch.autograd.Function):
             rooms=_rooms(gates, units), sums=sums, peephole=team_peephole(peephole, gates),
             lengths=team_lengths(lengths),
         )  # fmt: skip
-        run_team(backward_task, steps * rows, arrays, coupled=ctx.coupled, by_rows=ctx.by_rows)
+        run_team(backward_task, steps * rows * width * units, arrays, coupled=ctx.coupled, by_rows=ctx.by_rows)
         give(packed)
         flat, flat_u = dx.view(-1, width), du.view(-1, width)
         given = flat.mm(weight_ih).view(steps, rows, inputs).transpose(0, 1) if ctx.needs_input_grad[0] else None

@@ -18,15 +18,27 @@ The input inside or before. A step can multiply [x, h] by [W, U] in one product,
 one product of torch's, which writes the pre-activations to memory and a step reads them again. The L3 cache decides
 nothing: what does not fit into L2 is read once a step either way.
 
+On how many threads the kernel gives the same bits. A sum of floating-point numbers depends on its order. Where threads
+own rows of the batch, each row's steps, and the parts that sums over rows are made of, are the same whoever takes them.
+Where they own units of the layer, how the work is cut depends on how many there are. The products over all steps are
+torch's: MKL cuts long sums by threads, unless it is told otherwise before torch is imported (its "conditional numerical
+reproducibility").
+
 Shapes: T steps, B rows, I inputs, H units, G gate units.
 """
 
 from __future__ import annotations
 
+import os
+
 import torch
 
 from thereafter.base import compiled
 from thereafter.base.processor import processor
+from thereafter.cells.gru import GRU
+from thereafter.cells.lstm import LSTM
+from thereafter.kernels.functions import backends
+from thereafter.kernels.jobs import Job, SameBits, torch_products
 
 FEWEST_EACH = 2  # rows of a thread
 FEWEST_ROWS = 16  # of a batch, for the input's product to be worth while in a step
@@ -44,14 +56,14 @@ def threads() -> int:
 
 def shares_rows(rows: int, matrix_bytes: int, *, ragged: bool = True) -> bool:
     """Whether each thread should take rows of the batch, and all of the matrix U, of that many bytes; else it takes
-    units, and its part of U. `ragged`: whether parts of the rows are claimed one by one (`loops.parts`)."""
+    units, and its part of U. `ragged`: whether parts of the rows are claimed one by one (`loops.team`)."""
     return most_sharing(rows, matrix_bytes, ragged=ragged) >= threads()
 
 
 def most_sharing(rows: int, matrix_bytes: int, *, ragged: bool = True) -> int:
     """The largest number of threads that share such rows: each has a part of them, and of two rows at least. 0 where U
     does not fit."""
-    from thereafter.kernels.loops.parts import parts_of
+    from thereafter.kernels.loops.team import parts_of
 
     return min(rows // max(1, FEWEST_EACH), parts_of(rows, ragged)) if matrix_bytes <= processor().level_2 else 0
 
@@ -75,18 +87,56 @@ def most_units(gates: int, itemsize: int = 4) -> int:
     return int((processor().level_2 / (gates * itemsize)) ** 0.5)
 
 
+STRICT = "MKL_CBWR=AUTO,STRICT"
+
+
+def same_bits(job: Job) -> SameBits:
+    """What `Cpu.deterministic` answers."""
+    cell, rows = job.cell, len(job.x_BTI)
+    if cell.linear:
+        return torch_products(job, "gates are torch's, which cuts long arrays by threads")
+    # the matrices of a step: a projected LSTM has two
+    read = sum(job.weights[name].nbytes for name in ("weight_hh", "weight_hr") if name in job.weights)
+    # parts of ragged rows, and those of a GRU, are claimed one by one
+    most = most_sharing(rows, read, ragged=job.lengths_B is not None or type(cell) is GRU)
+    if most < torch.get_num_threads():
+        return torch_products(job, "threads own units of the layer, for want of rows or of cache")
+    return _with_products(job, most, "threads own rows of the batch")
+
+
 def lines() -> dict[str, str]:
-    """What follows from the figures, in words; nothing where no loop can be compiled."""
+    """What follows from the figures of the processor, in words; nothing where no loop can be compiled."""
     if compiled.missing() is not None:
         return {}
-    from thereafter.kernels.loops.parts import parts_of
+    from thereafter.kernels.loops.team import parts_of
 
     count = threads()
     fewest = next(rows for rows in range(1, _MOST_ROWS * count + 1) if most_sharing(rows, 0) >= count)
     units = ", ".join(f"{name} up to {most_units(gates)} units" for name, gates in _LAYERS)
     rows = f"{count} threads own rows of a batch of {fewest} or more where U fits into L2: {units} (float32)"
     parts = ", ".join(f"{rows} rows in {parts_of(rows)}" for rows in _BATCHES)
+    answers = {name: same_bits(_usual(rows)) for name, rows in {"32 rows": 32, "one row": 1}.items()}
     return {
         "sharing": f"{rows}; else units of a layer",
         "parts": f"{parts}: what a busy core leaves over others take",
+        "same bits": "; ".join(f"LSTM of 256 units, {name}: {answer}" for name, answer in answers.items()),
     }
+
+
+def _usual(rows: int) -> Job:
+    """A job of which only sizes are looked at."""
+    cell, nothing = LSTM(256, 256), torch.empty(())
+    weights = {name: nothing.expand(shape) for name, shape in cell.shapes().items()}
+    return Job(cell, nothing.expand(rows, 35, 256), cell.zero_state(1, nothing), weights)
+
+
+def strict_products() -> bool:
+    """Whether torch's products are the same on any number of threads."""
+    return bool(backends().mkl.is_available()) and os.environ.get("MKL_CBWR", "").upper().endswith(",STRICT")
+
+
+def _with_products(job: Job, most: int, why: str) -> SameBits:
+    if strict_products():
+        return SameBits(range(1, most + 1), why)
+    once_told = f"; with {STRICT} on 1 to {most}" if backends().mkl.is_available() else ""
+    return torch_products(job, f"{why}, but products over all steps are torch's{once_told}")

@@ -1,23 +1,32 @@
-"""The matrix products of a step, in the form the machine's library runs fastest.
+"""What all scans on a CPU take part of: the products of a step, in the form the machine's library runs fastest, and the
+large arrays that one sequence after another works in.
 
 Rows go from the longest to the shortest, so that a step can leave the finished ones out.
+
+A training step needs the same few arrays of megabytes that the step before has just given up. The system hands fresh
+memory out page by page, which can cost as much as a quarter of the step; so what a backward pass is done with is kept
+here (`give`) for the next forward pass of the same size (`take`).
 
 Shapes: T steps, B rows, H units, O outputs, G gate units.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from thereafter.base.compiled import CFunction
 from thereafter.kernels.arrays import FloatType
 from thereafter.kernels.cpu.plan import worth_a_team
-from thereafter.kernels.cpu.workspace import take
+from thereafter.kernels.jobs import Job
 
 _PIECES, _FEW_ROWS, _LARGE = 8, 512, 1 << 18  # of a sum over rows; rows of it; numbers of a matrix
 _EVEN = 32
@@ -37,6 +46,20 @@ def project_inputs(x_NI: Tensor, weight_ih: Tensor, bias_G: Tensor | None, out_N
         torch.mm(x_NI, weight_ih.t(), out=out_NG)
     else:
         torch.addmm(bias_G, x_NI, weight_ih.t(), out=out_NG)
+
+
+def project(job: Job) -> Tensor:
+    """z of all steps, time first, with every bias."""
+    weight_ih, _, bias, bias_hh = layer_weights(job)
+    if bias is not None and bias_hh is not None:
+        bias = bias + bias_hh
+    return F.linear(job.x_BTI.transpose(0, 1).contiguous(), weight_ih, bias)
+
+
+def layer_weights(job: Job) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
+    """Both matrices and both biases, as far as the cell has them."""
+    weights = job.weights
+    return weights["weight_ih"], weights.get("weight_hh"), weights.get("bias_ih"), weights.get("bias_hh")
 
 
 def weight_gradient(dz_NG: Tensor, x_NK: Tensor) -> Tensor:
@@ -92,7 +115,7 @@ def team_spares(gates_TBG: Tensor) -> Tensor:
 
 def row_parts(rows: int, *, ragged: bool = True) -> int:
     """How many parts a batch is cut into; `ragged`: the rows of a part are those of every n-th place."""
-    from thereafter.kernels.loops.parts import parts_of
+    from thereafter.kernels.loops.team import parts_of
 
     return parts_of(rows, ragged)
 
@@ -105,25 +128,15 @@ def sum_of_parts(sums_P: Tensor) -> Tensor:
     return total
 
 
-class TeamArrays(Protocol):
-    """The arrays of a task by name (`kernels.arrays`), gates and cells among them."""
-
-    @property
-    def gates(self) -> Tensor: ...
-    @property
-    def c(self) -> Tensor: ...
-    def __iter__(self) -> Iterator[Tensor]: ...
-
-
 def run_team(
-    task: Callable[[FloatType], CFunction], places: int, arrays: TeamArrays, *, coupled: bool, by_rows: bool
-) -> None:
-    """Run a task of `loops` over so many places of sequences: on all threads, or on this one where there is too little
-    to share."""
+    task: Callable[[FloatType], CFunction], multiplications: int, arrays: Sequence[Tensor], *, by_rows: bool,
+    coupled: bool = False,
+) -> None:  # fmt: skip
+    """Run a task of `loops`, of so many multiplications: on all threads, or on this one where there is too little to
+    share."""
     from thereafter.kernels.loops.team import NUMPY, call
 
-    products = 2 * places * arrays.gates.shape[-1] * arrays.c.shape[-1]
-    call(task(NUMPY[arrays.gates.dtype]), [*arrays], [coupled, by_rows], alone=not worth_a_team(products))
+    call(task(NUMPY[arrays[0].dtype]), arrays, [coupled, by_rows], alone=not worth_a_team(2 * multiplications))
 
 
 def team_peephole(peephole_3H: Tensor | None, like: Tensor) -> Tensor:
@@ -166,3 +179,60 @@ def take_rows(array: MaybeTensor, order: Tensor | None) -> MaybeTensor:
 def own_copy(array: Tensor, order: Tensor | None) -> Tensor:
     """What the loops may work on in place, the rows in another order, if one is given."""
     return workable(array) if order is None else array.index_select(0, order)
+
+
+MOST_BYTES = 256 << 20
+_SMALLEST = 1 << 18  # below this the allocator keeps memory at hand itself
+
+_lock = threading.Lock()
+
+
+class FreeArrays:
+    """The arrays nobody uses, by type and count of numbers, and how many bytes they are."""
+
+    def __init__(self) -> None:
+        self.free: OrderedDict[tuple[torch.dtype, int], list[Tensor]] = OrderedDict()
+        self.bytes = 0
+
+
+free_arrays = FreeArrays()
+
+
+def take(like: Tensor, *shape: int) -> Tensor:
+    """An array with whatever was in it, of the type of `like`."""
+    key = like.dtype, math.prod(shape)
+    if key[1] * like.element_size() < _SMALLEST:
+        return like.new_empty(shape)
+    with _lock:
+        arrays = free_arrays.free.get(key)
+        array = arrays.pop() if arrays else None
+        if array is not None:
+            free_arrays.bytes -= array.nbytes
+    if array is not None:
+        return array.view(shape)
+    with torch.inference_mode(False):  # what is made in inference mode could never be part of a training step
+        return torch.empty(shape, dtype=like.dtype, device=like.device)
+
+
+def give_all(*arrays: Tensor) -> None:
+    """Give several up."""
+    for array in arrays:
+        give(array)
+
+
+def give(array: Tensor) -> None:
+    """Give an array up: nobody will look at it again."""
+    size = array.nbytes
+    if not _SMALLEST <= size <= MOST_BYTES or array.is_inference():
+        return
+    key = array.dtype, array.numel()
+    with _lock:
+        free_arrays.free.setdefault(key, []).append(array.detach().view(-1))
+        free_arrays.free.move_to_end(key)
+        free_arrays.bytes += size
+        while free_arrays.bytes > MOST_BYTES:
+            oldest = next(iter(free_arrays.free))
+            if free_arrays.free[oldest]:
+                free_arrays.bytes -= free_arrays.free[oldest].pop(0).nbytes
+            if not free_arrays.free[oldest]:
+                del free_arrays.free[oldest]

@@ -15,12 +15,13 @@ highest to the lowest. Columns beyond the last are zeros.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from thereafter.base.compiled import CFunction, c_function, compiled_once, intrinsic
 from thereafter.base.packages import require
 from thereafter.base.processor import processor
 from thereafter.kernels.loops.llvm import Builder, Context, Intrinsic, IrType, Signature, Value
-from thereafter.kernels.loops.tiles import VECTOR_BYTES, cgutils, ir, types
+from thereafter.kernels.loops.tiles import VECTOR_BYTES, cgutils, ir, types, write_cases
 from thereafter.kernels.step.storing import BLOCK, DIGITS, GROUP, LARGEST, SMALLEST
 
 binding = require("llvmlite.binding", "a compiled loop")
@@ -145,17 +146,8 @@ def _block_product(
     """z += the product of one row with up to BLOCK columns of a panel."""
 
     def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
-        after, kinds = builder.append_basic_block("after"), []
-        chosen = builder.switch(args[0], after)
-        for vectors in _PANELS:
-            block = builder.append_basic_block(f"panel_{vectors}")
-            chosen.add_case(_I64(vectors), block)
-            kinds.append((block, vectors))
-        for block, vectors in kinds:
-            builder.position_at_end(block)
-            _write_block(builder, vectors, args[1:])
-            builder.branch(after)
-        builder.position_at_end(after)
+        panels = {vectors: partial(_write_block, builder, vectors, args[1:]) for vectors in _PANELS}
+        write_cases(builder, args[0], panels)
         return context.get_dummy_value()
 
     return types.void(*[types.int64] * 6), generate

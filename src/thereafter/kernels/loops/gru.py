@@ -1,4 +1,4 @@
-"""The GRU between its matrix products: rows of a step, forward and backward.
+"""The GRU: rows of a step between its products, and all steps by a team of threads, forward and backward.
 
 Arrays are whole sequences, time first: T steps, B rows, H units, h [T + 1, B, H]. Gates, by the order of reset and
 product:
@@ -9,13 +9,30 @@ product:
 so that in both the gates of the input's product are neighbours, and those of the recurrent one. `keep` is two numbers:
 the new state is k h + (1 - k) n, k = keep[0] + keep[1] z, with 0, 1 where z multiplies the old state, 1, -1 where it
 multiplies the candidate n. Every loop works on the units `first` to `last` of a row; `lengths` is [B] or empty.
+
+`loops.lstm` says how a team shares a sequence. Reset after the product needs one product a step. Reset before it needs
+two, the second from what all units have made of the first: where threads claim rows that costs nothing, where they own
+units they meet twice a step.
 """
 
 from __future__ import annotations
 
 from thereafter.base.compiled import jit
-from thereafter.kernels.arrays import Floats, Whole
+from thereafter.kernels.arrays import Floats, GruBackward, GruForward, Whole
 from thereafter.kernels.loops.lstm import clear_gates, clear_row, copy_row
+from thereafter.kernels.loops.recurrence import (
+    COLUMNS,
+    GATES,
+    Matrix,
+    TeamLoop,
+    columns_product,
+    gates_product,
+    live_after,
+    live_before,
+    meet_for,
+    team_task,
+)
+from thereafter.kernels.loops.team import RowSpan, Span, member, rows_of_part
 from thereafter.kernels.loops.vectors import Lanes, Number, gates_of, row_loop, tanh
 
 
@@ -64,7 +81,7 @@ def _reset(v: Lanes) -> None:
     v["r"], v["z"], v["reset"] = r, z, r * v["h"]
 
 
-def _reset_back(v: Lanes) -> None:
+def _resetting_back(v: Lanes) -> None:
     r, d = v["r"], v["d_reset"]
     dr = d * v["h"] * (r * (1.0 - r))
     v["dh"] = v["dh"] + d * r
@@ -79,7 +96,7 @@ _after_back_loop = row_loop(
 _mix_loop = row_loop(_mix, *_KEEP, "z", "n", "h", "new", "y")
 _unmix_loop = row_loop(_unmix, *_KEEP, "z", "n", "h", "dh", "dy", "dz", "dn", "sum_z", "sum_n", "d_reset")
 _reset_loop = row_loop(_reset, "r", "z", "h", "reset")
-_reset_back_loop = row_loop(_reset_back, "r", "h", "d_reset", "dh", "dr", "sum_r")
+_reset_back_loop = row_loop(_resetting_back, "r", "h", "d_reset", "dh", "dr", "sum_r")
 
 
 @jit()
@@ -213,3 +230,113 @@ def _four(row: Floats, units: int, first: int) -> tuple[int, int, int, int]:
     """The addresses of a row's four blocks."""
     block = units * row.itemsize
     return _at(row, first), _at(row, first) + block, _at(row, first) + 2 * block, _at(row, first) + 3 * block
+
+
+@jit()
+def _share_forward(arrays: GruForward[Floats]) -> tuple[int, Matrix, Matrix]:
+    return (
+        arrays.gates.shape[1],
+        (GATES, arrays.weight, arrays.packed, arrays.h.shape[2]),
+        (COLUMNS, arrays.weight_n, arrays.packed_n, len(arrays.weight_n)),
+    )
+
+
+@jit()
+def forward_rows(
+    task: Whole, arrays: GruForward[Floats], own_rows: RowSpan, own_units: Span, others: Span, parts: Span, size: int
+) -> None:
+    """All gates, states h [T + 1, B, H] and outputs y [B, T, H]. h[0] is given; an h of two steps is used in a circle.
+
+    `gates` has the input's part of the pre-activations at first; `keep` is explained above.
+
+    reset after     gates [T, B, 4H]; `weight` [3H, H] is U in the order n, r, z; `bias_n` [H] is added to U_n h.
+    reset before    gates [T, B, 3H]; `weight` [2H, H] is U of r and z, `weight_n` [H, H] that of n, transposed (it is
+                    empty otherwise); `reset` [T, B, H] becomes r h, or one step of it serves all.
+    """
+    top, end, step = own_rows
+    first, last = own_units
+    gates, h, y = arrays.gates[:, top:end:step], arrays.h[:, top:end:step], arrays.y[top:end:step]
+    reset, lengths = arrays.reset[:, top:end:step], arrays.lengths[top:end:step]
+    units, before, spare = h.shape[2], len(arrays.weight_n) > 0, arrays.spares[member(task)]
+    live, meetings = gates.shape[1], 0
+    for t in range(len(gates)):
+        live = live_before(lengths, live, t)
+        read, made = h[t % len(h), :live], gates[t, :live, : len(arrays.weight)]
+        if not before:
+            for b in range(live):
+                copy_row(arrays.bias_n, made[b], first, last)
+        gates_product(task, t, read, units, arrays.packed, made, made, first, last, spare)
+        if before:
+            before_reset(t, gates, h, reset, lengths, first, last)
+            again, new = reset[t % len(reset), :live], gates[t, :live, 2 * units :]
+            meetings = meet_for(task, meetings, size, reset[t % len(reset), 0])
+            columns_product(task, t, again, arrays.packed_n, new, first, last, spare)
+            before_mix(t, gates, h, y, arrays.keep, lengths, first, last)
+        else:
+            after_forward(t, gates, h, y, arrays.keep, lengths, first, last)
+        meetings = meet_for(task, meetings, size, h[(t + 1) % len(h), 0])
+
+
+@jit()
+def _share_backward(arrays: GruBackward[Floats]) -> tuple[int, Matrix, Matrix]:
+    return (
+        arrays.gates.shape[1],
+        (COLUMNS, arrays.weight, arrays.packed, arrays.h.shape[2]),
+        (COLUMNS, arrays.weight_n, arrays.packed_n, len(arrays.weight_n)),
+    )
+
+
+@jit()
+def backward_rows(
+    task: Whole, arrays: GruBackward[Floats], own_rows: RowSpan, own_units: Span, others: Span, parts: Span, size: int
+) -> None:
+    """The gradient dz of all pre-activations, and of u, laid out as the gates, from that of the outputs, dy [B, T, H].
+
+    `dh` [B, H] holds the gradient of the last state, and in the end that of the first. Each part of the rows has its
+    own row of `d_bias` [parts, G]. Where reset comes before the product `d_reset` [B, H] is room for the gradient of
+    r h; `weight` is as in `forward_rows`, `weight_n` is not transposed.
+    """
+    top, end, step = own_rows
+    first, last = own_units
+    dh, d_reset, dz = arrays.dh[top:end:step], arrays.d_reset[top:end:step], arrays.dz[:, top:end:step]
+    lengths, units = arrays.lengths[top:end:step], arrays.h.shape[2]
+    rows, before, spare = len(dh), len(arrays.weight_n) > 0, arrays.spares[member(task)]
+    live, meetings = 0, 0
+    for t in range(len(dz) - 1, -1, -1):
+        live = live_after(lengths, live, t, rows)
+        for part in range(parts[0], parts[1]):
+            _gates_back(t, arrays, part, first, last)
+        if before:
+            new = dz[t, :live, 2 * units :]
+            meetings = meet_for(task, meetings, size, dz[t, 0, 2 * units :])
+            columns_product(task, t, new, arrays.packed_n, d_reset[:live], first, last, spare)
+            for part in range(parts[0], parts[1]):
+                _reset_back(t, arrays, part, first, last)
+        meetings = meet_for(task, meetings, size, dz[t, 0, : len(arrays.weight)])
+        columns_product(task, t, dz[t, :live, : len(arrays.weight)], arrays.packed, dh[:live], first, last, spare)
+
+
+@jit()
+def _gates_back(t: int, arrays: GruBackward[Floats], part: int, first: int, last: int) -> None:
+    """The rows of one part at step t, before the products."""
+    top, end, step = rows_of_part(arrays.gates.shape[1], part, len(arrays.d_bias), len(arrays.lengths) > 0)
+    gates, h, dz = arrays.gates[:, top:end:step], arrays.h[:, top:end:step], arrays.dz[:, top:end:step]
+    dy, dh, lengths = arrays.dy[top:end:step], arrays.dh[top:end:step], arrays.lengths[top:end:step]
+    if len(arrays.weight_n):
+        d_reset = arrays.d_reset[top:end:step]
+        before_unmix(t, gates, h, dy, dh, dz, d_reset, arrays.d_bias[part], arrays.keep, lengths, first, last)
+    else:
+        after_backward(t, gates, h, dy, dh, dz, arrays.d_bias[part], arrays.keep, lengths, first, last)
+
+
+@jit()
+def _reset_back(t: int, arrays: GruBackward[Floats], part: int, first: int, last: int) -> None:
+    """The same between the two products, where there are two."""
+    top, end, step = rows_of_part(arrays.gates.shape[1], part, len(arrays.d_bias), len(arrays.lengths) > 0)
+    gates, h, dz = arrays.gates[:, top:end:step], arrays.h[:, top:end:step], arrays.dz[:, top:end:step]
+    dh, d_reset, lengths = arrays.dh[top:end:step], arrays.d_reset[top:end:step], arrays.lengths[top:end:step]
+    before_reset_back(t, gates, h, dh, dz, d_reset, arrays.d_bias[part], lengths, first, last)
+
+
+forward_task = team_task("gru_forward", TeamLoop(GruForward, forward_rows, _share_forward, one_by_one=True))
+backward_task = team_task("gru_backward", TeamLoop(GruBackward, backward_rows, _share_backward, one_by_one=True))

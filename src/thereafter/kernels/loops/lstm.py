@@ -1,8 +1,19 @@
-"""The LSTM between its matrix products: rows of a step, forward and backward.
+"""The LSTM: one step between its matrix products, and all steps by a team of threads, forward and backward.
 
 Arrays are whole sequences, time first: T steps, B rows, H units; gates [T, B, 4H] in the order input, forget, cell,
 output (a coupled cell has no forget block: 3H). `peephole` is [3, H] (input, forget, output) or empty, `lengths` [B] or
 empty. Every loop works on the units `first` to `last` of a row, so that several threads can share one.
+
+A team is called once a sequence. Either the threads claim parts of the rows: then each reads all of the matrix at every
+step, and once that is packed no thread waits for another. Or they own units, and with them a part of the matrix: then
+all of them meet at every step, and each reads what the others have just made. The first is faster where the matrix fits
+into the cache of each core. (`recurrence.team_task` does either.)
+
+A finished row takes no part in a step's product where no longer row comes after it, so rows are best sorted by length,
+the longest first.
+
+Whoever does it, a number is made by the same operations in the same order: sums over rows are made for each part, and
+added up by the caller.
 """
 
 from __future__ import annotations
@@ -10,8 +21,22 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from thereafter.base.compiled import jit
-from thereafter.kernels.arrays import Floats, Whole
-from thereafter.kernels.loops.vectors import Lanes, Number, gates_of, row_loop, tanh
+from thereafter.kernels.arrays import Floats, LstmBackward, LstmForward, Whole
+from thereafter.kernels.loops.recurrence import (
+    COLUMNS,
+    GATES,
+    Matrix,
+    TeamLoop,
+    columns_product,
+    gates_product,
+    live_after,
+    live_before,
+    meet_for,
+    team_task,
+)
+from thereafter.kernels.loops.team import COUPLED, RowSpan, Span, member, rows_of_part, switch
+from thereafter.kernels.loops.tiles import copy
+from thereafter.kernels.loops.vectors import Lanes, Number, gates_of, row_loops, tanh
 
 _GATES = ("i", "f", "g", "o")
 _PEEPHOLES = ("peephole_i", "peephole_f", "peephole_o")
@@ -70,66 +95,58 @@ def _back(v: Lanes, dm: Number, dc: Number, shown: Number, peephole: bool, coupl
     v["di"], v["dg"], v["do"], v["dc"] = di, dg, do, before
 
 
-def _forward_loop(peephole: bool, coupled: bool) -> Callable[..., None]:
-    def formula(v: Lanes) -> None:
-        o, new = cell_formula(v, peephole, coupled)
-        m = o * tanh(new)
-        v["m"], v["y"] = m, m
-
-    return row_loop(formula, *_GATES, "old", "new", "m", "y", *_PEEPHOLES)
+def _forward(v: Lanes, peephole: bool, coupled: bool) -> None:
+    o, new = cell_formula(v, peephole, coupled)
+    m = o * tanh(new)
+    v["m"], v["y"] = m, m
 
 
-def _backward_loop(peephole: bool, coupled: bool) -> Callable[..., None]:
-    def formula(v: Lanes) -> None:
-        shown, dm = tanh(v["new"]), v["dm"] + v["dy"]
-        _back(v, dm, v["dc"] + dm * v["o"] * (1.0 - shown * shown), shown, peephole, coupled)
-        v["dm"] = v.constant(0.0)  # the product of the step before is added to it
-        for gate in ("i", "g", "o") if coupled else _GATES:
-            v[f"sum_{gate}"] = v[f"sum_{gate}"] + v[f"d{gate}"]
-
-    return row_loop(formula, *_BACK, *_SUMS)
-
-
-def cell_loop(peephole: bool, coupled: bool) -> Callable[..., None]:
-    """Gates and new cell alone, for a cell that is normalised before tanh. It takes the addresses of a forward loop."""
-
-    def formula(v: Lanes) -> None:
-        cell_formula(v, peephole, coupled)
-
-    return row_loop(formula, *_GATES, "old", "new", "m", "y", *_PEEPHOLES)
-
-
-def gates_back_loop(peephole: bool, coupled: bool) -> Callable[..., None]:
+def _cell_back(v: Lanes, peephole: bool, coupled: bool) -> None:
     """The backward pass of the gates where dc is already whole; `shown` is what the output gate multiplies, before
     tanh."""
-
-    def formula(v: Lanes) -> None:
-        _back(v, v["dm"], v["dc"], tanh(v["shown"]), peephole, coupled)
-
-    return row_loop(formula, *_BACK)
+    _back(v, v["dm"], v["dc"], tanh(v["shown"]), peephole, coupled)
 
 
+def _backward(v: Lanes, peephole: bool, coupled: bool) -> None:
+    shown, dm = tanh(v["new"]), v["dm"] + v["dy"]
+    _back(v, dm, v["dc"] + dm * v["o"] * (1.0 - shown * shown), shown, peephole, coupled)
+    v["dm"] = v.constant(0.0)  # the product of the step before is added to it
+    for gate in ("i", "g", "o") if coupled else _GATES:
+        v[f"sum_{gate}"] = v[f"sum_{gate}"] + v[f"d{gate}"]
+
+
+def _variants(formula: Callable[[Lanes, bool, bool], object]) -> list[Callable[[Lanes], None]]:
+    """A formula for each kind of LSTM, in the order of `variant`."""
+
+    def of(peephole: bool, coupled: bool) -> Callable[[Lanes], None]:
+        def chosen(v: Lanes) -> None:
+            formula(v, peephole, coupled)
+
+        return chosen
+
+    return [of(peephole, coupled) for peephole in (False, True) for coupled in (False, True)]
+
+
+@jit()
+def variant(peephole: Floats, coupled: bool) -> int:
+    """The number of a kind of LSTM."""
+    return (2 if len(peephole) else 0) + (1 if coupled else 0)
+
+
+_NEW = (*_GATES, "old", "new", "m", "y", *_PEEPHOLES)
 _BACK = (*_GATES, "old", "new", "shown", "dm", "dy", "dc", "di", "df", "dg", "do", *_PEEPHOLES, "to_i", "to_f", "to_o")
-_SUMS = ("sum_i", "sum_f", "sum_g", "sum_o")
-_plain, _coupled = _forward_loop(False, False), _forward_loop(False, True)
-_peephole, _peephole_coupled = _forward_loop(True, False), _forward_loop(True, True)
-_plain_back, _coupled_back = _backward_loop(False, False), _backward_loop(False, True)
-_peephole_back, _peephole_coupled_back = _backward_loop(True, False), _backward_loop(True, True)
+_forward_loop = row_loops(_variants(_forward), *_NEW)
+_backward_loop = row_loops(_variants(_backward), *_BACK, "sum_i", "sum_f", "sum_g", "sum_o")
+cell_loop = row_loops(_variants(cell_formula), *_NEW)
+"""Gates and new cell alone, for a cell that is normalised before tanh. It takes the addresses of a forward loop."""
+cell_back_loop = row_loops(_variants(_cell_back), *_BACK)
 
 
 @jit()
 def lstm_forward(
-    t: int,
-    gates: Floats,
-    c: Floats,
-    m: Floats,
-    y: Floats,
-    peephole: Floats,
-    coupled: bool,
-    lengths: Whole,
-    first: int,
-    last: int,
-) -> None:
+    t: int, gates: Floats, c: Floats, m: Floats, y: Floats, peephole: Floats, coupled: bool, lengths: Whole,
+    first: int, last: int,
+) -> None:  # fmt: skip
     """Turn the pre-activations of step t into gates, cell and output.
 
     `gates[t]` is worked on in place; `c[t]` is read and `c[t + 1]` written; `m[t + 1]` and `y[:, t]` get o tanh(c). In
@@ -145,14 +162,7 @@ def lstm_forward(
             clear_row(y[b, t], first, last)
         else:
             places = forward_places(rows[b], old[b], new[b], after[b], y[b, t], peephole, first)
-            if len(peephole) and coupled:
-                _peephole_coupled(gates, last - first, places)
-            elif len(peephole):
-                _peephole(gates, last - first, places)
-            elif coupled:
-                _coupled(gates, last - first, places)
-            else:
-                _plain(gates, last - first, places)
+            _forward_loop(gates, variant(peephole, coupled), last - first, places)
 
 
 @jit()
@@ -174,14 +184,7 @@ def lstm_backward(
             places = backward_places(
                 row, c[t, b], new, new, dm[b], dy[b, t], dc[b], dz[t, b], d_peephole, peephole, first
             ) + gate_places(d_bias, c.shape[2], first)
-            if len(peephole) and coupled:
-                _peephole_coupled_back(gates, last - first, places)
-            elif len(peephole):
-                _peephole_back(gates, last - first, places)
-            elif coupled:
-                _coupled_back(gates, last - first, places)
-            else:
-                _plain_back(gates, last - first, places)
+            _backward_loop(gates, variant(peephole, coupled), last - first, places)
 
 
 @jit()
@@ -242,3 +245,96 @@ def backward_places(
         dc.ctypes.data + first * size, *gate_places(dz, units, first), p, p + second, p + 2 * second, to,
         to + second, to + 2 * second,
     )  # fmt: skip
+
+
+@jit()
+def _share_forward(arrays: LstmForward[Floats]) -> tuple[int, Matrix, Matrix]:
+    return (
+        arrays.gates.shape[1],
+        (GATES, arrays.weight, arrays.packed, arrays.c.shape[2]),
+        (COLUMNS, arrays.weight, arrays.packed, 0),
+    )
+
+
+@jit()
+def forward_rows(
+    task: Whole, arrays: LstmForward[Floats], own_rows: RowSpan, own_units: Span, others: Span, parts: Span, size: int
+) -> None:
+    """All gates [T, B, G], cells c [T + 1, B, H] and outputs y [B, T, H].
+
+    `xh` [T + 1, B, I + H] has the input of each step beside the output before it; c[0] and the h of xh[0] are given.
+    Where `x` [B, T, I] is not empty each step copies its input from there; then a thread must have rows of its own.
+
+    `weight` is [G, I + H] where the input's product is part of each step, or [G, H]; `z` [T, B, G] is the rest of the
+    pre-activations, and may be the gates themselves. An array of fewer steps is used in a circle, so that values nobody
+    will ask for again stay in the caches. One row of z stands for all.
+    """
+    top, end, step = own_rows
+    first, last = own_units
+    units, spare = arrays.c.shape[2], arrays.spares[member(task)]
+    gates, c, xh = arrays.gates[:, top:end:step], arrays.c[:, top:end:step], arrays.xh[:, top:end:step]
+    x, y, lengths = arrays.x[top:end:step], arrays.y[top:end:step], arrays.lengths[top:end:step]
+    inputs, read_from = xh.shape[2] - units, xh.shape[2] - arrays.weight.shape[1]
+    z = arrays.z
+    if z.shape[1] > 1:
+        z = z[:, top:end:step]
+    live, meetings = gates.shape[1], 0
+    for t in range(y.shape[1]):
+        live = live_before(lengths, live, t)
+        for b in range(len(x)):
+            copy(x[b, t].ctypes.data, xh[t, b].ctypes.data, inputs * x.itemsize)
+        read, start, made = xh[t % len(xh), :live, read_from:], z[t % len(z), :live], gates[t % len(gates), :live]
+        gates_product(task, t, read, units, arrays.packed, start, made, first, last, spare)
+        lstm_forward(t, gates, c, xh[:, :, inputs:], y, arrays.peephole, switch(task, COUPLED), lengths, first, last)
+        meetings = meet_for(task, meetings, size, xh[(t + 1) % len(xh), 0, inputs:])
+
+
+@jit()
+def _share_backward(arrays: LstmBackward[Floats]) -> tuple[int, Matrix, Matrix]:
+    return (
+        arrays.gates.shape[1],
+        (COLUMNS, arrays.weight, arrays.packed, arrays.c.shape[2]),
+        (COLUMNS, arrays.weight_x, arrays.packed_x, arrays.dx.shape[2]),
+    )
+
+
+@jit()
+def backward_rows(
+    task: Whole, arrays: LstmBackward[Floats], own_rows: RowSpan, units: Span, inputs: Span, parts: Span, size: int
+) -> None:
+    """The gradient dz [T, B, G] of all pre-activations, from that of the outputs, dy [B, T, H].
+
+    `dh` and `dc` [B, H] hold the gradients of the last state, and in the end those of the first. `dx` [B, T, I] is made
+    too where it has columns. Each part of the rows has its own row of `d_bias` [parts, G] and of `d_peephole`
+    [parts, 3, H].
+    """
+    top, end, step = own_rows
+    dh, dx, dz = arrays.dh[top:end:step], arrays.dx[top:end:step], arrays.dz[:, top:end:step]
+    rows, lengths, spare = len(dh), arrays.lengths[top:end:step], arrays.spares[member(task)]
+    live, meetings = 0, 0
+    for t in range(len(dz) - 1, -1, -1):
+        live = live_after(lengths, live, t, rows)
+        for part in range(parts[0], parts[1]):
+            _gates_back(t, task, arrays, part, units)
+        meetings = meet_for(task, meetings, size, dz[t, 0])
+        columns_product(task, t, dz[t, :live], arrays.packed, dh[:live], units[0], units[1], spare)
+        if dx.shape[2]:
+            for b in range(rows):
+                clear_row(dx[b, t], inputs[0], inputs[1])
+            columns_product(task, t, dz[t, :live], arrays.packed_x, dx[:live, t], inputs[0], inputs[1], spare)
+
+
+@jit()
+def _gates_back(t: int, task: Whole, arrays: LstmBackward[Floats], part: int, units: Span) -> None:
+    """The rows of one part at step t, between the products."""
+    top, end, step = rows_of_part(arrays.gates.shape[1], part, len(arrays.d_bias), len(arrays.lengths) > 0)
+    lstm_backward(
+        t, arrays.gates[:, top:end:step], arrays.c[:, top:end:step], arrays.dy[top:end:step],
+        arrays.dh[top:end:step], arrays.dc[top:end:step], arrays.dz[:, top:end:step], arrays.d_bias[part],
+        arrays.d_peephole[part], arrays.peephole, switch(task, COUPLED), arrays.lengths[top:end:step], units[0],
+        units[1],
+    )  # fmt: skip
+
+
+forward_task = team_task("lstm_forward", TeamLoop(LstmForward, forward_rows, _share_forward))
+backward_task = team_task("lstm_backward", TeamLoop(LstmBackward, backward_rows, _share_backward))

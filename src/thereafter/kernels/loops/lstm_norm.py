@@ -13,49 +13,44 @@ from __future__ import annotations
 
 import math
 
-from thereafter.base.compiled import CFunction, c_function, compiled_once, jit
+from thereafter.base.compiled import jit
 from thereafter.cells.base import EPSILON
-from thereafter.kernels.arrays import Float, Floats, FloatType, LstmNormBackward, LstmNormForward, Whole
+from thereafter.kernels.arrays import Float, Floats, LstmNormBackward, LstmNormForward, Whole
 from thereafter.kernels.loops.formulas import FAST
 from thereafter.kernels.loops.lstm import (
     backward_places,
+    cell_back_loop,
     cell_loop,
     clear_row,
     copy_row,
     forward_places,
-    gates_back_loop,
+    variant,
 )
-from thereafter.kernels.loops.parts import claim_parts, parts_in, rows_of_part, rows_of_parts
 from thereafter.kernels.loops.recurrence import (
+    COLUMNS,
+    GATES,
+    TeamLoop,
     columns_product,
     gates_product,
-    lanes_of,
-    own_units,
-    pack_all_columns,
-    pack_all_gates,
-    pack_columns,
-    pack_gates,
+    pack_all,
+    pack_own,
+    team_task,
 )
 from thereafter.kernels.loops.team import (
     BY_ROWS,
     COUPLED,
     PARTS,
-    arrays_of,
     claim_below,
+    claim_parts,
     meet,
     member,
     members,
+    parts_in,
+    rows_of_part,
+    rows_of_parts,
     switch,
-    task_at,
 )
-from thereafter.kernels.loops.tiles import types
 from thereafter.kernels.loops.vectors import Lanes, Number, row_loop, tanh
-
-_forward_arrays, _backward_arrays = arrays_of(LstmNormForward), arrays_of(LstmNormBackward)
-_cell, _coupled_cell = cell_loop(False, False), cell_loop(False, True)
-_peephole_cell, _peephole_coupled_cell = cell_loop(True, False), cell_loop(True, True)
-_back, _coupled_back = gates_back_loop(False, False), gates_back_loop(False, True)
-_peephole_back, _peephole_coupled_back = gates_back_loop(True, False), gates_back_loop(True, True)
 
 
 def _shown(v: Lanes) -> Number:
@@ -117,15 +112,16 @@ _add_loop = row_loop(_add, "x", "y")
 
 
 @jit(**FAST)
-def forward(task: Whole, arrays: LstmNormForward[Floats], lengths: Whole, coupled: bool, by_rows: bool) -> None:
+def forward(task: Whole, arrays: LstmNormForward[Floats]) -> None:
     """All gates, cells c, outputs m [T + 1, B, H] and y [B, T, H]. At first `hat_x` holds W x; c[0], m[0] are given."""
     m, hat, weight, packed = arrays.m, arrays.hat, arrays.weight, arrays.packed
     steps, rows, width = arrays.gates.shape
     units, own, size = arrays.c.shape[2], member(task), members(task)
     parts, spare = parts_in(rows, False), arrays.spares[own]
     zeros = arrays.rooms[own, :width].reshape(1, width)  # no bias
-    if by_rows:
-        pack_all_gates(task, weight, units, packed)
+    matrix, lengths, coupled = (GATES, weight, packed, units), arrays.lengths, switch(task, COUPLED)
+    if switch(task, BY_ROWS):
+        pack_all(task, matrix, (COLUMNS, weight, packed, 0))
         begin, after = claim_parts(task, parts, False, size)
         while begin < parts:
             top, end, _ = rows_of_parts(rows, begin, after, parts, False)
@@ -134,8 +130,7 @@ def forward(task: Whole, arrays: LstmNormForward[Floats], lengths: Whole, couple
                 _forward_rows(t, arrays, lengths, coupled, top, end)
             begin, after = claim_parts(task, parts, False, size)
         return
-    first, last = own_units(units, lanes_of(weight), own, size)
-    pack_gates(weight, units, packed, first, last)
+    first, last = pack_own(task, matrix)
     meetings = 0
     for t in range(steps):
         gates_product(task, t, m[t], units, packed, zeros, hat[t], first, last, spare)
@@ -173,14 +168,7 @@ def _forward_row(
     gain_x, gain, bias = norms[0].ctypes.data, norms[1].ctypes.data, norms[2].ctypes.data
     _preactivation_loop(row, len(row), (gain_x, hat_x.ctypes.data, gain, hat.ctypes.data, bias, row.ctypes.data))
     places = forward_places(row, old, new, m, m, peephole, 0)
-    if len(peephole) and coupled:
-        _peephole_coupled_cell(row, units, places)
-    elif len(peephole):
-        _peephole_cell(row, units, places)
-    elif coupled:
-        _coupled_cell(row, units, places)
-    else:
-        _cell(row, units, places)
+    cell_loop(row, variant(peephole, coupled), units, places)
     copy_row(new, hat_c, 0, units)
     scales[2] = _normalise(hat_c)
     o, gain_c, shift = row[len(row) - units :].ctypes.data, norm_c[0].ctypes.data, norm_c[1].ctypes.data
@@ -188,7 +176,7 @@ def _forward_row(
 
 
 @jit(**FAST)
-def backward(task: Whole, arrays: LstmNormBackward[Floats], lengths: Whole, coupled: bool, by_rows: bool) -> None:
+def backward(task: Whole, arrays: LstmNormBackward[Floats]) -> None:
     """The gradients dx and du [T, B, G] of W x and U h at all steps, from that of the outputs, dy [B, T, H].
 
     `dh` and `dc` [B, H] hold the gradients of the last state, and in the end those of the first. Each part of the rows
@@ -199,8 +187,9 @@ def backward(task: Whole, arrays: LstmNormBackward[Floats], lengths: Whole, coup
     steps, rows = arrays.gates.shape[:2]
     units, own, size = arrays.c.shape[2], member(task), members(task)
     parts, spare = len(arrays.sums), arrays.spares[own]
-    if by_rows:
-        pack_all_columns(task, weight, packed, units, weight, packed, 0)
+    matrix, lengths, coupled = (COLUMNS, weight, packed, units), arrays.lengths, switch(task, COUPLED)
+    if switch(task, BY_ROWS):
+        pack_all(task, matrix, (COLUMNS, weight, packed, 0))
         begin, after = claim_parts(task, parts, False, size)
         while begin < parts:
             top, end, _ = rows_of_parts(rows, begin, after, parts, False)
@@ -210,8 +199,7 @@ def backward(task: Whole, arrays: LstmNormBackward[Floats], lengths: Whole, coup
                 columns_product(task, t, du[t, top:end], packed, dh[top:end], 0, units, spare)
             begin, after = claim_parts(task, parts, False, size)
         return
-    first, last = own_units(units, lanes_of(weight), own, size)
-    pack_columns(weight, packed, first, last, 0, 1)
+    first, last = pack_own(task, matrix)
     meetings, limit = 0, 0
     for t in range(steps - 1, -1, -1):
         limit += parts
@@ -264,14 +252,7 @@ def _backward_row(
     at = _row_means(d, norm_c[0], hat_c, scales[2], means)
     _norm_gradient_cell_loop(row, units, (d.ctypes.data, gain_c, hat_c.ctypes.data, *at, dc.ctypes.data))
     places = backward_places(row, old, new, shown, dm, dm, dc, dz, to_c[2 * units :], peephole, 0)
-    if len(peephole) and coupled:
-        _peephole_coupled_back(row, units, places)
-    elif len(peephole):
-        _peephole_back(row, units, places)
-    elif coupled:
-        _coupled_back(row, units, places)
-    else:
-        _back(row, units, places)
+    cell_back_loop(row, variant(peephole, coupled), units, places)
     at_x = _row_means(dz, norms[0], hat_x, scales[0], means_x)
     at = _row_means(dz, norms[1], hat, scales[1], means)
     to = sums.ctypes.data
@@ -319,25 +300,5 @@ def _row_means(d: Floats, gain: Floats, hat: Floats, scale: Float, means: Floats
     return at, at + means.itemsize, at + 2 * means.itemsize
 
 
-@compiled_once
-def forward_task(dtype: FloatType) -> CFunction:
-    """`forward` as a function of a task, whose arrays are those of `LstmNormForward`."""
-
-    def lstm_norm_forward_task(address: int) -> None:
-        task = task_at(address)
-        arrays = _forward_arrays(task, dtype)
-        forward(task, arrays, arrays.lengths, switch(task, COUPLED), switch(task, BY_ROWS))
-
-    return c_function(types.void(types.voidptr), lstm_norm_forward_task)
-
-
-@compiled_once
-def backward_task(dtype: FloatType) -> CFunction:
-    """`backward` as a function of a task, whose arrays are those of `LstmNormBackward`."""
-
-    def lstm_norm_backward_task(address: int) -> None:
-        task = task_at(address)
-        arrays = _backward_arrays(task, dtype)
-        backward(task, arrays, arrays.lengths, switch(task, COUPLED), switch(task, BY_ROWS))
-
-    return c_function(types.void(types.voidptr), lstm_norm_backward_task)
+forward_task = team_task("lstm_norm_forward", TeamLoop(LstmNormForward, forward))
+backward_task = team_task("lstm_norm_backward", TeamLoop(LstmNormBackward, backward))

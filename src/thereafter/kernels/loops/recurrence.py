@@ -1,4 +1,4 @@
-"""The recurrent products of a sequence, C += A B with the same B at every step, shared by the threads of a team.
+"""The recurrent products of a sequence, C += A B with the same B at every step, and how a team of threads shares them.
 
 A thread that owns rows makes all of a W', and dz W, for them. One that owns units makes of a W' the columns of its
 units in every gate, and of dz W its columns; what it makes is what it goes on with, so that the threads meet once a
@@ -6,15 +6,52 @@ step. W is packed once (`tiles` says how). The gates of a cell lie in one panel 
 a quarter of it, so for a cell of one gate panels are of neighbouring units (`pack_turned`), and `columns_product` adds
 a W' to the pre-activations.
 
+What a team does with the arrays of a cell is a `TeamLoop`; `team_task` makes a C function of it.
+
 Shapes: B rows, H units, G gate units, K columns of a matrix W [G, K], G = H for one gate, L numbers in a vector.
 """
 
 from __future__ import annotations
 
-from thereafter.base.compiled import jit
-from thereafter.kernels.arrays import Floats, Whole
-from thereafter.kernels.loops.team import PACKED, PANELS, PRODUCT, claim, share, wait_for
-from thereafter.kernels.loops.tiles import LANES32, LANES64, LINE, MOST_VECTORS, copy, fetch, move, multiply, turn
+from collections.abc import Callable
+from typing import NamedTuple
+
+from thereafter.base.compiled import CFunction, c_function, compiled_once, jit
+from thereafter.base.packages import require
+from thereafter.kernels.arrays import Floats, FloatType, Whole
+from thereafter.kernels.loops.team import (
+    BY_ROWS,
+    PACKED,
+    PANELS,
+    PRODUCT,
+    Span,
+    arrays_of,
+    claim,
+    claim_parts,
+    meet,
+    member,
+    members,
+    part_of,
+    parts_in,
+    rows_of_parts,
+    switch,
+    task_at,
+    wait_for,
+)
+from thereafter.kernels.loops.tiles import (
+    LANES32,
+    LANES64,
+    LINE,
+    MOST_VECTORS,
+    copy,
+    fetch,
+    move,
+    multiply,
+    turn,
+    types,
+)
+
+overload = require("numba.extending", "a compiled loop").overload
 
 
 @jit()
@@ -26,7 +63,7 @@ def lanes_of(array: Floats) -> int:
 @jit()
 def own_units(units: int, lanes: int, number: int, size: int) -> tuple[int, int]:
     """The units of thread `number` of `size`: whole vectors, but for the last."""
-    first, last = share((units + lanes - 1) // lanes, number, size)
+    first, last = part_of((units + lanes - 1) // lanes, number, size)
     return min(units, first * lanes), min(units, last * lanes)
 
 
@@ -48,19 +85,6 @@ def pack_gates(weight_GK: Floats, units: int, packed: Floats, first: int, last: 
                 for lane in range(lanes):
                     there = unit + lane < units
                     panel[k * row + v * lanes + lane] = weight_GK[v * units + unit + lane, k] if there else 0
-
-
-@jit()
-def pack_all_gates(task: Whole, weight_GK: Floats, units: int, packed: Floats) -> None:
-    """`pack_gates` of all units by all threads together; no thread waits for one that has claimed nothing."""
-    lanes = lanes_of(weight_GK)
-    panels = (units + lanes - 1) // lanes
-    panel = claim(task, PANELS)
-    while panel < panels:
-        pack_gates(weight_GK, units, packed, panel * lanes, min(units, (panel + 1) * lanes))
-        claim(task, PACKED)
-        panel = claim(task, PANELS)
-    wait_for(task, PACKED, panels)
 
 
 @jit()
@@ -107,11 +131,14 @@ def gates_product(
 
 
 @jit()
-def fetch_row(row: Floats) -> None:
-    """Ask for a row at once, part of which another thread has just written: one line after the other would be waited
-    for."""
-    for place in range(row.ctypes.data, row.ctypes.data + len(row) * row.itemsize, LINE):
-        fetch(place)
+def meet_for(task: Whole, meetings: int, size: int, row: Floats) -> int:
+    """Meet, where there are several threads, for a row part of which another thread has just written: it is asked for
+    at once, since one line after the other would be waited for. Returns how often they have met."""
+    if size > 1:
+        meetings = meet(task, meetings, size)
+        for place in range(row.ctypes.data, row.ctypes.data + len(row) * row.itemsize, LINE):
+            fetch(place)
+    return meetings
 
 
 @jit()
@@ -140,7 +167,7 @@ def pack_columns(weight_GK: Floats, packed: Floats, first: int, last: int, packe
     zeros beyond the last. Of these panels this is the share of one packer."""
     width, columns = weight_GK.shape
     lanes, size = lanes_of(weight_GK), weight_GK.itemsize
-    begin, end = share(panels_of(first, last, lanes), packer, packers)
+    begin, end = part_of(panels_of(first, last, lanes), packer, packers)
     for index in range(begin, end):
         column, vectors = panel_of(first, last, lanes, index)
         own = vectors * lanes
@@ -154,22 +181,23 @@ def pack_columns(weight_GK: Floats, packed: Floats, first: int, last: int, packe
 
 
 @jit()
-def pack_all_columns(
-    task: Whole, weight_GK: Floats, packed: Floats, columns: int, other_GK: Floats, other: Floats, columns_other: int
-) -> None:
-    """`pack_columns` of two matrices by all threads together; the second may have no columns to pack."""
-    lanes = lanes_of(weight_GK)
-    panels = panels_of(0, columns, lanes)
-    more = panels_of(0, columns_other, lanes)
-    panel = claim(task, PANELS)
-    while panel < panels + more:
-        if panel < panels:
-            pack_columns(weight_GK, packed, 0, columns, panel, panels)
-        else:
-            pack_columns(other_GK, other, 0, columns_other, panel - panels, more)
-        claim(task, PACKED)
-        panel = claim(task, PANELS)
-    wait_for(task, PACKED, panels + more)
+def pack_turned(weight_HK: Floats, packed: Floats, first: int, last: int, packer: int, packers: int) -> None:
+    """W' of the units `first` to `last`: panels [K, up to 4, L] of neighbouring units, zeros beyond the last. Of these
+    panels this is the share of one packer."""
+    units, depth = weight_HK.shape
+    lanes, size, line = lanes_of(weight_HK), weight_HK.itemsize, weight_HK.strides[0]
+    begin, end = part_of(panels_of(first, last, lanes), packer, packers)
+    for index in range(begin, end):
+        unit, vectors = panel_of(first, last, lanes, index)
+        panel, row = packed[unit * depth :], vectors * lanes
+        for place in range(0, row, lanes):
+            whole = depth // lanes * lanes if unit + place + lanes <= units else 0
+            source, to = weight_HK.ctypes.data + (unit + place) * line, panel.ctypes.data + place * size
+            for k in range(0, whole, lanes):
+                turn(packed, source + k * size, line, to + k * row * size, row * size)
+            for k in range(whole, depth):
+                for j in range(place, place + lanes):
+                    panel[k * row + j] = weight_HK[unit + j, k] if unit + j < units else 0
 
 
 @jit()
@@ -229,37 +257,157 @@ def spare_size(rows: int, itemsize: int) -> int:
     return rows * MOST_VECTORS * (LANES64 if itemsize == 8 else LANES32)
 
 
-@jit()
-def pack_turned(weight_HK: Floats, packed: Floats, first: int, last: int, packer: int, packers: int) -> None:
-    """W' of the units `first` to `last`: panels [K, up to 4, L] of neighbouring units, zeros beyond the last. Of these
-    panels this is the share of one packer."""
-    units, depth = weight_HK.shape
-    lanes, size, line = lanes_of(weight_HK), weight_HK.itemsize, weight_HK.strides[0]
-    begin, end = share(panels_of(first, last, lanes), packer, packers)
-    for index in range(begin, end):
-        unit, vectors = panel_of(first, last, lanes, index)
-        panel, row = packed[unit * depth :], vectors * lanes
-        for place in range(0, row, lanes):
-            whole = depth // lanes * lanes if unit + place + lanes <= units else 0
-            source, to = weight_HK.ctypes.data + (unit + place) * line, panel.ctypes.data + place * size
-            for k in range(0, whole, lanes):
-                turn(packed, source + k * size, line, to + k * row * size, row * size)
-            for k in range(whole, depth):
-                for j in range(place, place + lanes):
-                    panel[k * row + j] = weight_HK[unit + j, k] if unit + j < units else 0
+GATES, COLUMNS, TURNED = range(3)
+"""How a matrix is packed: by `pack_gates`, `pack_columns` or `pack_turned`."""
+Matrix = tuple[int, Floats, Floats, int]
+"""How it is packed, the matrix, where to, and how many units or columns that is; a task without one has 0."""
 
 
 @jit()
-def pack_all_turned(task: Whole, weight_HK: Floats, packed: Floats, other_HI: Floats, other: Floats) -> None:
-    """`pack_turned` of all units of two matrices by all threads together; the second may have no rows."""
-    lanes = lanes_of(weight_HK)
-    panels, more = panels_of(0, len(weight_HK), lanes), panels_of(0, len(other_HI), lanes)
+def _pack(matrix: Matrix, first: int, last: int, packer: int, packers: int) -> None:
+    """The panels of the units `first` to `last`, or a packer's share of them."""
+    how, weight, packed, units = matrix
+    if how == GATES:
+        pack_gates(weight, units, packed, first, last)
+    elif how == COLUMNS:
+        pack_columns(weight, packed, first, last, packer, packers)
+    else:
+        pack_turned(weight, packed, first, last, packer, packers)
+
+
+@jit()
+def _panels_of_matrix(matrix: Matrix) -> int:
+    how, weight, _, units = matrix
+    lanes = lanes_of(weight)
+    return (units + lanes - 1) // lanes if how == GATES else panels_of(0, units, lanes)
+
+
+@jit()
+def _pack_panel(matrix: Matrix, panel: int, panels: int) -> None:
+    how, weight, _, units = matrix
+    lanes = lanes_of(weight)
+    if how == GATES:
+        _pack(matrix, panel * lanes, min(units, (panel + 1) * lanes), 0, 1)
+    else:
+        _pack(matrix, 0, units, panel, panels)
+
+
+@jit()
+def pack_all(task: Whole, matrix: Matrix, other: Matrix) -> None:
+    """All panels of two matrices by all threads together; no thread waits for one that has claimed nothing."""
+    panels, more = _panels_of_matrix(matrix), _panels_of_matrix(other)
     panel = claim(task, PANELS)
     while panel < panels + more:
         if panel < panels:
-            pack_turned(weight_HK, packed, 0, len(weight_HK), panel, panels)
+            _pack_panel(matrix, panel, panels)
         else:
-            pack_turned(other_HI, other, 0, len(other_HI), panel - panels, more)
+            _pack_panel(other, panel - panels, more)
         claim(task, PACKED)
         panel = claim(task, PANELS)
     wait_for(task, PACKED, panels + more)
+
+
+@jit()
+def pack_own(task: Whole, matrix: Matrix) -> Span:
+    """The units of the thread that asks, and their panels packed."""
+    _, weight, _, units = matrix
+    first, last = own_units(units, lanes_of(weight), member(task), members(task))
+    _pack(matrix, first, last, 0, 1)
+    return first, last
+
+
+@jit()
+def live_before(lengths: Whole, live: int, t: int) -> int:
+    """How many rows are left out of a step by none that is over: those up to the last one that goes on at step t, where
+    `live` were at the step before."""
+    while len(lengths) and live and lengths[live - 1] <= t:
+        live -= 1
+    return live
+
+
+@jit()
+def live_after(lengths: Whole, live: int, t: int, rows: int) -> int:
+    """The same where steps go backward, `live` being those of the step after; all rows where there are no lengths."""
+    if not len(lengths):
+        return rows
+    for b in range(live, rows):
+        if lengths[b] > t:
+            live = b + 1
+    return live
+
+
+class TeamLoop(NamedTuple):
+    """What a team does with the arrays of a class.
+
+    `run(task, arrays)` is all of it. Or `share(arrays)` says how many rows there are and which two matrices are to be
+    packed, and `run(task, arrays, rows, units, others, parts, size)` makes of some rows (from, to, step) the units of
+    each matrix (from, to), by `size` threads that meet; `parts` (from, to) are those that the rows are. `one_by_one`:
+    parts of the rows are always claimed so.
+    """
+
+    arrays: type[NamedTuple]
+    run: Callable[..., None]
+    share: Callable[..., tuple[int, Matrix, Matrix]] | None = None
+    one_by_one: bool = False
+
+
+_LOOPS: dict[str, TeamLoop] = {}
+
+
+def team_task(name: str, loop: TeamLoop) -> Callable[[FloatType], CFunction]:
+    """A team's loop as a C function of a task, for each type of floats; machine code is kept under the name."""
+    _LOOPS[name] = loop
+
+    @compiled_once
+    def of_type(dtype: FloatType) -> CFunction:
+        def team(address: int) -> None:
+            _run(name, task_at(address), dtype)
+
+        team.__name__ = team.__qualname__ = f"{name}_task"
+        return c_function(types.void(types.voidptr), team)
+
+    return of_type
+
+
+def _run(name: str, task: Whole, dtype: FloatType) -> None:
+    """The loop of that name, in compiled code. Found by its name: machine code is kept for what a function closes over,
+    and functions are other ones in every process."""
+
+
+def _compiled_run(name: str, task: Whole, dtype: FloatType) -> Callable[..., None] | None:
+    """What `_run` is compiled to, for a name."""
+    literal = getattr(name, "literal_value", None)
+    if literal is None:
+        return None  # asked again with the text itself
+    kind, run, share, one_by_one = _LOOPS[literal]
+    read = arrays_of(kind)
+    if share is None:
+
+        def whole(name: str, task: Whole, dtype: FloatType) -> None:
+            run(task, read(task, dtype))
+
+        return whole
+
+    def shared(name: str, task: Whole, dtype: FloatType) -> None:
+        arrays = read(task, dtype)
+        rows, matrix, other = share(arrays)
+        ragged = len(arrays.lengths) > 0
+        alone, size = ragged or one_by_one, members(task)
+        parts = parts_in(rows, alone)
+        if not switch(task, BY_ROWS):
+            units, others = pack_own(task, matrix), pack_own(task, other)
+            every_row = rows_of_parts(rows, 0, parts, parts, False)
+            run(task, arrays, every_row, units, others, part_of(parts, 0, 1), size)
+            return
+        pack_all(task, matrix, other)
+        units, others = part_of(matrix[3], 0, 1), part_of(other[3], 0, 1)
+        claimed = claim_parts(task, parts, alone, size)
+        while claimed[0] < parts:
+            own_rows = rows_of_parts(rows, claimed[0], claimed[1], parts, ragged)
+            run(task, arrays, own_rows, units, others, claimed, 1)
+            claimed = claim_parts(task, parts, alone, size)
+
+    return shared
+
+
+overload(_run)(_compiled_run)

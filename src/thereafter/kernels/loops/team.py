@@ -1,31 +1,43 @@
 """Several cores at work on one sequence, with torch's own threads.
 
 A recurrent step is too short to hand out work anew: the threads are called once for a whole sequence. Either they claim
-parts of the rows (`loops.parts`), each for all steps, until none is left: a thread that the system holds back claims
-fewer, and nobody waits for it. Or each keeps its share of the units, and they meet at a barrier at every step. They are
-the threads that torch's own products run on (OpenMP's, through the library torch has loaded), so no second pool fights
-the first for the cores.
+parts of the rows, each for all steps, until none is left: a thread that the system holds back claims fewer, and nobody
+waits for it. Or each keeps its share of the units, and they meet at a barrier at every step. They are the threads that
+torch's own products run on (OpenMP's, through the library torch has loaded), so no second pool fights the first for the
+cores.
+
+How many parts of the rows there are depends on the rows alone, and what is summed over rows is summed part by part: so
+the sums are the same to the bit however many threads there are, and whichever of them took a part. The fewer rows a
+thread takes at once, the more often it reads the matrix. So each thread first claims several parts side by side,
+somewhat less than its share, and then single ones: what a thread leaves over that the system holds back goes to the
+others.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from thereafter.base.compiled import CFunction, intrinsic, jit
+from thereafter.base.compiled import CFunction, compiled_once, intrinsic, jit
 from thereafter.base.packages import require
 from thereafter.kernels.arrays import WHOLE, Floats, FloatType, Whole
-from thereafter.kernels.loops.atomics import add_if, add_to, publish, read_published
-from thereafter.kernels.loops.calls import pointer, whole_number_from
 from thereafter.kernels.loops.llvm import ArrayType, Builder, Context, Intrinsic, Signature, Value
-from thereafter.kernels.loops.pool import pool as pool
+from thereafter.kernels.loops.threads import (
+    add_if,
+    add_to,
+    be_patient,
+    pointer,
+    publish,
+    read_published,
+    whole_number_from,
+)
 from thereafter.kernels.loops.tiles import LINE, product, types
-from thereafter.kernels.loops.waiting import be_patient
 
 carray = require("numba", "a compiled loop").carray
 
@@ -37,6 +49,10 @@ COUPLED, BY_ROWS, NUMBERS = range(3)  # the switches of a task, by their place
 _ARRAYS, _EACH, _MOST, _ONES = _HEAD + NUMBERS, 4, 24, (1, 1, 1)
 _LENGTH = _ARRAYS + _EACH * _MOST
 _APART = LINE // 8  # places of a line
+Span = tuple[int, int]
+"""From, to."""
+RowSpan = tuple[int, int, int]
+"""Rows: from, to, step."""
 NUMPY: dict[torch.dtype, FloatType] = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64)}
 
 
@@ -208,6 +224,93 @@ _WHOLE_READERS = {1: _whole_1}
 
 
 @jit()
-def share(total: int, number: int, size: int) -> tuple[int, int]:
-    """The part of `total` things that thread `number` of `size` takes: from, to."""
+def part_of(total: int, number: int, size: int) -> Span:
+    """The part of `total` things that thread `number` of `size` takes."""
     return total * number // size, total * (number + 1) // size
+
+
+class Pool:
+    """What the threads of torch are called with; `parallel` is None where they cannot be, and one core does it all."""
+
+    def __init__(self) -> None:
+        self._functions: list[object] = []
+        self.parallel: Callable[[int, int, int, int], None] | None = None
+        self.member = self.members = self.give_way = self.sleep = 0
+        library = self._library()
+        if library is not None:
+            parallel = library.GOMP_parallel
+            parallel.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
+            parallel.restype = None
+            self.parallel = parallel
+            self.member = self._address(library.omp_get_thread_num)
+            self.members = self._address(library.omp_get_num_threads)
+            system = ctypes.CDLL(None)
+            self.give_way, self.sleep = self._address(system.sched_yield), self._address(system.usleep)
+
+    def _address(self, function: Any) -> int:
+        self._functions.append(function)  # an address is good as long as its function is there
+        return int(ctypes.cast(function, ctypes.c_void_p).value or 0)
+
+    @staticmethod
+    def _library() -> ctypes.CDLL | None:
+        """The OpenMP library that torch itself has loaded; a second copy of it would be a second pool."""
+        for path in sorted((Path(torch.__file__).parent / "lib").glob("libgomp*.so*")):
+            try:
+                library = ctypes.CDLL(str(path))
+                if all(hasattr(library, name) for name in ("GOMP_parallel", "omp_get_thread_num")):
+                    return library
+            except OSError:
+                continue
+        return None
+
+
+@compiled_once
+def pool() -> Pool:
+    return Pool()
+
+
+_FEW, _SOME, _MANY = 16, 32, 96  # rows
+_ROWS = 8  # of a part at least, where there are many rows or every part is claimed alone
+
+
+def parts_of(rows: int, ragged: bool = True) -> int:
+    """How many parts so many rows are cut into: fewer where they are claimed one by one, as ragged rows are."""
+    if rows < _FEW:
+        return min(rows, 2)
+    if rows < _SOME:
+        return 4
+    return 8 if rows < _MANY and not ragged else rows // (4 * _ROWS) * 4
+
+
+parts_in = jit()(parts_of)
+"""`parts_of` for compiled loops."""
+
+
+@jit()
+def claim_parts(task: Whole, parts: int, ragged: bool, threads: int) -> Span:
+    """The next parts of so many, from and to; from is `parts` or more where none is left.
+
+    Where lengths differ parts are claimed one by one: their rows do not lie side by side.
+    """
+    number = claim(task, PARTS)
+    several = 1 if ragged else parts if threads == 1 else max(1, parts * 3 // (4 * threads))
+    first = number * several if number < threads else threads * several + number - threads
+    return first, first + (several if number < threads else 1)
+
+
+@jit()
+def rows_of_parts(rows: int, first: int, last: int, parts: int, ragged: bool) -> RowSpan:
+    """From, to and step of the rows of the parts `first` to `last` (one where lengths differ).
+
+    Where lengths differ, and rows are sorted by them, a part takes every n-th row, so that it has long and short ones;
+    else it takes neighbours, since what is fetched beyond a row's end is then its own.
+    """
+    if ragged:
+        return first, rows, parts
+    return rows * first // parts, rows * last // parts, 1
+
+
+@jit()
+def rows_of_part(rows: int, part: int, parts: int, ragged: bool) -> RowSpan:
+    """The same of one part."""
+    return rows_of_parts(rows, part, part + 1, parts, ragged)

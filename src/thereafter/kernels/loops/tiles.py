@@ -10,7 +10,8 @@ vectors a tile has and how many rows of a panel are gone through at a time follo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
+from functools import partial, wraps
 
 import numpy as np
 
@@ -31,7 +32,54 @@ LANES32, LANES64 = VECTOR_BYTES // 4, VECTOR_BYTES // 8
 # of a tile, by the vectors of the panel; there is none of 0
 _WIDTHS = (1, *(tiling().width(panel) for panel in range(1, PANEL + 1)))
 _HEIGHTS = (1, *(tiling().rows(panel) for panel in range(1, PANEL + 1)))
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
+_BYTE = ir.IntType(8).as_pointer()
 _TILES = sorted({(rows, width) for width, most in zip(_WIDTHS, _HEIGHTS, strict=True) for rows in range(1, most + 1)})
+
+
+def instruction(result: Callable[..., object], count: int) -> Callable[[Callable[..., object]], Callable[..., int]]:
+    """Decorator: `write(builder, *numbers)` writes the machine code of a function of so many whole numbers, which
+    gives what `write` does, of the type `result`."""
+
+    def compiled(write: Callable[..., object]) -> Callable[..., int]:
+        @wraps(write)
+        def typed(typing: object, *numbers: object) -> tuple[object, Callable[..., object]]:
+            def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> object:
+                value = write(builder, *args)
+                return context.get_dummy_value() if value is None else value
+
+            return result(*[types.int64] * count), generate
+
+        function: Callable[..., int] = intrinsic(typed)
+        return function
+
+    return compiled
+
+
+@intrinsic
+def call(typing: object, address: object, numbers: Sized) -> Intrinsic:
+    """Call a C function by its address with a tuple of whole numbers; what it returns is dropped."""
+
+    def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
+        kind = ir.FunctionType(ir.VoidType(), [_I64] * len(numbers))
+        values = [builder.extract_value(args[1], index) for index in range(len(numbers))]
+        builder.call(builder.inttoptr(args[0], kind.as_pointer()), values)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, numbers), generate
+
+
+def write_cases(builder: Builder, number: Value, cases: Mapping[int, Callable[[], None]]) -> None:
+    """Code that does what the case of a number writes, and nothing where it has none."""
+    after = builder.append_basic_block("after")
+    switch = builder.switch(number, after)
+    blocks = {case: builder.append_basic_block(f"case_{case}") for case in cases}
+    for case, write in cases.items():
+        switch.add_case(_I64(case), blocks[case])
+        builder.position_at_end(blocks[case])
+        write()
+        builder.branch(after)
+    builder.position_at_end(after)
 
 
 @intrinsic
@@ -46,24 +94,16 @@ def _tile(
     """
 
     def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
+        size = signature.args[0].dtype.bitwidth // 8
         # one stretch of code for each size of tile, since what is held in registers must be named when it is compiled
-        after, kinds = builder.append_basic_block("after"), []
-        chosen = builder.switch(builder.add(builder.mul(args[1], _I64(MOST_VECTORS)), args[2]), after)
-        for rows, columns in _TILES:
-            block = builder.append_basic_block(f"tile_{rows}_{columns}")
-            chosen.add_case(_I64(rows * MOST_VECTORS + columns), block)
-            kinds.append((block, rows, columns))
-        for block, rows, columns in kinds:
-            builder.position_at_end(block)
-            _write_tile(builder, rows, columns, signature.args[0].dtype.bitwidth // 8, args[3:])
-            builder.branch(after)
-        builder.position_at_end(after)
+        tiles = {
+            rows * MOST_VECTORS + columns: partial(_write_tile, builder, rows, columns, size, args[3:])
+            for rows, columns in _TILES
+        }
+        write_cases(builder, builder.add(builder.mul(args[1], _I64(MOST_VECTORS)), args[2]), tiles)
         return context.get_dummy_value()
 
     return types.void(dtype, *[types.int64] * 13), generate
-
-
-_I32, _I64 = ir.IntType(32), ir.IntType(64)
 
 
 def _unknown(builder: Builder, value: Value) -> Value:
@@ -76,7 +116,7 @@ def _write_tile(builder: Builder, rows: int, vectors: int, size: int, args: Sequ
     depth, a, a_row, b, b_row, s, s_row, c, c_row, c_vector, ahead = args
     lanes = VECTOR_BYTES // size
     number = ir.DoubleType() if size == 8 else ir.FloatType()
-    vector, byte = ir.VectorType(number, lanes), ir.IntType(8).as_pointer()
+    vector, prefetch = ir.VectorType(number, lanes), _prefetch(builder)
 
     def at(address: Value, kind: IrType) -> Value:
         return builder.inttoptr(address, kind.as_pointer())
@@ -87,9 +127,6 @@ def _write_tile(builder: Builder, rows: int, vectors: int, size: int, args: Sequ
     # one instruction where the processor has it; `llvm.fma` would elsewhere call a function for each number
     fma = cgutils.get_or_insert_function(
         builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fmuladd.v{lanes}f{8 * size}"
-    )
-    prefetch = cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32]), "llvm.prefetch.p0"
     )
     # Each row is found by one addition: LLVM, if it knew, would go from row to row in the inner loop.
     rows_at = [_unknown(builder, builder.mul(a_row, _I64(r))) for r in range(1, rows)]
@@ -105,7 +142,7 @@ def _write_tile(builder: Builder, rows: int, vectors: int, size: int, args: Sequ
         numbers = [
             builder.load(at(builder.add(row, _I64(v * VECTOR_BYTES)), vector), align=size) for v in range(vectors)
         ]
-        fetched = builder.inttoptr(move_by(ahead, LINE, k), byte)
+        fetched = builder.inttoptr(move_by(ahead, LINE, k), _BYTE)
         if rows > 1:  # one row does little else than read B, as fast as the L2 cache gives it
             builder.call(prefetch, [fetched, _I32(0), _I32(2), _I32(1)])  # a read, into the L2 cache
         a_k = move_by(a, size, k)
@@ -155,19 +192,14 @@ def product(dtype: FloatType) -> CFunction:
     return c_function(types.void(*[types.int64] * 12), panel_product)
 
 
-@intrinsic
+@instruction(types.void, 13)
 def multiply(
-    typing: object, function: object, vectors: object, rows: object, depth: object, a: object, a_row: object,
-    b: object, s: object, s_row: object, c: object, c_row: object, c_vector: object, ahead: object,
-) -> Intrinsic:  # fmt: skip
+    builder: Builder, function: Value, vectors: Value, rows: Value, depth: Value, a: Value, a_row: Value, b: Value,
+    s: Value, s_row: Value, c: Value, c_row: Value, c_vector: Value, ahead: Value,
+) -> None:  # fmt: skip
     """Call the `product` at the address `function`."""
-
-    def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
-        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(64)] * 12)
-        builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 13), generate
+    kind, given = ir.FunctionType(ir.VoidType(), [_I64] * 12), [vectors, rows, depth, a, a_row, b, s, s_row]
+    builder.call(builder.inttoptr(function, kind.as_pointer()), [*given, c, c_row, c_vector, ahead])
 
 
 @intrinsic
@@ -202,30 +234,21 @@ def turn(typing: object, like: object, source: object, source_row: object, to: o
     return types.void(like, *[types.int64] * 4), generate
 
 
-@intrinsic
-def copy(typing: object, source: object, to: object, size: object) -> Intrinsic:
+@instruction(types.void, 3)
+def copy(builder: Builder, source: Value, to: Value, size: Value) -> None:
     """Copy bytes from one address to another."""
-
-    def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
-        byte = ir.IntType(8).as_pointer()
-        cgutils.raw_memcpy(builder, builder.inttoptr(args[1], byte), builder.inttoptr(args[0], byte), args[2], 1)
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 3), generate
+    cgutils.raw_memcpy(builder, builder.inttoptr(to, _BYTE), builder.inttoptr(source, _BYTE), size, 1)
 
 
-@intrinsic
-def fetch(typing: object, address: object) -> Intrinsic:
+@instruction(types.void, 1)
+def fetch(builder: Builder, address: Value) -> None:
     """Ask for the line of memory at an address, and do not wait for it."""
+    builder.call(_prefetch(builder), [builder.inttoptr(address, _BYTE), _I32(0), _I32(3), _I32(1)])
 
-    def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
-        byte = ir.IntType(8).as_pointer()
-        kind = ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32])
-        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        builder.call(prefetch, [builder.inttoptr(args[0], byte), _I32(0), _I32(3), _I32(1)])
-        return context.get_dummy_value()
 
-    return types.void(types.int64), generate
+def _prefetch(builder: Builder) -> object:
+    kind = ir.FunctionType(ir.VoidType(), [_BYTE, _I32, _I32, _I32])
+    return cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
 
 
 def first_lanes(builder: Builder, count: Value, lanes: int) -> Value:

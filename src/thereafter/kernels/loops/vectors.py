@@ -13,10 +13,20 @@ once more for a vector of which only some numbers are left.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from thereafter.base.compiled import intrinsic
 from thereafter.kernels.loops.llvm import Builder, Context, Intrinsic, IrType, Signature, Value
-from thereafter.kernels.loops.tiles import VECTOR_BYTES, cgutils, first_lanes, ir, masked_load, masked_store, types
+from thereafter.kernels.loops.tiles import (
+    VECTOR_BYTES,
+    cgutils,
+    first_lanes,
+    ir,
+    masked_load,
+    masked_store,
+    types,
+    write_cases,
+)
 
 _FUSED = ("contract", "nsz", "arcp")  # a product and a sum may become one instruction; a NaN stays a NaN
 
@@ -127,9 +137,8 @@ def row_loop(formula: Formula, *names: str) -> Callable[..., None]:
     @intrinsic
     def run(typing: object, like: object, count: object, addresses: object) -> Intrinsic:
         def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
-            starts = [builder.extract_value(args[2], index) for index in range(len(names))]
             number = context.get_data_type(signature.args[0].dtype)
-            write_rows(builder, formula, dict(zip(names, starts, strict=True)), args[1], number)
+            write_rows(builder, formula, _starts(builder, names, args[2]), args[1], number)
             return context.get_dummy_value()
 
         return types.void(like, types.int64, addresses), generate
@@ -138,34 +147,51 @@ def row_loop(formula: Formula, *names: str) -> Callable[..., None]:
     return loop
 
 
+def row_loops(formulas: Sequence[Formula], *names: str) -> Callable[..., None]:
+    """As `row_loop`, for several formulas over the same arrays: `run(like, which, count, addresses)` applies one, by
+    its number."""
+
+    @intrinsic
+    def run(typing: object, like: object, which: object, count: object, addresses: object) -> Intrinsic:
+        def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
+            number = context.get_data_type(signature.args[0].dtype)
+            starts = _starts(builder, names, args[3])
+            loops = (partial(write_rows, builder, formula, starts, args[2], number) for formula in formulas)
+            write_cases(builder, args[1], dict(enumerate(loops)))
+            return context.get_dummy_value()
+
+        return types.void(like, types.int64, types.int64, addresses), generate
+
+    loop: Callable[..., None] = run
+    return loop
+
+
+def _starts(builder: Builder, names: Sequence[str], addresses: Value) -> dict[str, Value]:
+    return {name: builder.extract_value(addresses, index) for index, name in enumerate(names)}
+
+
 def write_rows(builder: Builder, formula: Formula, starts: dict[str, Value], count: Value, number: IrType) -> None:
     """The code of a formula along `count` numbers of the rows that begin at the given addresses."""
     lanes = 1 if isinstance(number, ir.DoubleType) else VECTOR_BYTES // 4
+    size = 8 if isinstance(number, ir.DoubleType) else VECTOR_BYTES
+
+    def write(index: Value, mask: Value | None = None) -> None:
+        step = builder.mul(index, ir.IntType(64)(size))
+        places = {name: builder.add(start, step) for name, start in starts.items()}
+        formula(Lanes(builder, starts, places, number, lanes, mask))
+
     whole = builder.sdiv(count, ir.IntType(64)(lanes))
-    size = (8 if isinstance(number, ir.DoubleType) else 4) * lanes
-    names, addresses = list(starts), list(starts.values())
     with cgutils.for_range(builder, whole, intp=ir.IntType(64)) as loop:
-        formula(_lanes_at(builder, names, addresses, loop.index, size, number, lanes))
+        write(loop.index)
     if lanes > 1:
         left = builder.srem(count, ir.IntType(64)(lanes))
         with builder.if_then(builder.icmp_signed(">", left, ir.IntType(64)(0))):
-            mask = first_lanes(builder, left, lanes)
-            formula(_lanes_at(builder, names, addresses, whole, size, number, lanes, mask))
-
-
-def _lanes_at(
-    builder: Builder, names: Sequence[str], starts: list[Value], index: Value, size: int, number: IrType, lanes: int,
-    mask: Value | None = None,
-) -> Lanes:  # fmt: skip
-    """The arrays at the vector `index`, each of `size` bytes."""
-    step = builder.mul(index, ir.IntType(64)(size))
-    places = {name: builder.add(start, step) for name, start in zip(names, starts, strict=True)}
-    return Lanes(builder, dict(zip(names, starts, strict=True)), places, number, lanes, mask)
+            write(whole, first_lanes(builder, left, lanes))
 
 
 # tanh in float32 is the quotient of two polynomials, x (a1 + a3 x^2 + ... + a13 x^12) / (b0 + b2 x^2 + ... + b6 x^6),
 # for |x| up to 7.9, where the function is 1 in float32: no branch, no table, error below 3e-7. (The coefficients are
-# the minimax fit that Eigen uses.)
+# the minimax fit that Eigen uses.) A NaN stays a NaN.
 _LIMIT = 7.90531110763549805
 _TOP = (-2.76076847742355e-16, 2.00018790482477e-13, -8.60467152213735e-11, 5.12229709037114e-08, 1.48572235717979e-05,
         6.37261928875436e-04, 4.89352455891786e-03)  # fmt: skip

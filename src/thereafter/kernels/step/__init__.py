@@ -1,9 +1,10 @@
 """One step at a time, with buffers made once: what a stream calls for each token.
 
-stepper             the contract of a stepper, its buffers, and products that write into them
-steppers            one stepper a cell, by the exact type of the cell, and one that takes any: torch's own operations
+stepper             the contract of a stepper, its buffers, and products that write into them; one stepper a cell, by
+                    the exact type of the cell, and one that takes any: torch's own operations
 compiled_steppers   their twins: one or two passes over the weights, each one compiled call
-passes              such a pass, on one thread or on all; compiled products with weights in fewer bytes
+passes              such a pass, on one thread or on all, and the threads that help; compiled products with weights in
+                    fewer bytes
 storing             weights in fewer bytes, bfloat16 and int8, and their layout; rows as whole numbers, for int8
                     matrices on ARM processors
 

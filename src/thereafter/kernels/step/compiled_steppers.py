@@ -12,17 +12,12 @@ from typing import Generic, TypeVar
 from torch import Tensor
 
 from thereafter.cells.base import Cell
-from thereafter.cells.diagonal import Diagonal
 from thereafter.cells.elman import Elman
 from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
-from thereafter.cells.minimal import MinGRU, MinLSTM
-from thereafter.kernels.loops import fours
-from thereafter.kernels.loops.tiles import VECTOR_BYTES
-from thereafter.kernels.step.passes import PassSource, StepPass
-from thereafter.kernels.step.stepper import Slot, Stepper
-from thereafter.kernels.step.steppers import FastStepper, MinLSTMStepper, Weights
-from thereafter.kernels.step.storing import Form, Narrow, PackedMatrix, PanelLayout, pack_bias, pack_matrix
+from thereafter.cells.minimal import Diagonal, MinGRU, MinLSTM
+from thereafter.kernels.step.passes import PanelStore, PassSource, StepPass
+from thereafter.kernels.step.stepper import FastStepper, MinLSTMStepper, Slot, Stepper, Weights
 
 C = TypeVar("C", bound=Cell)
 
@@ -32,14 +27,12 @@ class PassStepper(Stepper, Generic[C]):
 
     cell: C
 
-    def __init__(
-        self, cell: C, weights: Weights, batch: int, outlet: Slot, packed: Weights, narrow: Narrow | None
-    ) -> None:
-        super().__init__(cell, weights, batch, outlet, packed)
+    def arrange(self, weights: Weights) -> None:
+        cell = self.cell
         self.inlet_slot = Slot(self.empty(cell.input_size), 0, cell.input_size)
         self.inlet, self.h = self.inlet_slot.view, self.empty(cell.hidden_size)
         self.state = type(self.state)(self.h, *self.state[1:])
-        self.store = PanelStore(self.like, narrow, packed)
+        self.store = PanelStore(self.like, self.narrow, self.packed)
         self.passes = self.make_passes(weights)
 
     @abstractmethod
@@ -53,45 +46,12 @@ class PassStepper(Stepper, Generic[C]):
         sources = [PassSource(self.store.matrix("weight_ih", weights["weight_ih"], layout), self.inlet, bias)]
         if fed is not None:
             sources.append(PassSource(self.store.matrix("weight_hh", weights["weight_hh"], layout), fed))
-        arrays = arrays | {"out": self.outlet.view}
+        arrays = arrays | {"out": self.shown}
         return StepPass(kind, layout, self.store.form, sources, arrays, state=self.h)
 
     def step(self) -> None:
         for run in self.passes:
             run()
-
-
-class PanelStore:
-    """Matrices in panels, made once for all streams of the same weights."""
-
-    def __init__(self, like: Tensor, narrow: Narrow | None, packed: Weights) -> None:
-        self.form: Form = form_of(like, narrow)
-        self._lanes, self._packed = VECTOR_BYTES // like.element_size(), packed
-
-    def layout(self, gates: int, units: int) -> PanelLayout:
-        return PanelLayout(gates, units, self._lanes)
-
-    def matrix(self, name: str, weight_GK: Tensor, layout: PanelLayout) -> PackedMatrix:
-        """A matrix in panels, under its name."""
-        names = [f"{name} {part} {self.form}" for part in PackedMatrix._fields]
-        if names[-1] not in self._packed:
-            for key, tensor in zip(names, pack_matrix(weight_GK, layout, self.form), strict=True):
-                self._packed.setdefault(key, tensor)
-        return PackedMatrix(*(self._packed[key] for key in names))
-
-    def bias(self, name: str, bias_G: Tensor, layout: PanelLayout) -> Tensor:
-        """A bias in panels, under its name."""
-        key = f"{name} panels"
-        return self._packed[key] if key in self._packed else self._packed.setdefault(key, pack_bias(bias_G, layout))
-
-
-def form_of(like: Tensor, narrow: Narrow | None) -> Form:
-    """How matrices are stored: as they are, or in fewer bytes where their type is float32."""
-    if like.element_size() == 8:
-        return "float64"
-    if narrow == "int8" and fours.usable():
-        return "int8 by fours"
-    return narrow or "float32"
 
 
 class LSTMPass(PassStepper[LSTM]):
@@ -122,7 +82,7 @@ class GRUPass(PassStepper[GRU]):
             matrix = self.store.matrix(f"weight_{part}", weights[f"weight_{part}"], layout)
             bias = self.store.bias(f"bias_{part}", weights.get(f"bias_{part}", none), layout)
             sources.append(PassSource(matrix, rows_BK, bias))
-        arrays = {"h": self.h, "out": self.outlet.view}
+        arrays = {"h": self.h, "out": self.shown}
         return [StepPass(f"gru after {options.update}", layout, self.store.form, sources, arrays, state=self.h)]
 
     def _before(self, weights: Weights, update: str) -> list[StepPass]:
@@ -144,7 +104,7 @@ class GRUPass(PassStepper[GRU]):
                 ),
                 PassSource(self.store.matrix(f"weight_hh {kind}", weights["weight_hh"][part], layout), fed),
             ]
-            arrays = {"h": self.h, "reset_h": reset_h, "update": z, "out": self.outlet.view}
+            arrays = {"h": self.h, "reset_h": reset_h, "update": z, "out": self.shown}
             state = self.h if gates == 1 else None
             passes.append(StepPass(kind, layout, self.store.form, sources, arrays, state=state))
         return passes
@@ -176,12 +136,6 @@ class DiagonalPass(PassStepper[Diagonal]):
 
 class MinLSTMPass(MinLSTMStepper):
     """Its product alone: the rest needs logarithms."""
-
-    def __init__(
-        self, cell: Cell, weights: Weights, batch: int, outlet: Slot, packed: Weights, narrow: Narrow | None
-    ) -> None:
-        self.narrow = narrow
-        super().__init__(cell, weights, batch, outlet, packed)
 
     def input_product(self, weights: Weights) -> Callable[[], None]:
         store = PanelStore(self.like, self.narrow, self.packed)

@@ -1,7 +1,8 @@
 """A pass over weights, made once and run at every step: products of a few rows, and what a formula makes of them.
 
 `loops.steps` is the compiled side; importing this module imports numba. A pass runs on all of torch's threads or on
-one: whichever was faster lately.
+one: whichever was faster lately. The threads that help are this process's own, started when the first pass wants them
+(`Helpers`). They end with the process, and a process that was forked off starts its own.
 
 A step of one row does little else than read its weights, so that numbers stored in fewer bytes are less time. They are
 widened in registers, with what every processor has: a bfloat16 is the upper half of a float32, an int8 is extended by
@@ -17,9 +18,14 @@ Shapes: B rows, H units, K columns.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import os
+import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from time import perf_counter_ns
 from typing import NamedTuple
 
@@ -34,13 +40,162 @@ from thereafter.kernels.loops import steps as loops
 from thereafter.kernels.loops.formulas import FORMULAS
 from thereafter.kernels.loops.llvm import Builder, Context, Intrinsic, IrType, Signature, Value
 from thereafter.kernels.loops.team import NUMPY
-from thereafter.kernels.loops.tiles import LINE, MOST_ROWS, VECTOR_BYTES, cgutils, ir, types
-from thereafter.kernels.step.helpers import MOST_HELPERS, helpers
-from thereafter.kernels.step.storing import BLOCK, Form, PackedMatrix, PanelLayout
+from thereafter.kernels.loops.tiles import LINE, MOST_ROWS, VECTOR_BYTES, cgutils, ir, types, write_cases
+from thereafter.kernels.step.storing import (
+    BLOCK,
+    Form,
+    Narrow,
+    PackedMatrix,
+    PanelLayout,
+    pack_bias,
+    pack_matrix,
+)
 
 WORTH_A_TEAM = 1 << 17
 """Numbers of the matrices, times rows: with fewer of them, in whatever form, calling other threads (some 2 us) costs
 more than they save."""
+
+
+MOST_HELPERS = 7
+"""More threads have never been measured."""
+_FUNCTIONS = {
+    loops.GIVE_WAY: "sched_yield",
+    loops.NAP: "usleep",
+    loops.CLOCK: "clock_gettime",
+    loops.SLEEP: "sem_wait",
+    loops.WAKE: "sem_post",
+    loops.CORE_OF: "sched_getcpu",
+    loops.GET_CORES: "sched_getaffinity",
+    loops.SET_CORES: "sched_setaffinity",
+}
+
+
+class Helpers:
+    """`board` is where passes find them (`loops.steps`); 0 where the system has not what they need: Linux has."""
+
+    def __init__(self) -> None:
+        self.board = 0
+        self._threads: list[threading.Thread] = []
+        self._starting = threading.Lock()
+        self._ended = False
+        system = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
+        names = ("sem_init", "aligned_alloc", *_FUNCTIONS.values())
+        if system is not None and all(hasattr(system, name) for name in names):
+            self._functions = {place: getattr(system, name) for place, name in _FUNCTIONS.items()}
+            self._make_flag, self._raise_flag = system.sem_init, system.sem_post
+            # memory that is never given back: a helper may look at it until the process is gone
+            system.aligned_alloc.restype = ctypes.c_void_p
+            system.aligned_alloc.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
+            self.board = int(system.aligned_alloc(LINE, loops.board_bytes(MOST_HELPERS)) or 0)
+        if self.board:
+            self._clear()
+            os.register_at_fork(
+                before=self._starting.acquire, after_in_parent=self._starting.release, after_in_child=self._forget
+            )
+            atexit.register(self._end)
+
+    def _clear(self) -> None:
+        ctypes.memset(self.board, 0, loops.board_bytes(MOST_HELPERS))
+        for place, function in self._functions.items():
+            self._write(place, ctypes.cast(function, ctypes.c_void_p).value or 0)
+        for number in range(1, MOST_HELPERS + 1):
+            self._make_flag(ctypes.c_void_p(self._at(number) + loops.FLAG), 0, 0)
+
+    def _at(self, number: int) -> int:
+        return self.board + loops.HELPERS_AT + (number - 1) * loops.EACH_HELPER
+
+    def _write(self, place: int, value: int) -> None:
+        ctypes.c_int64.from_address(self.board + place).value = value
+
+    def prepare(self) -> None:
+        """Have at hand what they run: to compile it takes seconds, and to load it milliseconds."""
+        self._share = loops.shared().address
+        self._life, self._dismiss = loops.helper().ctypes, loops.dismiss().ctypes
+
+    def start(self, team: int) -> None:
+        """See to it that there are helpers for a team of so many threads, the one that calls included.
+
+        Where the system gives no more threads there are fewer: what they would have done, the others do.
+        """
+        if len(self._threads) >= team - 1 or self._ended:
+            return
+        with self._starting:
+            while len(self._threads) < min(team - 1, MOST_HELPERS) and not self._ended:
+                number = len(self._threads) + 1
+                thread = threading.Thread(
+                    target=self._life, args=(self.board, number, self._share), name=f"thereafter-helper-{number}",
+                    daemon=True,
+                )  # fmt: skip
+                self._threads.append(thread)  # before it starts: whatever interrupts this, no number is given twice
+                try:
+                    thread.start()
+                except RuntimeError:
+                    return
+
+    def worked(self, number: int) -> int:
+        """At how many passes a helper has worked (the first one is 1)."""
+        return int(ctypes.c_int64.from_address(self._at(number) + loops.WORKED).value)
+
+    def stop(self) -> None:
+        """End them; the next pass starts others."""
+        with self._starting:
+            if self._threads:
+                self._dismiss(self.board, len(self._threads))
+            for thread in self._threads:
+                if thread.ident is not None:
+                    thread.join()
+            self._threads.clear()
+            self._write(loops.STOP, 0)
+
+    def _end(self) -> None:
+        """End them for good, before the machine code that they run goes."""
+        self._ended = True
+        self.stop()
+
+    def _forget(self) -> None:
+        """In a process that was forked off: the threads did not come along, nor does anybody work on a pass."""
+        self._starting.release()
+        self._threads.clear()
+        self._clear()
+
+
+@compiled_once
+def helpers() -> Helpers:
+    """Those of this process."""
+    return Helpers()
+
+
+class PanelStore:
+    """Matrices in panels, made once for all streams of the same weights."""
+
+    def __init__(self, like: Tensor, narrow: Narrow | None, packed: dict[str, Tensor]) -> None:
+        self.form: Form = form_of(like, narrow)
+        self._lanes, self._packed = VECTOR_BYTES // like.element_size(), packed
+
+    def layout(self, gates: int, units: int) -> PanelLayout:
+        return PanelLayout(gates, units, self._lanes)
+
+    def matrix(self, name: str, weight_GK: Tensor, layout: PanelLayout) -> PackedMatrix:
+        """A matrix in panels, under its name."""
+        names = [f"{name} {part} {self.form}" for part in PackedMatrix._fields]
+        if names[-1] not in self._packed:
+            for key, tensor in zip(names, pack_matrix(weight_GK, layout, self.form), strict=True):
+                self._packed.setdefault(key, tensor)
+        return PackedMatrix(*(self._packed[key] for key in names))
+
+    def bias(self, name: str, bias_G: Tensor, layout: PanelLayout) -> Tensor:
+        """A bias in panels, under its name."""
+        key = f"{name} panels"
+        return self._packed[key] if key in self._packed else self._packed.setdefault(key, pack_bias(bias_G, layout))
+
+
+def form_of(like: Tensor, narrow: Narrow | None) -> Form:
+    """How matrices are stored: as they are, or in fewer bytes where their type is float32."""
+    if like.element_size() == 8:
+        return "float64"
+    if narrow == "int8" and fours.usable():
+        return "int8 by fours"
+    return narrow or "float32"
 
 
 class PassSource(NamedTuple):
@@ -253,18 +408,13 @@ def _tile(
     """The product of one tile of rows with up to BLOCK columns of a panel."""
 
     def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
-        after, kinds = builder.append_basic_block("after"), []
-        chosen = builder.switch(builder.add(builder.mul(args[1], _I64(8)), args[2]), after)
-        for rows in range(1, MOST_ROWS + 1):
-            for columns in PANELS:
-                block = builder.append_basic_block(f"tile_{rows}_{columns}")
-                chosen.add_case(_I64(rows * 8 + columns), block)
-                kinds.append((block, rows, columns))
-        for block, rows, columns in kinds:
-            builder.position_at_end(block)
-            _Tile(builder, signature.args[0].dtype, rows, columns).write(args[3:])
-            builder.branch(after)
-        builder.position_at_end(after)
+        stored = signature.args[0].dtype
+        tiles = {
+            rows * 8 + columns: partial(_Tile(builder, stored, rows, columns).write, args[3:])
+            for rows in range(1, MOST_ROWS + 1)
+            for columns in PANELS
+        }
+        write_cases(builder, builder.add(builder.mul(args[1], _I64(8)), args[2]), tiles)
         return context.get_dummy_value()
 
     return types.void(stored, *[types.int64] * 8), generate

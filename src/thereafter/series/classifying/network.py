@@ -3,7 +3,7 @@
     x_t = [z_t, seen_t]                    scaled values, 0 where one is missing, and which of them are seen
     h_t = [forward, backward](x)_t         or  h = relu(norm(convolutions of widths 3, 7, 15 over x)), layer by layer,
                                            or  recurrent layers in residual blocks (`layers/blocks.py`)
-    v   = pooled over t (`layers/pooling.py`)
+    v   = pooled over t (`layers/blocks.py`)
     p(label | series) = softmax(W v + b)
 
 `seen` is read only where the training series have gaps. `evidence` says which steps support a label: the gradient of
@@ -26,8 +26,7 @@ from torch import Tensor, nn
 
 from thereafter.cells.base import Cell
 from thereafter.errors import OptionError
-from thereafter.layers.blocks import FEEDS, RecurrentBlocks
-from thereafter.layers.pooling import POOLINGS, Pooling
+from thereafter.layers.blocks import FEEDS, POOLINGS, Pooling, RecurrentBlocks
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.task_net import TaskNet

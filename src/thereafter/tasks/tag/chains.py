@@ -58,7 +58,7 @@ from torch import Tensor, nn
 
 from thereafter.errors import EmptyCorpusError, OptionError, ShapeError
 from thereafter.kernels.chain import Chain, chain_scores, real_steps
-from thereafter.kernels.chains import chain_kernel
+from thereafter.kernels.scan import chain_kernel
 from thereafter.layers.inputs import Lengths, take_lengths
 
 Floats = NDArray[np.float64]

@@ -24,13 +24,22 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError
-from thereafter.kernels.chain import pick_rows
+from thereafter.kernels.rows import pick_rows
 from thereafter.layers.dropout import locked
 from thereafter.layers.recurrent import Recurrent
-from thereafter.models.by_layer import weights_by_layer
 from thereafter.models.settings import check_choice, check_share, check_size
-from thereafter.models.shapes import counted, filled, filled_length, filled_rows
-from thereafter.models.task_net import CELLS, IGNORED, PAD, TaskNet, read_as_unknown
+from thereafter.models.task_net import (
+    CELLS,
+    IGNORED,
+    PAD,
+    TaskNet,
+    counted,
+    filled,
+    filled_length,
+    filled_rows,
+    read_as_unknown,
+    weights_by_layer,
+)
 from thereafter.tasks.batching import TensorBatch
 from thereafter.tasks.tag.chains import Crf
 

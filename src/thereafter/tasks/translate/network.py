@@ -30,8 +30,7 @@ from thereafter.layers.attention import CrossAttention
 from thereafter.layers.embedding import Embedding
 from thereafter.models.decoder import Fields
 from thereafter.models.settings import check_choice, check_size
-from thereafter.models.shapes import filled, filled_length, filled_rows
-from thereafter.models.task_net import Memory, TaskNet
+from thereafter.models.task_net import Memory, TaskNet, filled, filled_length, filled_rows
 from thereafter.models.transformer_decoder import FeedForward, TransformerDecoder, check_heads, initialise
 from thereafter.models.word_decoder import (
     END,

@@ -1,9 +1,11 @@
-"""Linear recurrences h_t = a_t h_{t-1} + b_t for all t at once, by an associative scan.
+"""The kernels in torch's own operators: the plain loop, and linear recurrences for all steps at once.
 
-Pairs compose: first (a, b), then (a', b') is (a' a, a' b + b'). Doubling the reach of each position log2(T) times gives
-every prefix (Hillis and Steele 1986; Blelloch 1990). Long rows are cut into about sqrt(T) pieces that run side by side,
-and the state at the end of each is carried into the next: three passes over the numbers in place of log2(T).
-The gradient is the same recurrence run backward:
+The loop is the readable twin of every kernel: any device, any cell, double backward, gradients in eval mode.
+
+A linear recurrence, h_t = a_t h_{t-1} + b_t, is an associative scan. Pairs compose: first (a, b), then (a', b') is
+(a' a, a' b + b'). Doubling the reach of each position log2(T) times gives every prefix (Hillis and Steele 1986;
+Blelloch 1990). Long rows are cut into about sqrt(T) pieces that run side by side, and the state at the end of each is
+carried into the next: three passes over the numbers in place of log2(T). The gradient is the same recurrence backward:
     g_t = dL/dh_t + a_{t+1} g_{t+1},   dL/db_t = g_t,   dL/da_t = g_t h_{t-1}
 
 Shapes: B rows, T steps, H units, P pieces of S steps.
@@ -130,3 +132,59 @@ def _by_pieces(a_BTH: Tensor, b_BTH: Tensor, h_BH: Tensor) -> Tensor:
 
 
 PARALLEL = Parallel()
+
+
+class Reference:
+    """h_t = cell(x_t, h_{t-1}), one step after the other."""
+
+    name = "reference"
+
+    def refuses(self, job: Job) -> str | None:
+        return None
+
+    def status(self) -> str:
+        return "runs everywhere: the plain loop, for every cell and option"
+
+    def deterministic(self, job: Job) -> SameBits:
+        return torch_products(job)
+
+    def run(self, job: Job) -> Unrolled:
+        cell, state = job.cell, job.state
+        z_BTG = cell.project(job.x_BTI, job.weights)
+        steps = job.x_BTI.shape[1]
+        outputs: list[Tensor] = []
+        records: list[Record] = []
+        for t in range(steps):
+            if job.reset_BT is not None:
+                reset_B1 = job.reset_BT[:, t].unsqueeze(-1)
+                state = type(state)(*(torch.where(reset_B1, torch.zeros_like(part), part) for part in state))
+            record: Record | None = {} if job.record else None
+            y_BO, new = cell.step(z_BTG[:, t], state, job.weights, record)
+            if job.hold:
+                new = _zone_out(job, new, state, t)
+                y_BO = new.h
+            if job.lengths_B is not None:
+                live_B1 = (t < job.lengths_B).unsqueeze(-1)
+                new = type(new)(*(torch.where(live_B1, a, b) for a, b in zip(new, state, strict=True)))
+                y_BO = torch.where(live_B1, y_BO, torch.zeros_like(y_BO))
+            state = new
+            outputs.append(y_BO)
+            if record is not None:
+                records.append(record | dict(zip(state._fields, state, strict=True)))
+        if not outputs:
+            return Unrolled(job.x_BTI.new_zeros(len(job.x_BTI), 0, cell.output_size), state, {} if job.record else None)
+        kept = {name: torch.stack([r[name] for r in records], dim=1) for name in records[0]} if records else None
+        return Unrolled(torch.stack(outputs, dim=1), state, kept)
+
+
+def _zone_out(job: Job, new: Any, old: Any, t: int) -> Any:
+    """Zoneout: keep a share of each old state."""
+    parts = []
+    for name, fresh, stale in zip(new._fields, new, old, strict=True):
+        share = job.hold.get(name, 0.0)
+        keep = share[:, t] if isinstance(share, Tensor) else share
+        parts.append(keep * stale + (1 - keep) * fresh)
+    return type(new)(*parts)
+
+
+REFERENCE = Reference()
