@@ -130,8 +130,7 @@ def coefficients(w: GraphWeights, lane: LanePlan, z: str) -> tuple[str, str]:
         logs = [g.op("Softplus", g.op("Neg", part)) for part in (i, f)]
         keep = g.op("Sigmoid", g.op("Sub", logs[0], logs[1]))
         return keep, g.op("Mul", g.one_minus(keep), new)
-    rate = np.exp(lane.weights["log_rate"].astype(np.float64))
-    decay, scale = (part.astype(np.float32) for part in (np.exp(-rate), np.sqrt(-np.expm1(-2 * rate))))
+    decay, scale = lane.decay_and_scale()
     return g.weight(decay, "decay"), g.op("Mul", g.weight(scale, "scale"), z)
 
 

@@ -49,9 +49,7 @@ class OnnxTarget:
 
     ending: ClassVar[str] = ".onnx"
     program: ClassVar[str] = "ONNX Runtime"
-
-    def tolerance(self, int8: bool) -> float | None:
-        return None if int8 else FLOAT32
+    tolerance: ClassVar[float] = FLOAT32
 
     def refuses(self, plan: Plan, int8: bool) -> str | None:
         if isinstance(plan, NgramPlan):
