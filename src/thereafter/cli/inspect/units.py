@@ -69,8 +69,8 @@ def units(
         from thereafter.figures import export
         from thereafter.figures import units as drawn
 
-        pictures = [drawn.coloured(ranking, one.name) for one in wanted]
-        typer.echo(f"drawn {export.write([*pictures, drawn.ranking(ranking)], figure)}", err=as_csv or as_json)
+        pictures = [drawn.coloured_units(ranking, one.name) for one in wanted]
+        typer.echo(f"drawn {export.write([*pictures, drawn.unit_ranking(ranking)], figure)}", err=as_csv or as_json)
 
 
 def _print_table(ranking: Measurement, row: int, name: str) -> None:
