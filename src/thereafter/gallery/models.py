@@ -20,6 +20,7 @@ from thereafter.language_model import LanguageModel, load_language_model, resume
 from thereafter.ready import models as ready
 from thereafter.ready import shipped
 from thereafter.ready import tasks as ready_tasks
+from thereafter.ready.models import Made
 from thereafter.ready.threads import one_thread
 from thereafter.runs.folder import is_finished, is_run
 from thereafter.task_model import TaskModel, load_task, resume_task, train_task
@@ -71,7 +72,7 @@ class Models:
             self._loaded[name] = load_language_model(folder / name)
         return self._loaded[name]
 
-    def _is_there(self, one: ready.Made, folder: Path) -> bool:
+    def _is_there(self, one: Made, folder: Path) -> bool:
         """Whether a ready model is in its folder; one that ships with this seed is unpacked first."""
         return ready.is_there(one, folder) or (self.seed == 0 and shipped.unpack(one, folder, self.folder / "texts"))
 
