@@ -135,7 +135,7 @@ def cell(name: str, lm: Any, plan: Any, ids: np.ndarray, browser: list[InBrowser
 
 def figure(largest: float, target: Target) -> str:
     """A difference, and whether an export would be refused for it."""
-    tolerance = target.tolerance(int8=False)
+    tolerance = target.tolerance
     return f"{largest:.0e}" + (", refused" if tolerance is not None and largest > tolerance else "")
 
 

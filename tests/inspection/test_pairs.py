@@ -19,7 +19,8 @@ from thereafter.errors import EmptyCorpusError, EncodingError, FormatError, Opti
 from thereafter.evaluation.agreement import measure_agreement, verdicts
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.memory import agreement
-from thereafter.inspection.pairs import Pair, pair_differences, read_pairs, score_pairs
+from thereafter.inspection.pair_files import Pair, read_pairs
+from thereafter.inspection.pairs import score_each
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.text.agreement import sentences
 
@@ -57,12 +58,12 @@ def test_a_difference_is_that_of_two_whole_scores(options: dict[str, Any]):
         return scored.nats + scored.spelling_nats
 
     wanted = [nats(pair.bad) - nats(pair.good) for pair in pairs]
-    np.testing.assert_allclose(pair_differences(reader_of(lm), pairs), wanted, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(score_each(reader_of(lm), pairs).differences_K, wanted, rtol=1e-4, atol=1e-3)
 
 
 def test_beginnings_have_the_verdicts_of_agreement(ngram: Any):
     pairs = [Pair(one.right, one.wrong) for one in TEST]
-    found = pair_differences(reader_of(ngram), pairs, whole=False)
+    found = score_each(reader_of(ngram), pairs, whole=False).differences_K
     marks = np.where(found == 0, 0.5, found > 0)
     known = [one.correct_form in ngram.tokenizer.ordinary_forms and one.wrong_form in ngram.tokenizer.ordinary_forms
              for one in TEST]  # fmt: skip
@@ -96,7 +97,8 @@ def test_groups_ties_and_means_are_counted(ngram: Any):
         Pair("a b", "b a", {"field": "two", "UID": "x"}),
         Pair("a", "a d", {}),
     ]
-    found = score_pairs(SentenceReader(Rule(len(tokenizer.vocabulary)), tokenizer, "line"), pairs, name="four")  # type: ignore[arg-type]
+    reader = SentenceReader(Rule(len(tokenizer.vocabulary)), tokenizer, "line")  # type: ignore[arg-type]
+    found = score_each(reader, pairs, name="four").measurement()
     gap = float(c + d - a - b)
     rows = {
         (by, group): (accuracy, nats, total)
@@ -116,7 +118,7 @@ def test_groups_ties_and_means_are_counted(ngram: Any):
 
 def test_impossible_sentences_are_ties(tmp_path: Path):
     lm = thereafter.train(text="a b\n" * 5 + "b a\n", tokens="word", order=2, smoothing="mle")
-    found = score_pairs(reader_of(lm), [Pair("a a", "b b"), Pair("a b", "b b")])
+    found = score_each(reader_of(lm), [Pair("a a", "b b"), Pair("a b", "b b")]).measurement()
     assert found["accuracy"].tolist() == [0.75]
     assert found["nats"].tolist() == [np.inf]
     assert Measurement.load(found.save(tmp_path / "pairs.npz"))["nats"].tolist() == [np.inf]
@@ -188,7 +190,7 @@ def test_no_pairs_are_nothing_to_score(tmp_path: Path, ngram: Any):
     with refused(EmptyCorpusError, "pairs"):
         read_pairs(tmp_path / "empty.tsv")
     with refused(EmptyCorpusError, "pairs"):
-        score_pairs(reader_of(ngram), [])
+        score_each(reader_of(ngram), [])
 
 
 def test_agreement_as_a_measurement_holds_the_same_tallies(tmp_path: Path, ngram: Any):

@@ -20,9 +20,7 @@ class ArpaTarget:
 
     ending: ClassVar[str] = ".arpa"
     program: ClassVar[str] = "reader of ARPA files"
-
-    def tolerance(self, int8: bool) -> float:
-        return FLOAT32
+    tolerance: ClassVar[float] = FLOAT32
 
     def refuses(self, plan: Plan, int8: bool) -> str | None:
         if not isinstance(plan, NgramPlan):

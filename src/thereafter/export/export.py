@@ -78,7 +78,8 @@ def export(
         raise ExportError(reason)
     check_place(path, target)
     context = plan.context if isinstance(plan, TransformerPlan) else 0
-    steps = count_steps(check_steps, target.tolerance(int8), context)
+    tolerance = None if int8 else target.tolerance
+    steps = count_steps(check_steps, tolerance, context)
     ids_T, name = text_of_check(trained, check_text, steps)
     if isinstance(target, OpeningTarget):
         target = target.opening_on(opening_of(trained))
@@ -86,7 +87,7 @@ def export(
         with progress.task(f"writing {path.name}", unit="files"):
             written = target.write(plan, folder / path.name, int8=int8)
         checked, program = _run(target, trained, plan, written, ids_T, name, steps)
-        refuse(checked, target.tolerance(int8), path.name)
+        refuse(checked, tolerance, path.name)
         paths, replaced = moved_together(written.paths, path.parent)
     return Exported(paths, to, program, int8, checked, written.facts, replaced=replaced)
 

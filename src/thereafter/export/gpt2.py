@@ -44,9 +44,7 @@ class TransformersTarget:
 
     ending: ClassVar[str] = ""
     program: ClassVar[str] = "reader of GPT-2 folders"
-
-    def tolerance(self, int8: bool) -> float:
-        return FLOAT32
+    tolerance: ClassVar[float] = FLOAT32
 
     def refuses(self, plan: Plan, int8: bool) -> str | None:
         if int8:

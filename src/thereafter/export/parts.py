@@ -79,6 +79,11 @@ class LanePlan:
     reverse: bool
     initial: Mapping[str, Array]
 
+    def decay_and_scale(self) -> tuple[Array, Array]:
+        """a and the factor of W x in a diagonal cell's h_t = a h_{t-1} + factor W x, worked out in 64 bits."""
+        rate = np.exp(self.weights["log_rate"].astype(np.float64))
+        return np.exp(-rate).astype(np.float32), np.sqrt(-np.expm1(-2 * rate)).astype(np.float32)
+
     def state(self) -> list[StatePart]:
         """Its state, under the names h_l0, c_l0, ..."""
         return [StatePart(f"{field}_{self.name}", (size,)) for field, size in self.fields.items()]

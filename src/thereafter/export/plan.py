@@ -61,28 +61,28 @@ def plan_of(lm: Exportable) -> Plan:
     wording = wording_of(lm)
     if isinstance(model, NgramModel):
         return _ngram(model, kind, wording)
-    if isinstance(model, RecurrentModel):
-        layers = layers_of(model.layers)
-        return RecurrentPlan(kind, wording, array(model.embedding.weight), layers, head_of(model.head))
-    if isinstance(model, WindowModel):
-        return WindowPlan(
-            kind,
-            wording,
-            array(model.embedding.weight),
-            model.settings.window,
-            array(model.hidden.weight),
-            array(model.hidden.bias),
-            model.settings.direct,
-            head_of(model.head),
+    if not isinstance(model, RecurrentModel | WindowModel | AverageModel | TransformerModel):
+        raise ExportError(
+            f"a model of kind {kind!r} cannot be exported: it is no single trained network or n-gram; "
+            "try exporting the models it is made of"
         )
+    common = (kind, wording, array(model.embedding.weight), head_of(model.head))
+    if isinstance(model, RecurrentModel):
+        return RecurrentPlan(*common, layers_of(model.layers))
+    if isinstance(model, WindowModel):
+        hidden = (array(model.hidden.weight), array(model.hidden.bias))
+        return WindowPlan(*common, model.settings.window, *hidden, model.settings.direct)
     if isinstance(model, AverageModel):
-        window = model.settings.window
-        return AveragePlan(kind, wording, array(model.embedding.weight), window, head_of(model.head))
-    if isinstance(model, TransformerModel):
-        return _transformer(model, kind, wording)
-    raise ExportError(
-        f"a model of kind {kind!r} cannot be exported: it is no single trained network or n-gram; "
-        "try exporting the models it is made of"
+        return AveragePlan(*common, model.settings.window)
+    settings = model.settings
+    return TransformerPlan(
+        *common,
+        positions=array(model.positions.table_CH),
+        heads=settings.heads,
+        context=settings.context,
+        pre=settings.norm == "pre",
+        blocks=tuple(block_of(block) for block in model.blocks if isinstance(block, Block)),
+        norm=norm_of(model.norm) if isinstance(model.norm, nn.LayerNorm) else None,
     )
 
 
@@ -160,24 +160,6 @@ def head_of(head: object) -> HeadPlan:
     raise ExportError(f"the head {type(head).__name__} has no exported form; expected a softmax over words")
 
 
-def _transformer(model: TransformerModel, kind: str, wording: WordingPlan) -> TransformerPlan:
-    settings = model.settings
-    norm = norm_of(model.norm) if isinstance(model.norm, nn.LayerNorm) else None
-    blocks = tuple(block_of(block) for block in model.blocks if isinstance(block, Block))
-    return TransformerPlan(
-        kind=kind,
-        wording=wording,
-        embedding=array(model.embedding.weight),
-        positions=array(model.positions.table_CH),
-        heads=settings.heads,
-        context=settings.context,
-        pre=settings.norm == "pre",
-        blocks=blocks,
-        norm=norm,
-        head=head_of(model.head),
-    )
-
-
 def block_of(block: Block) -> BlockPlan:
     """The weights of one Transformer block."""
     attention = block.attention
@@ -232,55 +214,53 @@ def array(tensor: Tensor) -> Array:
 
 
 @dataclass(frozen=True)
-class RecurrentPlan:
-    """x = `embedding`[token], through the layers, log p by the head."""
+class _NetworkPlan:
+    """What every network over words has: its word vectors, and the head that gives log p."""
 
     kind: str
     wording: WordingPlan
     embedding: Array
-    layers: tuple[LayerPlan, ...]
     head: HeadPlan
+
+
+@dataclass(frozen=True)
+class RecurrentPlan(_NetworkPlan):
+    """x = `embedding`[token], through the layers, log p by the head."""
+
+    layers: tuple[LayerPlan, ...]
 
     def state(self) -> list[StatePart]:
         return [part for layer in self.layers for lane in layer.lanes for part in lane.state()]
 
 
 @dataclass(frozen=True)
-class WindowPlan:
+class WindowPlan(_NetworkPlan):
     """f = tanh(`matrix` [x_{t-W+1}; ...; x_t] + `bias`), then the head; with `direct` it sees [f; x...].
 
     The state is the window of the last W tokens, oldest first, full of `<s>` at first.
     """
 
-    kind: str
-    wording: WordingPlan
-    embedding: Array
     window: int
     matrix: Array
     bias: Array
     direct: bool
-    head: HeadPlan
 
     def state(self) -> list[StatePart]:
         return [StatePart("tokens", (self.window,), whole=True, fresh=float(self.wording.start))]
 
 
 @dataclass(frozen=True)
-class AveragePlan:
+class AveragePlan(_NetworkPlan):
     """f = the mean of the vectors of the last W tokens read, of fewer at the beginning: -1 stands for none."""
 
-    kind: str
-    wording: WordingPlan
-    embedding: Array
     window: int
-    head: HeadPlan
 
     def state(self) -> list[StatePart]:
         return [StatePart("tokens", (self.window,), whole=True, fresh=-1.0)]
 
 
 @dataclass(frozen=True)
-class TransformerPlan:
+class TransformerPlan(_NetworkPlan):
     """x = sqrt(H) `embedding`[token] + `positions`[position], blocks, the last norm (pre-norm only), the head.
 
     `pre`: x + f(norm(x)), else norm(x + f(x)). The state: the tokens in sight [B, N], and for each block the keys and
@@ -288,16 +268,12 @@ class TransformerPlan:
     a fresh state, the rest is forgotten; so a state never holds more than C tokens.
     """
 
-    kind: str
-    wording: WordingPlan
-    embedding: Array
     positions: Array
     heads: int
     context: int
     pre: bool
     blocks: tuple[BlockPlan, ...]
     norm: tuple[Array, Array] | None
-    head: HeadPlan
 
     @property
     def scale(self) -> float:

@@ -87,9 +87,8 @@ class Target(Protocol):
     """How a file's name ends, ".c"; "" where it is a folder."""
     program: ClassVar[str]
     """Who the file is for and should run it in the check, "ONNX Runtime"; `Runner.name` says who did."""
-
-    def tolerance(self, int8: bool) -> float | None:
-        """The largest difference of a log p that may be left; None where bits per byte decide."""
+    tolerance: ClassVar[float]
+    """The largest difference of a log p that may be left; of int8 weights bits per byte decide."""
 
     def refuses(self, plan: Plan, int8: bool) -> str | None:
         """Why this plan has no such form, in a sentence that says what to try; None where it has one."""

@@ -51,9 +51,7 @@ class TorchTarget:
 
     ending: ClassVar[str] = ".pt2"
     program: ClassVar[str] = "torch.export.load"
-
-    def tolerance(self, int8: bool) -> float:
-        return FLOAT32
+    tolerance: ClassVar[float] = FLOAT32
 
     def refuses(self, plan: Plan, int8: bool) -> str | None:
         if isinstance(plan, NgramPlan):

@@ -9,11 +9,12 @@ be called; nothing is imported before it is used.
 What every figure is made of:
     figure              Figure: a plot with title, caption and table, as a notebook and an HTML page show it
     style               colours, fonts, an empty plot in the common look, what is used of a plotly figure
+    lines               curves with their spread over seeds, marks, legends, letters in colours, rows of a table
 
 What is drawn, one file for each family:
     traces              gates over a sentence, attention maps, positional encodings, training curves, parameter counts
     gradients           gradients by distance and depth, Jacobians, truncation, and their captions
-    stability           activation functions, eigenvalues; lines with the spread over seeds, marks, legends
+    stability           activation functions, eigenvalues
     dynamics            trajectories, senses of a word, surfaces, saturation, timescales; 3-D plots and their labels
     memory, agreement   what a model remembers, and what length costs; what it gets right, minimal pairs too
     units               a text in the colours of a unit, the unit of the subject's number
@@ -28,7 +29,8 @@ How it is written:
     door                what a user may call, and from which file
     catalogue           every figure that `thereafter figure` can draw, and from which file; which is drawn of what
     comparisons         the results of `thereafter compare` as measurements, and its models side by side
-    export              files by their ending: HTML, PNG and SVG (pictures, within a plot too), CSV, JSON
+    export              files by their ending: HTML, PNG and SVG, CSV, JSON
+    pictures            figures as PNG and SVG; pixels, frames and weights within a plot
 """
 
 from __future__ import annotations

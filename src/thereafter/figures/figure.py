@@ -20,12 +20,10 @@ from pathlib import Path
 import numpy as np
 
 from thereafter.base.packages import require
-from thereafter.base.registry import Registry
 from thereafter.base.tabular import Row, Tabular, csv_text
 from thereafter.errors import OptionError
+from thereafter.figures.door import DOOR
 from thereafter.figures.style import Plot
-
-_WRITERS = Registry("writer", {"files": "thereafter.figures.export:write"})
 
 Cell = str | float | None
 """What a table has in one place: a word, a number, or nothing."""
@@ -69,7 +67,7 @@ class Figure(Tabular):
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write it in the format that the name says: .html, .png, .svg, .csv or .json."""
-        write: Callable[[Sequence[Figure], Path], Path] = _WRITERS.load("files")
+        write: Callable[[Sequence[Figure], Path], Path] = DOOR.load("write")
         return write([self], Path(path))
 
     def _repr_html_(self) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -66,7 +66,9 @@ def growth(
             for column, steps in enumerate(lengths):
                 drawn = torch.Generator().manual_seed(seed)
                 tokens = torch.randint(copy.vocabulary_size, (batch, steps + 1), generator=drawn).to(copy.device)
-                with sdpa_kernel(SDPBackend.MATH) if name in plain_attention else nullcontext():
+                plain = name in plain_attention
+                attention: AbstractContextManager[object] = sdpa_kernel(SDPBackend.MATH) if plain else nullcontext()
+                with attention:
                     seconds, saved, state = _measure(copy, tokens, repeats)
                 for key, value in zip(("seconds", "saved", "state"), (seconds, saved, state), strict=True):
                     arrays[key][row, column] = value

@@ -52,7 +52,12 @@ class Measurement(Tabular):
 
     @classmethod
     def of(cls, kind: str, arrays: Arrays, about: Table) -> Measurement:
-        """A measurement whose arrays have the axes that `meanings` states for its kind."""
+        """A measurement whose arrays have the axes that `meanings` states for its kind.
+
+        >>> import numpy as np
+        >>> Measurement.of("memory", {"n": np.arange(2), "accuracy": np.ones(2)}, {}).axes["accuracy"]
+        ('n',)
+        """
         axes = KINDS[kind].axes
         return cls(kind, arrays, {name: axes.get(name, (name,)) for name in arrays}, about)
 

@@ -29,12 +29,10 @@ from thereafter.evaluation.bootstrap import wilson
 from thereafter.evaluation.conditions import summarise
 from thereafter.evaluation.scores import MANY
 from thereafter.inspection.measurement import Arrays, Measurement
-from thereafter.inspection.pair_files import GROUPS, Pair, PairFiles, read_pair_files, read_pairs
+from thereafter.inspection.pair_files import GROUPS, Pair, PairFiles, read_pair_files
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.models.base import Ids
 from thereafter.text.vocabulary import Spelling
-
-__all__ = ["Pair", "PairScores", "pair_differences", "read_pairs", "score_each", "score_pair_files", "score_pairs"]
 
 _AT_ONCE = 256
 FIGURES = (
@@ -269,18 +267,6 @@ def score_each(
             advance(len(batch))
     about = reader.about(text=f"{len(pairs):,} pairs of {name}", whole=whole, context=_describe_context(before))
     return PairScores(tuple(pairs), logp_K2, tuple(unknown), np.array(differs), np.array(same), about)
-
-
-def score_pairs(
-    reader: SentenceReader, pairs: Sequence[Pair], *, name: str = "pairs", whole: bool = True
-) -> Measurement:
-    """The figures of `PairScores.measurement`, of these pairs."""
-    return score_each(reader, pairs, name=name, whole=whole).measurement()
-
-
-def pair_differences(reader: SentenceReader, pairs: Sequence[Pair], *, whole: bool = True) -> NDArray[np.float64]:
-    """log p(good) - log p(bad) of each pair, in nats."""
-    return score_each(reader, pairs, whole=whole).differences_K
 
 
 def _describe_context(before: int | None) -> str:

@@ -70,14 +70,16 @@ def probe_number(
     control = control_labels([one.words[one.opener] for one in known], labels, seed)
     cut = round(_FIT * len(known))
     layers = [name for name in states[0] if name != "words"]
-    figures = {cell: np.empty((len(layers), len(places))) for cell in _CELLS}
+    reading = _Labelling(labels, control, cut, len(NUMBERS), l2)
+    figures = np.empty((len(_CELLS), len(layers), len(places)))
     with progress.task("probing", total=len(layers) * len(places), unit="probes") as advance:
         for row, layer in enumerate(layers):
             for column, k in enumerate(places):
                 x_NS = np.stack([at[layer][one.opener + k] for one, at in zip(known, states, strict=True)])
-                _probe_into(figures, (row, column), x_NS, labels, control, cut, len(NUMBERS), l2)
+                figures[:, row, column] = reading.figures(x_NS)
                 advance(1)
-    arrays: Arrays = {"layer": np.array(layers), "distance": np.array(places), **figures}
+    arrays: Arrays = {"layer": np.array(layers), "distance": np.array(places)}
+    arrays |= dict(zip(_CELLS, figures, strict=True))
     return Measurement.of("probe-number", arrays, _about(reader, known, cut, l2) | {"field": field} | facts)
 
 
@@ -97,17 +99,17 @@ def probe_class(reader: SentenceReader, *, count: int = COUNT, seed: int = 0, l2
     control = control_labels(words, labels, seed)
     cut = sum(at < round(_FIT * len(known)) for at, _ in picked)
     layers = list(states[0])
-    figures = {cell: np.empty(len(layers)) for cell in _CELLS}
+    reading = _Labelling(labels, control, cut, len(CLASSES), l2)
+    figures = np.empty((len(_CELLS), len(layers)))
     with progress.task("probing", total=len(layers), unit="layers") as advance:
         for row, layer in enumerate(layers):
-            x_NS = np.stack([states[at][layer][step] for at, step in picked])
-            _probe_into(figures, (row,), x_NS, labels, control, cut, len(CLASSES), l2)
+            figures[:, row] = reading.figures(np.stack([states[at][layer][step] for at, step in picked]))
             advance(1)
     arrays: Arrays = {
         "layer": np.array(layers),
         "class": np.array(CLASSES),
         "share": np.bincount(labels, minlength=len(CLASSES)) / len(labels),
-        **figures,
+        **dict(zip(_CELLS, figures, strict=True)),
     }
     return Measurement.of("probe-class", arrays, _about(reader, known, round(_FIT * len(known)), l2) | facts)
 
@@ -118,23 +120,24 @@ def _draw_sentences(count: int, seed: int, nearest: int = 0, farthest: int = LON
     return list(sentences(count, seed=1000 + seed, part="test", min_distance=nearest, max_distance=farthest))
 
 
-def _probe_into(
-    figures: dict[str, NDArray[np.float64]],
-    place: tuple[int, ...],
-    x_NS: NDArray[np.float32],
-    labels: NDArray[np.int64],
-    control: NDArray[np.int64],
-    cut: int,
-    classes: int,
-    l2: float | None,
-) -> None:
-    """Fit a probe and its control on the first `cut` states, test both on the others."""
-    task, other = (
-        read(fit(x_NS[:cut], wanted[:cut], classes, l2=l2), x_NS[cut:], wanted[cut:]) for wanted in (labels, control)
-    )
-    values = (task.accuracy, other.accuracy, task.chance, task.bits, other.bits)
-    for cell, value in zip(_CELLS, values, strict=True):
-        figures[cell][place] = value
+@dataclass(frozen=True)
+class _Labelling:
+    """What is read from states: labels and their control; the first `cut` of them are fitted on."""
+
+    labels_N: NDArray[np.int64]
+    control_N: NDArray[np.int64]
+    cut: int
+    classes: int
+    l2: float | None
+
+    def figures(self, x_NS: NDArray[np.float32]) -> tuple[float, ...]:
+        """The figures of `_CELLS`, of a probe and of its control, tested on the states after the cut."""
+        cut = self.cut
+        task, other = (
+            read(fit(x_NS[:cut], wanted[:cut], self.classes, l2=self.l2), x_NS[cut:], wanted[cut:])
+            for wanted in (self.labels_N, self.control_N)
+        )
+        return task.accuracy, other.accuracy, task.chance, task.bits, other.bits
 
 
 def _about(reader: SentenceReader, known: Sequence[Sentence], cut: int, l2: float | None) -> Table:

@@ -96,8 +96,9 @@ class Trace(Tabular):
 
     def describe(self) -> PlainTable:
         """Which arrays there are: name, axes, shape, meaning. The same names are the keys of the `.npz` file."""
-        meanings = {name: MEANINGS.get(name, _layer_words(name)) for name in self.arrays}
-        return PlainTable(description_rows(self.arrays, self.axes, meanings))
+        layers = {name: name.rpartition(".") for name in self.arrays if "." in name}
+        meanings = {name: f"{field} of layer {layer}, each unit" for name, (layer, _, field) in layers.items()}
+        return PlainTable(description_rows(self.arrays, self.axes, meanings | MEANINGS))
 
     def figure(self, name: str | None = None, **options: object) -> DrawnFigure:
         """The picture of that name (`thereafter figure` lists them), or the first that this trace has arrays for."""
@@ -124,11 +125,6 @@ class Trace(Tabular):
             raise FormatError(
                 f"{path} is not a trace ({stored.reason(error)}); expected a .npz file written by Trace.save"
             ) from error
-
-
-def _layer_words(name: str) -> str:
-    layer, _, field_name = name.rpartition(".")
-    return f"{field_name} of layer {layer}, each unit" if layer else ""
 
 
 def record(model: SequenceModel[S], ids: Ids, tokens: list[str], vocabulary: list[str], top: int = 10) -> Trace:

@@ -148,9 +148,8 @@ def dynamics(
 
         about = f"{lm.config['model']} ({Path(run).name})"
         kinds = (drawn.trajectory, drawn.saturation, drawn.timescales)
-        draw(
-            [kind(figures, model=about) for kind, figures in zip(kinds, measured.values(), strict=False)], figure, form
-        )
+        pictures = [kind(figures, model=about) for kind, figures in zip(kinds, measured.values(), strict=False)]
+        draw(pictures, figure, quiet=bool(form))
 
 
 def _print_path(path: Measurement, field: str, tokens: int) -> None:

@@ -228,24 +228,24 @@ class Calls:
             return self._row(op, out)
         if op.numbers.get("f") == "identity":
             return []
-        given: dict[str, object] = {role: self._buffer(name) for role, name in op.inputs.items()}
-        given |= {"at": 0, **_NO_ARRAYS, **op.arrays, **op.numbers, "out": out}
+        fields: dict[str, object] = {role: self._buffer(name) for role, name in op.inputs.items()}
+        fields |= {"at": 0, **_NO_ARRAYS, **op.arrays, **op.numbers, "out": out}
         state = self.program.state
         if op.name == "norm":
-            given["size"] = len(self.program.vectors[op.arrays["gain"]])
+            fields["size"] = len(self.program.vectors[op.arrays["gain"]])
         elif op.name == "shift":
-            given["size"] = len(state[op.out])
+            fields["size"] = len(state[op.out])
         elif op.name == "mean":
-            given["size"] = len(state["window"]) // int(op.numbers["n"])
-        elif op.name == "copy" and given["at"]:
-            given["out"] = f"{out} + {given['at']}"
+            fields["size"] = len(state["window"]) // int(op.numbers["n"])
+        elif op.name == "copy" and fields["at"]:
+            fields["out"] = f"{out} + {fields['at']}"
         elif op.name == "scale":
-            given["by"] = float(op.numbers["by"])
+            fields["by"] = float(op.numbers["by"])
         elif op.name == "lstm_output":
-            given["place"] = 2 if op.numbers["coupled"] else 3
-        if "keeps" in given:
-            given["keeps"] = int(given["keeps"] == "old")
-        name, _, arguments = _CALLS[op.name].format(**given).partition("(")
+            fields["place"] = 2 if op.numbers["coupled"] else 3
+        if "keeps" in fields:
+            fields["keeps"] = int(fields["keeps"] == "old")
+        name, _, arguments = _CALLS[op.name].format(**fields).partition("(")
         self.used.add(name)
         return [f"{name}({arguments};"]
 

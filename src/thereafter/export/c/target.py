@@ -38,9 +38,7 @@ class CTarget:
 
     ending: ClassVar[str] = ".c"
     program: ClassVar[str] = "C compiler"
-
-    def tolerance(self, int8: bool) -> float | None:
-        return None if int8 else FLOAT32
+    tolerance: ClassVar[float] = FLOAT32
 
     def refuses(self, plan: Plan, int8: bool) -> str | None:
         numbers = sum(array.size for array in arrays_of(plan))

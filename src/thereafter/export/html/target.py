@@ -60,9 +60,7 @@ class HtmlTarget:
 
     ending: ClassVar[str] = ".html"
     program: ClassVar[str] = "Chromium"
-
-    def tolerance(self, int8: bool) -> float | None:
-        return None if int8 else FLOAT16
+    tolerance: ClassVar[float] = FLOAT16
 
     def refuses(self, plan: Plan, int8: bool) -> str | None:
         if int8 and isinstance(plan, NgramPlan):

@@ -130,8 +130,7 @@ def coefficients(w: GraphWeights, lane: LanePlan, z: str) -> tuple[str, str]:
         logs = [g.op("Softplus", g.op("Neg", part)) for part in (i, f)]
         keep = g.op("Sigmoid", g.op("Sub", logs[0], logs[1]))
         return keep, g.op("Mul", g.one_minus(keep), new)
-    rate = np.exp(lane.weights["log_rate"].astype(np.float64))
-    decay, scale = (part.astype(np.float32) for part in (np.exp(-rate), np.sqrt(-np.expm1(-2 * rate))))
+    decay, scale = lane.decay_and_scale()
     return g.weight(decay, "decay"), g.op("Mul", g.weight(scale, "scale"), z)
 
 
@@ -316,10 +315,10 @@ def lane_sequence(w: GraphWeights, lane: LanePlan, x_TBI: str, lengths_B: str, s
         x_TBI = g.op("ReverseSequence", x_TBI, longer, time_axis=0, batch_axis=1)
     z_TBG = input_product(w, lane, x_TBI)
 
-    def one(inner: Graph, z_BG: str, before: State) -> tuple[str, State]:
+    def lane_step(inner: Graph, z_BG: str, before: State) -> tuple[str, State]:
         return step(w.inside(inner), lane, z_BG, before)
 
-    y_TBO, after = scan(g, z_TBG, np.float32, lengths_B, state, lane.state(), one)
+    y_TBO, after = scan(g, z_TBG, np.float32, lengths_B, state, lane.state(), lane_step)
     if lane.reverse:
         y_TBO = g.op("ReverseSequence", y_TBO, longer, time_axis=0, batch_axis=1)
     return y_TBO, after

@@ -49,9 +49,7 @@ class OnnxTarget:
 
     ending: ClassVar[str] = ".onnx"
     program: ClassVar[str] = "ONNX Runtime"
-
-    def tolerance(self, int8: bool) -> float | None:
-        return None if int8 else FLOAT32
+    tolerance: ClassVar[float] = FLOAT32
 
     def refuses(self, plan: Plan, int8: bool) -> str | None:
         if isinstance(plan, NgramPlan):
@@ -125,7 +123,7 @@ class OnnxPairRunner(OnnxRunner):
         return logp_BTV
 
 
-def _carried(session: Session, names: Sequence[str], given: Arrays) -> tuple[Floats, Arrays]:
+def _carried(session: Session, names: Sequence[str], given: Mapping[str, NDArray[np.generic]]) -> tuple[Floats, Arrays]:
     """log p of one run, and the state after it under the names by which it goes in again."""
     outputs: Arrays = dict(zip(names, session.run(None, given), strict=True))
     logp = outputs.pop("log_p").astype(np.float32)

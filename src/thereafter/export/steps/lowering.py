@@ -45,20 +45,17 @@ def _features(writer: Writer, size: int) -> str:
     return "features"
 
 
-def _tied(head: HeadPlan) -> bool:
-    return isinstance(head, SoftmaxPlan) and head.tied
-
-
 def _recurrent(writer: Writer, plan: RecurrentPlan) -> None:
     """Where there are few words, W x of the first layer is stored for each of them: smaller, and no product at all."""
     lane, (rows, size) = plan.layers[0].lane, plan.embedding.shape
     sums = len(lane.weights["weight_ih"])
     x = writer.shared("x", max([size, *(layer.output_size for layer in plan.layers)]))
     # with a tied head the word vectors are stored either way
+    tied = isinstance(plan.head, SoftmaxPlan) and plan.head.tied
     table: str | None = None
-    if rows * sums <= sums * size + (0 if _tied(plan.head) else rows * size):
+    if rows * sums <= sums * size + (0 if tied else rows * size):
         table = writer.matrix("first", folded(lane, plan.embedding))
-        if _tied(plan.head):
+        if tied:
             writer.matrix("embedding", plan.embedding)
     else:
         writer.op("row", x, arrays={"table": writer.matrix("embedding", plan.embedding)})
@@ -313,7 +310,6 @@ def _linear_cell(products: Products, z: str, h: str) -> None:
     writer, lane = products.writer, products.lane
     arrays = {}
     if lane.cell == "diagonal":
-        rate = np.exp(lane.weights["log_rate"].astype(np.float64))
-        arrays["decay"] = writer.vector(f"{lane.name}_decay", np.exp(-rate).astype(np.float32))
-        arrays["factor"] = writer.vector(f"{lane.name}_factor", np.sqrt(-np.expm1(-2 * rate)).astype(np.float32))
+        for name, values in zip(("decay", "factor"), lane.decay_and_scale(), strict=True):
+            arrays[name] = writer.vector(f"{lane.name}_{name}", values)
     writer.op(lane.cell, h, z=z, n=lane.hidden_size, arrays=arrays)
