@@ -77,7 +77,7 @@ def panel_router(panel: str) -> APIRouter:
         if home != panel:
             continue
         method, path = address.split()
-        function: Callable[..., object] = getattr(module, name)
+        function = getattr(module, name)
         endpoint = ENDPOINTS.get(function)
         if method == "SOCKET":
             router.add_api_websocket_route(path, _accept(function))
