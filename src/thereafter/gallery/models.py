@@ -21,8 +21,6 @@ from thereafter.ready import models as ready
 from thereafter.ready import shipped
 from thereafter.ready import tasks as ready_tasks
 from thereafter.ready.models import Made, one_thread
-from thereafter.ready.models import Made
-from thereafter.ready.threads import one_thread
 from thereafter.runs.folder import is_finished, is_run
 from thereafter.task_model import TaskModel, load_task, resume_task, train_task
 

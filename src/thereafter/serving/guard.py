@@ -295,7 +295,8 @@ class Attempts:
             return math.ceil(wait - _LINE)
         record.wrong += 1
         record.last = now
-        record.free_at = now + wait + _cost(record.wrong)
+        cost = 0.0 if record.wrong <= FREE else min(_LONGEST, _FIRST * 2.0 ** min(30, record.wrong - FREE - 1))
+        record.free_at = now + wait + cost
         if wait:
             await asyncio.sleep(wait)
         return 0
@@ -309,10 +310,6 @@ class Attempts:
         while len(self._records) > _MOST:
             self._records.popitem(last=False)
         return record
-
-
-def _cost(wrong: int) -> float:
-    return 0.0 if wrong <= FREE else min(_LONGEST, _FIRST * 2.0 ** min(30, wrong - FREE - 1))
 
 
 def _household(address: str) -> str:

@@ -65,7 +65,11 @@ def make_app(studio: Studio, *, token: str | None = None) -> FastAPI:
 
     @app.get("/kinds.js", include_in_schema=False)
     def kinds() -> Response:
-        return Response(_kinds(), media_type="text/javascript", headers={"Cache-Control": "no-cache"})
+        """The kinds of model as a module of the page: what it says of them stands in `base/kinds.py` alone."""
+        shown = ("name", "title", "colour", "on_dark", "sizes", "neural", "recurrent", "gated")
+        rows = [{name: getattr(kind, name) for name in shown} for kind in KINDS.values()]
+        module = f"// The kinds of model, oldest first.\nexport const KINDS = {json.dumps(rows, indent=1)};\n"
+        return Response(module, media_type="text/javascript", headers={"Cache-Control": "no-cache"})
 
     @app.get("/openapi.json", include_in_schema=False)
     def description() -> JSONResponse:  # on a thread: all panels are imported
@@ -130,13 +134,6 @@ class _Fresh(StaticFiles):
         answer = super().file_response(full_path, stat_result, scope, status_code)
         answer.headers["Cache-Control"] = "no-cache"
         return answer
-
-
-def _kinds() -> str:
-    """The kinds of model as a module that the page imports: what it says of them stands in `base/kinds.py` alone."""
-    shown = ("name", "title", "colour", "on_dark", "sizes", "neural", "recurrent", "gated")
-    rows = [{name: getattr(kind, name) for name in shown} for kind in KINDS.values()]
-    return f"// The kinds of model, oldest first.\nexport const KINDS = {json.dumps(rows, indent=1)};\n"
 
 
 def _plotly() -> Path:

@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Annotated, Literal, get_type_hints
 
 from fastapi import APIRouter, Depends, Path, Request, Response, WebSocket, WebSocketDisconnect
+from fastapi.responses import JSONResponse
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
@@ -77,31 +78,23 @@ def panel_router(panel: str) -> APIRouter:
         if home != panel:
             continue
         method, path = address.split()
-        function: Callable[..., object] = getattr(module, name)
+        function = getattr(module, name)
         endpoint = ENDPOINTS.get(function)
         if method == "SOCKET":
             router.add_api_websocket_route(path, _accept(function))
         elif endpoint is None:
             _add_plain(router, method, path, function)
-        elif endpoint.file:
-            responses: dict[int | str, dict[str, object]] = {200: {"content": _BYTES, "description": endpoint.answer}}
-            router.add_api_route(
-                path,
-                _respond(endpoint),
-                methods=[method],
-                name=endpoint.name,
-                description=endpoint.about,
-                response_class=Response,
-                responses=responses,
-            )
         else:
+            file: dict[int | str, dict[str, object]] = {200: {"content": _BYTES, "description": endpoint.answer}}
             router.add_api_route(
                 path,
                 _respond(endpoint),
                 methods=[method],
                 name=endpoint.name,
                 description=endpoint.about,
-                response_model=endpoint.answer,
+                response_class=Response if endpoint.file else JSONResponse,
+                response_model=None if endpoint.file else endpoint.answer,
+                responses=file if endpoint.file else None,
             )
     return router
 
@@ -130,9 +123,9 @@ def _respond(endpoint: Endpoint) -> Callable[..., Awaitable[Response]]:
 
     async def respond(asked: Asked, visitor: TheVisitor) -> Response:
         content = await endpoint.respond(asked, visitor)
-        return (
-            file_response(content, endpoint.file) if endpoint.file else Response(content, media_type="application/json")
-        )
+        if endpoint.file:
+            return file_response(content, endpoint.file)
+        return Response(content, media_type="application/json")
 
     respond.__annotations__ = {"asked": endpoint.asked, "visitor": TheVisitor, "return": Response}
     return respond

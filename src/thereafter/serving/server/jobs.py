@@ -332,7 +332,10 @@ class EventStream(Response):
                         await write(await run_in_threadpool(self._events, parts, before, after))
                     else:
                         await write(self._events(parts, before, after))
-                await write((self._usage(before) if self._with_usage else b"") + _DONE, more=False)
+                usage = b""
+                if self._with_usage:
+                    usage = before + b'],"usage":' + usage_of(self._job).model_dump_json().encode() + b"}\n\n"
+                await write(usage + _DONE, more=False)
         except AbandonedError:
             pass
         except ThereafterError as error:
@@ -347,6 +350,3 @@ class EventStream(Response):
         """An event for each choice that has something new."""
         top = self._job.wish.top
         return b"".join(before + _choice_json(index, part, top) + after for index, part in parts)
-
-    def _usage(self, before: bytes) -> bytes:
-        return before + b'],"usage":' + usage_of(self._job).model_dump_json().encode() + b"}\n\n"

@@ -123,8 +123,9 @@ def _load(run: str | PathLike[str], tokens: str, as_written: bool, device: str) 
     from thereafter.api import load
     from thereafter.language_model import LanguageModel
 
-    model, path = load(run, tokens, as_written=as_written, device=device), Path(run)
-    name, created = _name(path), _created(path)
+    model, path = load(run, tokens, as_written=as_written, device=device), Path(run).resolve()
+    name = path.name if path.is_dir() else path.name.removesuffix(".gz").removesuffix(".arpa")
+    created = int(path.stat().st_mtime if path.exists() else time.time())
     if isinstance(model, LanguageModel):
         return ServedModel(name, language_model=model, created=created)
     return ServedModel(name, task=model, created=created)
@@ -135,16 +136,3 @@ def _with_engine(model: ServedModel, most_rows: int) -> ServedModel:
 
     lm = model.language_model
     return model if lm is None else replace(model, engine=Engine(lm.model, most_rows=most_rows))
-
-
-def _name(path: Path) -> str:
-    """The folder's name; that of a file without its endings."""
-    path = path.resolve()
-    return path.name if path.is_dir() else path.name.removesuffix(".gz").removesuffix(".arpa")
-
-
-def _created(path: Path) -> int:
-    try:
-        return int(path.stat().st_mtime)
-    except OSError:
-        return int(time.time())

@@ -105,10 +105,8 @@ class VerbsAsked(Asked):
 def backprop(lm: LanguageModel, text: str, *, limit: int, name: str = "") -> BackpropAnswer:
     """What the loss at the last token of a text sends back to every state, under each of several recurrent models.
 
-    The states of a recurrent model over a text, and the gradient of the loss at its last token in each.
-
-    At most `limit` tokens are read, and where lines stand alone those of the last line; `left_out` are not. `name` is
-    what the answer calls the model.
+    The answer has the states of one model over the text, and the gradient in each. At most `limit` tokens are read, and
+    where lines stand alone those of the last line; `left_out` are not. `name` is what the answer calls the model.
     """
     ids = lm.encode(text)
     flow = last_loss(lm.model, _last_line(ids, lm.model.facts.restart), steps=limit)
@@ -145,10 +143,8 @@ def backprop(lm: LanguageModel, text: str, *, limit: int, name: str = "") -> Bac
 def verb_gradients(lm: LanguageModel, *, between: int, count: int, name: str = "") -> VerbGradientsAnswer:
     """What the loss at the verbs of new agreement sentences sends back to their subjects, under several models.
 
-    The same at the verbs of new agreement sentences: means over `count` of them, `between` words after the subject.
-
-    Here `norm`, `direct` and `gates` go by steps back from the verb; the last is the state that has just read the
-    subject.
+    Means over `count` sentences whose verb stands `between` words after the subject. Here `norm`, `direct` and `gates`
+    go by steps back from the verb; the last is the state that has just read the subject.
     """
     flow = verb_flow(SentenceReader.of(lm.model, lm.tokenizer, lm.config), distance=between, count=count)
     states = []

@@ -35,7 +35,7 @@ MADE = 10_000
 """Made pictures that can be picked, by number."""
 _FIRST_SCENE = 200_000  # the test part of `shapes` begins there: nothing was trained on these
 _WORDINGS = 100
-_HELD_OUT = RunExamples(
+_HELD_OUT: RunExamples[CaptionedPicture] = RunExamples(
     "pictures; pick made pictures or one of your own", lambda one: one if isinstance(one, CaptionedPicture) else None
 )
 _LIKELIEST = 6

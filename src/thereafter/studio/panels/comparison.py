@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -361,12 +360,9 @@ def _bin(words: str, reached: int) -> str:
 
 
 def _latency(lm: LanguageModel, texts: Mapping[str, Path]) -> float:
-    return trials.next_token_latency(lm.model, lm.encode(_opening(texts["test"])))
-
-
-def _opening(path: Path) -> str:
-    with path.open(encoding="utf-8") as file:
-        return file.read(_TIMED_CHARACTERS)
+    with texts["test"].open(encoding="utf-8") as file:
+        opening = file.read(_TIMED_CHARACTERS)
+    return trials.next_token_latency(lm.model, lm.encode(opening))
 
 
 def _comparisons(folder: Path) -> list[Path]:
@@ -391,29 +387,19 @@ def _stored(path: Path) -> Table:
     return stored
 
 
-class Known:
-    """What was measured, by the folder of the model, for as long as its files stay as they are."""
-
-    def __init__(self) -> None:
-        self._by_folder: dict[str, tuple[Stamp, ComparedModel]] = {}
-        self._lock = threading.Lock()
-
-    def get(self, run: Path) -> ComparedModel | None:
-        with self._lock:
-            stamp, measured = self._by_folder.get(str(run.absolute()), (None, None))
-        return measured if stamp == _stamp(run) else None
-
-    def keep(self, run: Path, stamp: Stamp, measured: ComparedModel) -> None:
-        with self._lock:
-            self._by_folder[str(run.absolute())] = stamp, measured
+_measured: dict[str, tuple[Stamp, ComparedModel]] = {}
+"""What was measured, by the folder of the model."""
 
 
-_known = Known()
+def _known(run: Path) -> ComparedModel | None:
+    """What was measured of a model, as long as its files stay as they are."""
+    stamp, model = _measured.get(str(run.absolute()), (None, None))
+    return model if stamp == _stamp(run) else None
 
 
 async def _measure_once(visitor: Visitor, name: str) -> ComparedModel:
     """What was measured of a model before, or is now. What is known is not waited for until the model is free."""
-    known = await visitor.apart(f"known of {name}", lambda: _known.get(visitor.studio.shelf.place(name)))
+    known = await visitor.apart(f"known of {name}", lambda: _known(visitor.studio.shelf.place(name)))
     return await visitor.ask(name, lambda lm: _measure(visitor.studio, name, lm)) if known is None else known
 
 
@@ -422,7 +408,7 @@ async def _known_of(visitor: Visitor, name: str) -> ComparedModel | None:
 
     def look_up() -> ComparedModel | None:
         try:
-            return _known.get(visitor.studio.shelf.place(name)) or _shipped(visitor.studio, name)
+            return _known(visitor.studio.shelf.place(name)) or _shipped(visitor.studio, name)
         except NotThereError:
             return None  # whoever asks to have it measured gets the error
 
@@ -436,14 +422,14 @@ def _shipped(studio: Studio, name: str) -> ComparedModel | None:
 
 def _measure(studio: Studio, name: str, lm: LanguageModel) -> ComparedModel:
     run = studio.shelf.place(name)
-    known = _known.get(run)  # another page may have asked meanwhile
+    known = _known(run)  # another page may have asked meanwhile
     if known is not None:
         return known
     stamp, texts = _stamp(run), ready.compared_sentences(studio.shelf.folders[READY])
     label = name.partition(":")[2] if name.startswith(READY) else name
     shipped = _shipped(studio, name)
     measured = measure(lm, label, run, texts) if shipped is None else shipped.with_speed(lm, texts)
-    _known.keep(run, stamp, measured)
+    _measured[str(run.absolute())] = stamp, measured
     return measured
 
 

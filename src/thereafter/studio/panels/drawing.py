@@ -84,7 +84,7 @@ def drawer_of(model: TaskModel) -> tuple[Drawer, PictureCodec]:
 def draw_new(model: TaskModel, seed: int) -> DrawingAnswer:
     """A new picture from the prior: the canvas after every stroke, and the window it was written through.
 
-    A new picture: z from the prior. The same seed gives the same picture.
+    The same seed gives the same picture.
     """
     net, _ = drawer_of(model)
     seen = Strokes()

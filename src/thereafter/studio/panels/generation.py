@@ -27,7 +27,6 @@ from thereafter.language_model import LanguageModel
 from thereafter.models.neural import NeuralModel
 from thereafter.models.state import NeuralState
 from thereafter.serving.errors import AbandonedError, NotThereError
-from thereafter.serving.lanes import Wanted
 from thereafter.serving.schema import Answer, Asked, ModelName, Prompt
 from thereafter.studio.asking import Visitor, answers, as_json
 from thereafter.studio.panels.numbers import number, rows
@@ -287,7 +286,7 @@ class _Session:
         async def wanted() -> bool:
             return not self._closed and self._wanted is command
 
-        return _Pen(self._studio, command, wanted)
+        return _Pen(Visitor(self._studio, wanted), command)
 
     async def _write(self, text: GrowingText) -> None:
         clock = asyncio.get_running_loop()
@@ -318,40 +317,31 @@ class _Session:
 
 
 class _Pen:
-    """Writes one text with a model, turn by turn, for as long as it is wanted."""
+    """Writes one text with a model, turn by turn, for as long as its visitor waits for it."""
 
-    def __init__(self, studio: Studio, asked: GenerateAsked | StartAsked, wanted: Wanted) -> None:
-        self._studio, self._asked, self._wanted = studio, asked, wanted
+    def __init__(self, visitor: Visitor, asked: GenerateAsked | StartAsked) -> None:
+        self._visitor, self._asked = visitor, asked
 
     async def begin(self) -> GrowingText:
         """The text at its beginning, the prompt read."""
-        self._studio.check_loaded()
+        self._visitor.studio.check_loaded()
+        asked = self._asked
 
         def begin_text(lm: LanguageModel) -> GrowingText:
-            asked = self._asked
             return GrowingText(lm, asked.prompt, temperature=asked.temperature, top_k=asked.top_k, seed=asked.seed)
 
-        return await self._turn(begin_text)
+        return await self._visitor.ask(asked.model, begin_text)
 
     async def write(self, text: GrowingText, work: Callable[[GrowingText], T]) -> T:
         """A few tokens more."""
+        name = self._asked.model
 
         def go_on(lm: LanguageModel) -> T:
             if lm is not text.lm:
-                name = self._asked.model
                 raise NotThereError(f"the model {name!r} has been trained on meanwhile; try: generate again")
             return work(text)
 
-        return await self._turn(go_on)
-
-    async def _turn(self, work: Callable[[LanguageModel], T]) -> T:
-        name = self._asked.model
-
-        def borrow() -> T:
-            with self._studio.shelf.borrow(name) as lm:
-                return work(lm)
-
-        return await self._studio.lanes.run(name, borrow, self._wanted)
+        return await self._visitor.ask(name, go_on)
 
 
 def _sentence(error: ValidationError) -> str:
@@ -363,7 +353,7 @@ def _sentence(error: ValidationError) -> str:
 @answers(GenerateAnswer)
 async def generate(asked: GenerateAsked, visitor: Visitor) -> bytes:
     """The prompt and what a model says after it; no more of it is written once nobody waits for it."""
-    pen = _Pen(visitor.studio, asked, visitor.waits)
+    pen = _Pen(visitor, asked)
     text = await pen.begin()
     parts = [asked.prompt]
     while text.tokens < asked.max_new_tokens and not text.ended:

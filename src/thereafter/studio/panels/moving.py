@@ -31,7 +31,9 @@ MOST_SPEED = 6.0
 _DRAWN_FROM = 8_000  # written digits that are in no training
 _RULES = {1: "moving-glyph", 2: "moving-glyphs"}
 _TWO = ("moving-digits", "moving-glyphs")
-_HELD_OUT = RunExamples("clips; pick a written digit or draw one", lambda one: one if isinstance(one, Clip) else None)
+_HELD_OUT: RunExamples[Clip] = RunExamples(
+    "clips; pick a written digit or draw one", lambda one: one if isinstance(one, Clip) else None
+)
 FRAMES = 10
 """Of a clip whose labels are asked for, where it is made here."""
 

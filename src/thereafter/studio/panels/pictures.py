@@ -86,7 +86,7 @@ def _labelled(example: object) -> LabelledPicture | None:
     return labelled if isinstance(labelled, LabelledPicture) else None
 
 
-_DIGITS = RunExamples("pictures; pick a written digit or draw one", _labelled)
+_DIGITS: RunExamples[LabelledPicture] = RunExamples("pictures; pick a written digit or draw one", _labelled)
 
 
 def decode_own(content: str) -> Picture:

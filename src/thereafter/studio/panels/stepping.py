@@ -113,11 +113,9 @@ def step(
 ) -> StepAnswer:
     """Read one more word after a prompt: the state before and after, the gates, and what is expected next.
 
-    Read the first `limit` tokens of a text after a prompt, a step for each.
-
-    States and gates go by their names in `lm.trace` ("l0.h", "l0.forget") and have its values; `layer` chooses one
-    layer, `gates=False` leaves the gates out. A model that does not recur has neither. A token and its form differ
-    where the model does not know the word.
+    Of the text the first `limit` tokens are read, a step for each. States and gates go by their names in `lm.trace`
+    ("l0.h", "l0.forget") and have its values; `layer` chooses one layer, `gates=False` leaves the gates out. A model
+    that does not recur has neither. A token and its form differ where the model does not know the word.
     """
     ids = lm.encode(text)
     if not len(ids):

@@ -48,9 +48,8 @@ class TraceAsked(Asked):
 def trace(lm: LanguageModel, text: str, *, limit: int, top: int, fields: list[str] | None = None) -> TraceAnswer:
     """What a model did at every token of a text: states, gates, attention, predictions.
 
-    A trace of a text: tokens, and for each field its axes and values. `fields` chooses some; none means all.
-
-    Values are those of `lm.trace`, in float32 as they are.
+    For each field its axes and its values, those of `lm.trace` in float32 as they are. `fields` chooses some; none
+    means all.
     """
     recorded = lm.trace(text, limit=limit, top=top)
     wanted = [name for name in recorded.arrays if name != "top_token"] if fields is None else fields

@@ -81,11 +81,9 @@ class WindowAsked(Asked):
 def look(lm: LanguageModel, text: str, k: int = 10) -> WindowAnswer:
     """Word vectors, hidden layer and likeliest words of a window model after a text.
 
-    What the model sees of a text and what it makes of it; all values are those of its own layers.
-
-    `slots` is the window, each place with its word vector; `<s>` stands where nothing was read. `hidden` is what the
-    head sees of the hidden layer, `candidates` are the k likeliest continuations, `parts` the components with their
-    shapes.
+    All values are those of the model's own layers. `slots` is the window, each place with its word vector; `<s>` stands
+    where nothing was read. `hidden` is what the head sees of the hidden layer, `candidates` are the k likeliest
+    continuations, `parts` the components with their shapes.
     """
     model = lm.model
     if not isinstance(model, WindowModel):
@@ -108,9 +106,14 @@ def look(lm: LanguageModel, text: str, k: int = 10) -> WindowAnswer:
         window=model.settings.window,
         tokens=[lm.tokenizer.piece(token) for token in shown],
         earlier=len(ids) - len(shown),
-        seen=_count_seen(window, model.nothing),
+        # the words after the last `<s>`, which begins every text or line
+        seen=window[::-1].index(model.nothing) if model.nothing in window else len(window),
         slots=[
-            SlotAnswer(text=_form(lm, token), known=token != lm.tokenizer.unknown_id, vector=x_E)
+            SlotAnswer(
+                text=START if token == lm.tokenizer.start_id else lm.tokenizer.piece(token),
+                known=token != lm.tokenizer.unknown_id,
+                vector=x_E,
+            )
             for token, x_E in zip(window, rows(x_WE.float().cpu().numpy()), strict=True)
         ],
         hidden=numbers(f_F[: model.settings.hidden].float().cpu().numpy()),
@@ -118,15 +121,6 @@ def look(lm: LanguageModel, text: str, k: int = 10) -> WindowAnswer:
         parts=_parts(model),
         parameters=model.parameters_count(),
     )
-
-
-def _count_seen(window: list[int], nothing: int) -> int:
-    """How many words of the text stand in the window: those after the last `<s>`, which begins every text or line."""
-    return window[::-1].index(nothing) if nothing in window else len(window)
-
-
-def _form(lm: LanguageModel, token: int) -> str:
-    return START if token == lm.tokenizer.start_id else lm.tokenizer.piece(token)
 
 
 def _parts(model: WindowModel) -> list[PartAnswer]:
