@@ -153,9 +153,9 @@ def _plan(path: Path | None, given: Table) -> Recipe:
 
 def _model_of(run: str) -> str:
     """The kind of model in a run folder."""
-    from thereafter.training import starting
+    from thereafter.training import protocol
 
-    return starting.check_start(Path(run))
+    return protocol.check_start(Path(run))
 
 
 def _plan_of_task(plan: Recipe, task: str, options: Table, given: Table) -> Recipe:

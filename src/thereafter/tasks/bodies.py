@@ -25,7 +25,7 @@ from thereafter.tasks.lexicon import PAD, UNKNOWN, Lexicon
 from thereafter.tasks.reading import READINGS, WordReading
 from thereafter.text.pretokenised_finding import style_of_run
 from thereafter.text.tokenizers.base import Tokenizer
-from thereafter.training.starting import Start, describe_unknown
+from thereafter.training.protocol import Start, describe_unknown
 from thereafter.training.weights import weights_of
 
 RARE = 2
