@@ -66,7 +66,8 @@ def restored(build: Callable[[], N], saved: Mapping[str, NDArray[np.generic]]) -
     try:
         stored = sum(array.size for array in saved.values())
         with torch.random.fork_rng(devices=[]):  # fresh weights are drawn and overwritten: leave no trace of that
-            with nullcontext() if _check_fit(build, saved, stored) else _Bounded(stored):
+            fits = _check_fit(build, saved, stored)
+            with nullcontext() if fits else _Bounded(stored):
                 model = build()
         load_weights(model, {name: torch.from_numpy(np.array(array)) for name, array in saved.items()})
         _check_finite(model)
