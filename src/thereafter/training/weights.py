@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from typing import TypeVar
 
 import numpy as np
@@ -66,9 +65,11 @@ def restored(build: Callable[[], N], saved: Mapping[str, NDArray[np.generic]]) -
     try:
         stored = sum(array.size for array in saved.values())
         with torch.random.fork_rng(devices=[]):  # fresh weights are drawn and overwritten: leave no trace of that
-            fits = _check_fit(build, saved, stored)
-            with nullcontext() if fits else _Bounded(stored):
+            if _check_fit(build, saved, stored):
                 model = build()
+            else:
+                with _Bounded(stored):
+                    model = build()
         load_weights(model, {name: torch.from_numpy(np.array(array)) for name, array in saved.items()})
         _check_finite(model)
     except FormatError:
