@@ -23,7 +23,7 @@ from thereafter.inspection.trace import Trace
 from thereafter.language_model import LanguageModel, load_language_model, resume_language_model
 from thereafter.runs import folder as files
 from thereafter.text.sources import Texts
-from thereafter.training import protocol, reading, roles, starting
+from thereafter.training import protocol, reading, roles
 from thereafter.training.finding import find_texts, part_of
 from thereafter.training.kinds import MODELS, ModelKind
 from thereafter.training.options import TextSettings, sort_options
@@ -113,7 +113,7 @@ def train(
         _say_replaced(out)
         return _train_task(task, source, out, valid, named, start_from, options, parts=parts)
     source, valid = _no_frame(source), _no_frame(valid)
-    start = None if start_from is None else starting.read_start(Path(start_from), model)
+    start = None if start_from is None else protocol.read_start(Path(start_from), model)
     model = model or "ngram" if start is None else start.model
     sorted_options = sort_options(model, options)
     if start is not None:

@@ -72,7 +72,7 @@ def train(
 
 def _plan(given: Table) -> Recipe:
     """The recipe, or an empty one, with what the command line gives laid over it."""
-    from thereafter.training import starting
+    from thereafter.training import protocol
     from thereafter.training.options import Recipe, read_recipe
 
     plan = read_recipe(given["recipe"]) if "recipe" in given else Recipe()
@@ -93,7 +93,7 @@ def _plan(given: Table) -> Recipe:
         raise OptionError(f"--model is {model} and the recipe is for {plan.model}; leave one of them out")
     plan.model = plan.model or model
     if not plan.model:
-        plan.model = "ngram" if plan.start_from is None else starting.check_start(Path(plan.start_from))
+        plan.model = "ngram" if plan.start_from is None else protocol.check_start(Path(plan.start_from))
     plan.split = given.get("split") or plan.split
     plan.options = _full_names(plan.model, plan.options) | _full_names(plan.model, options)
     return plan

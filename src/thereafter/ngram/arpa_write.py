@@ -75,9 +75,11 @@ def _level(
         parent = np.repeat(np.arange(parents_to - parents_from), children).tolist()
         grams = [above[p] + b" " + word for p, word in zip(parent, last, strict=True)]
     probs = _log10(tables.logp[first:end])
-    template, columns = b"%.7g\t%s\n", [probs, grams]
+    template = b"%.7g\t%s\n"
+    columns: list[Sequence[object]] = [probs, grams]
     if order < tables.order:
-        template, columns = b"%.7g\t%s\t%.7g\n", [probs, grams, _log10(tables.backoff[first:end])]
+        template = b"%.7g\t%s\t%.7g\n"
+        columns.append(_log10(tables.backoff[first:end]))
     blocks = (
         [template % line for line in zip(*(column[a : a + _BLOCK] for column in columns), strict=True)]
         for a in range(0, len(grams), _BLOCK)

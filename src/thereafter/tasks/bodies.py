@@ -24,7 +24,7 @@ from thereafter.models.task_net import CELLS
 from thereafter.tasks.lexicon import PAD, READINGS, UNKNOWN, Lexicon, WordReading
 from thereafter.text.pretokenised import style_of_run
 from thereafter.text.tokenizers.base import Tokenizer
-from thereafter.training.starting import Start, describe_unknown
+from thereafter.training.protocol import Start, describe_unknown
 from thereafter.training.weights import weights_of
 
 RARE = 2

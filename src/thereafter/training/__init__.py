@@ -18,8 +18,8 @@ The loop, for whatever learns:
 Language models:
     kinds         the contract of a kind of model, and a trained one as a run folder; neural and ngram are the two
                   implementations, ngram reads and writes ARPA files too
-    protocol      from a text to a trained model, and on with a training that was stopped
-    starting      a run that another training begins with
+    protocol      from a text to a trained model, on with a training that was stopped, or with a run that another
+                  training begins with
     options       options by name, and from a file; defaults: those that a user leaves open
     finding       the text of a training, as a user names it and as a run finds it again
     split, roles  the validation part of a text; what a text has been to a model

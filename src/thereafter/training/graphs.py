@@ -97,9 +97,10 @@ class Graphs(Generic[B]):
         if self._failed or places is None or not self._fits(state):
             return None
         shapes = tuple(tensor.shape for tensor in places.values())
-        for name, tensor in () if state is None else state.tensors().items():
-            if tensor is not self._carried[name]:
-                self._carried[name].copy_(tensor)
+        if state is not None:
+            for name, tensor in state.tensors().items():
+                if tensor is not self._carried[name]:
+                    self._carried[name].copy_(tensor)
         recorded = self._recorded.get(shapes) or self._record(batch, places, shapes, state)
         if recorded is None:
             return None

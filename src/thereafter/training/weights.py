@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from typing import TypeVar
 
 import numpy as np
@@ -65,9 +64,12 @@ def restored(build: Callable[[], N], saved: Mapping[str, NDArray[np.generic]]) -
     """
     try:
         stored = sum(array.size for array in saved.values())
-        bounded = nullcontext() if _check_fit(build, saved, stored) else _Bounded(stored)
-        with torch.random.fork_rng(devices=[]), bounded:  # fresh weights are drawn and overwritten: leave no trace
-            model = build()
+        with torch.random.fork_rng(devices=[]):  # fresh weights are drawn and overwritten: leave no trace of that
+            if _check_fit(build, saved, stored):
+                model = build()
+            else:
+                with _Bounded(stored):
+                    model = build()
         load_weights(model, {name: torch.from_numpy(np.array(array)) for name, array in saved.items()})
         _check_finite(model)
     except FormatError:
