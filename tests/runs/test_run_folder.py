@@ -141,7 +141,7 @@ def test_a_disk_that_fills_up_keeps_the_old_run(run: Path, victim: str) -> None:
         if victim == "weights.safetensors":
             patch.setattr("safetensors.numpy.save_file", no_space_says_safetensors)
         if victim == "tokenizer.json":
-            patch.setattr("thereafter.text.tokenizers.stored.write_stored", no_space_for_the_tokenizer)
+            patch.setattr("thereafter.text.tokenizers.base.write_stored", no_space_for_the_tokenizer)
         for folder in (run, fresh):
             with refused(StorageError, "No space left on device"):
                 trained("char").save(folder)

@@ -280,8 +280,10 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: pytes
     before = write_corpus(tmp_path, seed=1, sizes={"train": 5, "valid": 1, "test": 1})
     kept = before["train"].read_bytes()
 
+    drawn = list(sentences(600, seed=2))
+
     def full_disk(*options: object) -> Iterator[tuple[str, Sentence]]:
-        for one in sentences(600, seed=2):
+        for one in drawn:
             yield "train", one
         raise OSError(28, "No space left on device")
 

@@ -49,6 +49,6 @@ def test_files_plain_and_zipped(tmp_path: Path) -> None:
 
 
 def test_a_character_cut_in_two_at_the_end_of_the_look_is_no_damage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thereafter.text.lines._LOOKED_AT", 100)
+    monkeypatch.setattr("thereafter.text.reading.LOOKED_AT", 100)
     for length in range(100, 104):
         assert guess_of_bytes((FRENCH + "\n" + FRENCH).encode()[:length]) is None

@@ -90,7 +90,9 @@ def _sentences(name: str) -> Built:
     if parts is None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            _list_parts(folder, module.CORPORA[name].write(folder))
+            corpus = module.CORPORA[name]
+            options = {"sizes": corpus.sizes, "pairs": corpus.pairs, "max_distance": corpus.max_distance}
+            _list_parts(folder, module.write_corpus(folder, name=name, **options))
         except OSError as trouble:
             raise storage_error(f"the corpus to {folder}", trouble) from trouble
         parts = _listed_parts(folder)

@@ -121,7 +121,8 @@ def form_of(path: Path, encoding: str | None, forming: Forming) -> Form:
 @lru_cache(maxsize=1 << 16)  # more files than a folder of texts has
 def _recognise_file(path: Path, encoding: str | None, forming: Forming, state: FileState) -> Form:
     """`state` is there for the cache: a file that was written again is read again. Plain text is opened once."""
-    guessed, beginning = None, ""
+    guessed: str | None = None
+    beginning = ""
     with open_content(path, LOOKED_AT) as content:
         document = document_format(path, markup=forming.markup, head=content.head)
         if encoding is None and not declares_encoding(content.head, document):

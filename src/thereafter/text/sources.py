@@ -28,7 +28,7 @@ from thereafter.text.reading import BLOCK, check_encoding, read_chunks
 
 _NOT_LETTERS = re.compile(r"(?:(?!\n)[\W\d_])+")
 _SMALL = 1 << 23  # bytes, and characters: more than any novel has
-_MOST_HASHES = 1 << 12
+_MOST_HASHES = 1 << 8
 _text_hashes: dict[object, str] = {}  # of texts that were read to their end, by `Source._state`
 DEFAULT_TOKENS = "prose"
 TEXT_FILES = FileKind("text files", ((".txt", ".text", ".tokens"), (".md", ".rst", ".tex")), bare=True)
@@ -166,9 +166,11 @@ class Source(Files):
         if self.content is not None:
             return None
         try:
-            return replace(self, name="", spools=()), tuple(file_state(path) for path in self.files)
+            files = tuple(file_state(path) for path in self.files)
         except OSError:
             return None
+        rewriting = None if self.rewriting is None else self.rewriting.identity()
+        return replace(self, name="", spools=(), rewriting=None), rewriting, files
 
     def _hashed(self, chunks: Iterable[str]) -> Iterator[str]:
         """The text as it is; `text_hash` has the hash of one that was read to its end without another reading."""

@@ -113,7 +113,7 @@ def _last_lines(source: Source) -> tuple[list[int], str]:
     line_ends: deque[NDArray[np.int64]] = deque()  # where lines end, of the last chunks: the cut is at one of them
     before = 0  # lines that end before those
     for chunk in source.chunks():
-        line_ends.append(np.flatnonzero(code_points(chunk) == ord("\n")) + length + 1)
+        line_ends.append(np.flatnonzero(code_points(chunk) == ord("\n")).astype(np.int64) + (length + 1))
         lines, length, last = lines + len(line_ends[-1]), length + len(chunk), chunk[-1]
         while before + len(line_ends[0]) < lines - _held_out_lines(lines):
             before += len(line_ends.popleft())

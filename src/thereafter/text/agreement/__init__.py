@@ -15,7 +15,6 @@ from thereafter.text.agreement.corpora import (
     LONGEST,
     PARTS,
     Part,
-    SentenceCorpus,
     neutral_text,
     part_of,
     read_sentences,
@@ -23,7 +22,7 @@ from thereafter.text.agreement.corpora import (
     sentences,
     write_corpus,
 )
-from thereafter.text.agreement.sentence import Attractor, Number, Sentence, from_record
+from thereafter.text.agreement.sentence import Attractor, Number, Sentence
 
 __all__ = [
     "CORPORA",
@@ -35,8 +34,6 @@ __all__ = [
     "Number",
     "Part",
     "Sentence",
-    "SentenceCorpus",
-    "from_record",
     "neutral_text",
     "part_of",
     "read_sentences",

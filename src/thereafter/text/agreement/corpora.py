@@ -143,10 +143,6 @@ class SentenceCorpus:
     max_distance: int = LONGEST
     sizes: Mapping[str, int] = field(default_factory=lambda: DEFAULT_SENTENCES)
 
-    def write(self, folder: Path) -> dict[str, Path]:
-        """The files of this corpus: see `write_corpus`."""
-        return write_corpus(folder, name=self.name, sizes=self.sizes, pairs=self.pairs, max_distance=self.max_distance)
-
     def sentences(
         self, count: int, *, seed: int, part: Part = "test", longest: int | None = None
     ) -> Iterator[Sentence]:
