@@ -16,8 +16,8 @@ from pydantic import Field
 
 from thereafter.errors import FormatError, OptionError, ThereafterError
 from thereafter.language_model import LanguageModel
-from thereafter.series.forecasting.ahead import forecaster_of
 from thereafter.series.forecasting.answers import LEVELS, Forecast, spelled_times
+from thereafter.series.forecasting.asking import forecaster_of
 from thereafter.series.reading import read_series
 from thereafter.serving.schema import Answer, Asked
 from thereafter.task_model import TaskModel
