@@ -266,8 +266,8 @@ def steps_ahead(
 
     Example: instruments.steps_ahead(model, "noisy-sine", steps=(1, 4, 16, 64)).figure("error-by-steps")
     """
-    from thereafter.series.forecasting.ahead import forecaster_of
-    from thereafter.series.forecasting.ahead import steps_ahead as measure
+    from thereafter.series.forecasting.asking import forecaster_of
+    from thereafter.series.forecasting.asking import steps_ahead as measure
     from thereafter.series.table import as_source
     from thereafter.tasks import finding
     from thereafter.tasks.task import scored

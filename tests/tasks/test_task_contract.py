@@ -29,7 +29,7 @@ from thereafter.errors import OptionError, ThereafterError
 from thereafter.task_model import TaskModel
 from thereafter.tasks import TASKS
 from thereafter.tasks.fitting import settle
-from thereafter.tasks.task import AnyTask
+from thereafter.tasks.task import Answering, AnyTask
 from thereafter.training.settings import TrainingSettings
 
 SMALL: dict[str, Any] = {"hidden": 8, "epochs": 1, "batch": 8, "rate": 0.01, "dropout": 0.2, "seed": 1}
@@ -261,7 +261,8 @@ def test_blank_lines_keep_their_place(
 def test_an_unknown_option_is_refused_with_the_nearest_name(case: Case, tmp_path: Path) -> None:
     with refused(OptionError, case.name, "hiden", "hidden"):
         thereafter.train(tmp_path / "never-read.tsv", task=case.name, hiden=3)
-    nearest = ["beam"] if "beam" in case.task.asked else case.task.asked
+    asked = case.task.asked if isinstance(case.task, Answering) else {}
+    nearest = ["beam"] if "beam" in asked else asked
     with refused(OptionError, case.name, "beem", *nearest):
         case.model.predict(case.toy.questions[0], beem=3)
 

@@ -76,20 +76,22 @@ def tabulated(
     if not examples:
         raise EmptyCorpusError(f"{name} holds nothing to predict on; expected text that is not empty")
 
+    tabulating = aspect(task, Tabulating)
+
     def ask(batch: Batched, places: list[int]) -> Sequence[PredictedRows]:
         chosen, stood = [examples[place] for place in places], [texts[place] for place in places]
-        if isinstance(task, Tabulating):
-            return task.tabulate(net, batch, stood, chosen, codecs, options)
-        lines = [describe(restored(task, answer, codecs)) for answer in _answered(fitted, batch, options)]
+        rows = tabulating.tabulate(net, batch, stood, chosen, codecs, options)
+        if rows is not None:
+            return rows
+        given = [restored(task, answer, codecs) for answer in _answered(fitted, batch, options)]
         return [
-            NamedPrediction("text", text, [{"answer": line}], line) for text, line in zip(stood, lines, strict=True)
+            NamedPrediction(tabulating.unit, text, tabulating.columns(answer), describe(answer))
+            for text, answer in zip(stood, given, strict=True)
         ]
 
-    items, counted = tuple(_in_batches(fitted, examples, ask)), tuple(numbers)
-    if not isinstance(task, Tabulating):
-        return PredictionTable(items, counted, name)
-    choices, note = tuple(task.choices(codecs)), task.explain_probabilities(net)
-    return PredictionTable(items, counted, name, task.numbered, choices, note)
+    items = _in_batches(fitted, examples, ask)
+    choices, note = tuple(tabulating.choices(codecs)), tabulating.explain_probabilities(net)
+    return PredictionTable(tuple(items), tuple(numbers), name, tabulating.numbered, choices, note)
 
 
 def restored(task: AnyTask, answer: object, codecs: Codecs) -> object:

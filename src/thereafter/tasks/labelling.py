@@ -39,15 +39,13 @@ C = TypeVar("C", bound=LabelCodecs)
 class LabelTask(
     Comparing[E, str, C],
     Baselines[E, str],
-    Tabulating[E, X, N, C],
+    Tabulating[E, X, N, str, C],
     Explaining[E, X, N, C],
     Task[S, E, X, N, str, C],
     Generic[S, E, X, N, C],
 ):
     """An answer is a label, and the likeliest one of `chances`."""
 
-    unit: ClassVar[str]
-    """What an example is, such as "picture"."""
     probabilities: ClassVar[str] = "probabilities are those of the softmax over all labels"
 
     @abstractmethod

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.base.config import Table
+from thereafter.base.tabular import Row
 from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.finding import FileKind
 from thereafter.evaluation.bootstrap import Resampled
@@ -284,17 +285,24 @@ class Answering(ABC, Generic[X, N, A, C]):
         return answer
 
 
-class Tabulating(ABC, Generic[E, X, N, C]):
+class Tabulating(Generic[E, X, N, A, C]):
     """Answers are rows of a table with columns of their own."""
 
+    unit: ClassVar[str] = "text"
+    """What an example is, such as "picture": the column of its name."""
     numbered: ClassVar[str] = "number"
     """The column that counts the examples."""
 
-    @abstractmethod
+    def columns(self, answer: A) -> Sequence[Row]:
+        """The rows of an answer, without the name of its example."""
+        return [{"answer": describe(answer)}]
+
     def tabulate(
         self, net: N, batch: X, texts: Sequence[str], examples: Sequence[E], codecs: C, options: Mapping[str, object]
-    ) -> Sequence[PredictedRows]:
-        """The answer to every example of a batch as rows of a table; `texts` are the examples as they stood."""
+    ) -> Sequence[PredictedRows] | None:
+        """The answer to every example of a batch as rows of a table; `texts` are the examples as they stood. None where
+        an answer says all that `columns` need."""
+        return None
 
     def choices(self, codecs: C) -> Sequence[str]:
         """The tags or labels that an answer is made of; none where answers are free."""

@@ -2,6 +2,6 @@
 
 task, windows    the task; how a table is cut into windows, which are its examples
 answers, score    forecasts of windows, and how surprising points were; their figures, in all and by step (measures)
-asking, ahead, backtest    what a trained one says of a whole table, k steps ahead, and from rolling origins
-figures                   fan charts and errors by step
+asking, backtest    what a trained one says of a whole table, k steps ahead, and from rolling origins
+figures             fan charts and errors by step
 """

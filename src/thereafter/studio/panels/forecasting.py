@@ -22,8 +22,8 @@ from thereafter.errors import OptionError
 from thereafter.inspection.dynamics import gates_of
 from thereafter.inspection.measurement import Measurement
 from thereafter.series.forecasters.settings import ForecastSettings
-from thereafter.series.forecasting.ahead import forecaster_of, steps_ahead
 from thereafter.series.forecasting.answers import Forecast, spelled_times, times_ahead
+from thereafter.series.forecasting.asking import forecaster_of, steps_ahead
 from thereafter.series.forecasting.task import FORECASTING
 from thereafter.series.forecasting.windows import natural_season
 from thereafter.series.scales import SeriesScales

@@ -52,7 +52,7 @@ class TagCodecs(TypedDict):
 class Tagging(
     OnBody[TaggedSentence],
     Asking[TaggedSentence, TagCodecs],
-    Tabulating[TaggedSentence, TagBatch, Tagger, TagCodecs],
+    Tabulating[TaggedSentence, TagBatch, Tagger, list[str], TagCodecs],
     Explaining[TaggedSentence, TagBatch, Tagger, TagCodecs],
     Comparing[TaggedSentence, list[str], TagCodecs],
     Baselines[TaggedSentence, list[str]],

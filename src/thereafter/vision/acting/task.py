@@ -22,7 +22,7 @@ from thereafter.base.config import Table
 from thereafter.base.tabular import Row
 from thereafter.data.finding import FileKind, find_files
 from thereafter.errors import OptionError
-from thereafter.tasks.answers import Fields, NamedPrediction, Shown, percent
+from thereafter.tasks.answers import Fields, Shown, percent
 from thereafter.tasks.task import (
     AskingFiles,
     Baselines,
@@ -153,7 +153,7 @@ class ActingCodecs(TypedDict):
 class Acting(
     Preparing[Episode, ActingCodecs],
     AskingFiles[Episode, ActingCodecs],
-    Tabulating[Episode, CatchBatch, Catcher, ActingCodecs],
+    Tabulating[Episode, CatchBatch, Catcher, Played, ActingCodecs],
     Explaining[Episode, CatchBatch, Catcher, ActingCodecs],
     Comparing[Episode, Played, ActingCodecs],
     Baselines[Episode, Played],
@@ -163,6 +163,7 @@ class Acting(
 
     name = "act"
     kind = "games"
+    unit = "episode"
     settings = CatcherSettings
     defaults: ClassVar[Mapping[str, object]] = {
         "epochs": 10.0,
@@ -211,20 +212,8 @@ class Acting(
         with net.quietly():
             return _ends(net.play(batch))
 
-    def tabulate(
-        self,
-        net: Catcher,
-        batch: CatchBatch,
-        texts: Sequence[str],
-        examples: Sequence[Episode],
-        codecs: ActingCodecs,
-        options: Mapping[str, object],
-    ) -> list[NamedPrediction]:
-        """How every episode ended."""
-        return [
-            NamedPrediction("episode", name, [answer.row()], str(answer))
-            for name, answer in zip(texts, self.answers(net, batch, codecs), strict=True)
-        ]
+    def columns(self, answer: Played) -> list[Row]:
+        return [answer.row()]
 
     def explain(
         self, net: Catcher, batch: CatchBatch, examples: Sequence[Episode], codecs: ActingCodecs

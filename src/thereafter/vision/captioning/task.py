@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 from thereafter.base import config as toml
 from thereafter.base import progress
 from thereafter.base.config import Table
+from thereafter.base.tabular import Row
 from thereafter.data.files import Files, Parts
 from thereafter.data.finding import FileKind, find_files
 from thereafter.decoding.sources import AnswerSettings, decode_answers
 from thereafter.errors import OptionError, SourceError
 from thereafter.evaluation.bootstrap import Floats
 from thereafter.models.word_decoder import END
-from thereafter.tasks.answers import NamedPrediction, Shown
+from thereafter.tasks.answers import Shown
 from thereafter.tasks.lexicon import padded
 from thereafter.tasks.task import (
     Answering,
@@ -103,7 +104,7 @@ class Captioning(
     Preparing[CaptionedPicture, CaptionCodecs],
     AskingFiles[CaptionedPicture, CaptionCodecs],
     Answering[PictureBatch, Captioner, str, CaptionCodecs],
-    Tabulating[CaptionedPicture, PictureBatch, Captioner, CaptionCodecs],
+    Tabulating[CaptionedPicture, PictureBatch, Captioner, str, CaptionCodecs],
     Explaining[CaptionedPicture, PictureBatch, Captioner, CaptionCodecs],
     Comparing[CaptionedPicture, str, CaptionCodecs],
     Baselines[CaptionedPicture, str],
@@ -113,6 +114,7 @@ class Captioning(
 
     name = "caption"
     kind = "captioned"
+    unit = "picture"
     settings = CaptionerSettings
     defaults: ClassVar[Mapping[str, object]] = {"epochs": 30.0, "batch": 32, "rate": 1e-3, "steps": 60}
     asked: ClassVar[Mapping[str, object]] = asdict(AnswerSettings())
@@ -210,21 +212,8 @@ class Captioning(
         rngs = generators_of(((zlib.crc32(picture.tobytes()),) for picture in pictures), settings)
         return [codecs["words"].decode(row) for row in decode_answers(net, memory, settings, rngs)]
 
-    def tabulate(
-        self,
-        net: Captioner,
-        batch: PictureBatch,
-        texts: Sequence[str],
-        examples: Sequence[CaptionedPicture],
-        codecs: CaptionCodecs,
-        options: Mapping[str, object],
-    ) -> list[NamedPrediction]:
-        """The caption of every picture."""
-        answers = self.answers_with(net, batch, codecs, options)
-        return [
-            NamedPrediction("picture", name, [{"caption": caption}], caption)
-            for name, caption in zip(texts, answers, strict=True)
-        ]
+    def columns(self, answer: str) -> list[Row]:
+        return [{"caption": answer}]
 
     def example(self, given: object) -> CaptionedPicture:
         """A path, an array of pixels or features, a PIL image; or a `CaptionedPicture`, whose captions are ignored."""

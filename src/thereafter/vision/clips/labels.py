@@ -26,13 +26,14 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from thereafter.base.tabular import Row
 from thereafter.data.files import AnySource
 from thereafter.errors import OptionError
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.task_net import TaskNet
 from thereafter.series.forecasters.settings import cells
-from thereafter.tasks.answers import Fields, NamedPrediction, Shown
+from thereafter.tasks.answers import Fields, Shown
 from thereafter.tasks.batching import TensorBatch
 from thereafter.tasks.classify.measures import ResampledLabels, SeveralLabels, measure_labels
 from thereafter.tasks.lexicon import ColumnLexicons
@@ -241,20 +242,8 @@ class Video(Locating[ClipCodecs], ClipTask[ClipClassifierSettings, ClipBatch, Cl
     def answers(self, net: ClipClassifier, batch: ClipBatch, codecs: ClipCodecs) -> list[ClipLabels]:
         return _labelled(net.decide(batch), codecs["labels"].forms)
 
-    def tabulate(
-        self,
-        net: ClipClassifier,
-        batch: ClipBatch,
-        texts: Sequence[str],
-        examples: Sequence[Clip],
-        codecs: ClipCodecs,
-        options: Mapping[str, object],
-    ) -> list[NamedPrediction]:
-        """The labels of every clip."""
-        return [
-            NamedPrediction("clip", name, [answer.row()], str(answer))
-            for name, answer in zip(texts, self.answers(net, batch, codecs), strict=True)
-        ]
+    def columns(self, answer: ClipLabels) -> list[Row]:
+        return [answer.row()]
 
     def choices(self, codecs: ClipCodecs) -> list[str]:
         return [label for labels in codecs["labels"].forms.values() for label in labels]

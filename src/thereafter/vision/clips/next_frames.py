@@ -16,9 +16,10 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from thereafter.base.tabular import Row
 from thereafter.errors import FormatError, OptionError
 from thereafter.models.task_net import TaskNet
-from thereafter.tasks.answers import Fields, NamedPrediction, Shown
+from thereafter.tasks.answers import Fields, Shown
 from thereafter.tasks.task import Answering, Solving
 from thereafter.vision.clips.answers import (
     ClipQuestion,
@@ -172,21 +173,9 @@ class NextFramesTask(
             raise OptionError(f"ahead is {ahead!r}; expected a whole number of frames, 1 to {MOST:,}")
         return list(_foreseen(net, batch, ahead))
 
-    def tabulate(
-        self,
-        net: FrameNet,
-        batch: FrameBatch,
-        texts: Sequence[str],
-        examples: Sequence[Clip],
-        codecs: FrameCodecs,
-        options: Mapping[str, object],
-    ) -> list[NamedPrediction]:
-        """Every predicted frame as a row."""
-        answers = [one for one in self.answers_with(net, batch, codecs, options) if isinstance(one, NextFrames)]
-        return [
-            NamedPrediction("clip", name, answer.rows(), str(answer))
-            for name, answer in zip(texts, answers, strict=True)
-        ]
+    def columns(self, answer: Foreseen) -> list[Row]:
+        """Every predicted frame."""
+        return answer.rows() if isinstance(answer, NextFrames) else []
 
     def explain(
         self, net: FrameNet, batch: FrameBatch, examples: Sequence[Clip], codecs: FrameCodecs

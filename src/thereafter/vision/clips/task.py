@@ -38,7 +38,7 @@ C = TypeVar("C", bound=FrameCodecs)
 class ClipTask(
     Preparing[Clip, C],
     AskingFiles[Clip, C],
-    Tabulating[Clip, X, N, C],
+    Tabulating[Clip, X, N, A, C],
     Explaining[Clip, X, N, C],
     Comparing[Clip, A, C],
     Baselines[Clip, A],
@@ -48,6 +48,7 @@ class ClipTask(
     """Examples are clips; questions are clips too, whose labels are ignored."""
 
     kind = "clips"
+    unit = "clip"
     file_kind: ClassVar[FileKind] = CLIP_FILES
     usual_steps: ClassVar[int]
     """Of a training whose length is not asked for, at most."""

@@ -26,7 +26,7 @@ from thereafter.data.files import Files, Parts
 from thereafter.data.finding import FileKind
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError
 from thereafter.models.task_net import TaskNet
-from thereafter.tasks.answers import Fields, NamedPrediction, Shown
+from thereafter.tasks.answers import Fields, Shown
 from thereafter.tasks.task import (
     AskingFiles,
     Baselines,
@@ -191,7 +191,7 @@ class DrawingTask(
     Preparing[Picture, DrawingCodecs],
     Solving[DrawerSettings, DrawingNet, Picture, DrawingCodecs],
     AskingFiles[Picture, DrawingCodecs],
-    Tabulating[Picture, DrawingBatch, DrawingNet, DrawingCodecs],
+    Tabulating[Picture, DrawingBatch, DrawingNet, Redrawn, DrawingCodecs],
     Explaining[Picture, DrawingBatch, DrawingNet, DrawingCodecs],
     Comparing[Picture, Redrawn, DrawingCodecs],
     Baselines[Picture, Redrawn],
@@ -201,6 +201,7 @@ class DrawingTask(
 
     name = "draw"
     kind = "pictures"
+    unit = "picture"
     settings = DrawerSettings
     defaults: ClassVar[Mapping[str, object]] = {
         "epochs": 20.0,
@@ -280,20 +281,8 @@ class DrawingTask(
     def answers(self, net: DrawingNet, batch: DrawingBatch, codecs: DrawingCodecs) -> list[Redrawn]:
         return _redrawn(net, batch)
 
-    def tabulate(
-        self,
-        net: DrawingNet,
-        batch: DrawingBatch,
-        texts: Sequence[str],
-        examples: Sequence[Picture],
-        codecs: DrawingCodecs,
-        options: Mapping[str, object],
-    ) -> list[NamedPrediction]:
-        """What every picture costs."""
-        return [
-            NamedPrediction("picture", name, [answer.row()], str(answer))
-            for name, answer in zip(texts, self.answers(net, batch, codecs), strict=True)
-        ]
+    def columns(self, answer: Redrawn) -> list[Row]:
+        return [answer.row()]
 
     def explain(
         self, net: DrawingNet, batch: DrawingBatch, examples: Sequence[Picture], codecs: DrawingCodecs
