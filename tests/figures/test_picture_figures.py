@@ -14,7 +14,7 @@ from thereafter.errors import OptionError, ShapeError
 from thereafter.figures import pictures
 from thereafter.figures.catalogue import draw
 from thereafter.inspection.measurement import Measurement
-from thereafter.vision.captioning import figure as captioned
+from thereafter.vision import figures as captioned
 from thereafter.vision.captioning.answers import CaptionExplained
 from thereafter.vision.clips import figures as clips
 from thereafter.vision.clips.answers import ClipExplained, ClipLabels, FramesExplained, JudgedFrames, NextFrames
