@@ -106,7 +106,7 @@ def test_of_constants_without_four_words_in_common_the_lower_orders_decide() -> 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 def test_the_nearest_picture_gives_its_first_caption(dtype: type[np.generic], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thereafter.vision.captioning.measures._ROWS", 16)  # so that there are several blocks
+    monkeypatch.setattr("thereafter.vision.baselines._ROWS", 16)  # so that there are several blocks
     rng = np.random.default_rng(3)
     train = rng.integers(0, 256, (70, 3, 4, 4)).astype(dtype)
     train[50] = train[20]  # of two that are alike the first counts

@@ -15,8 +15,7 @@ from refusals import refused
 from thereafter.errors import OptionError
 from thereafter.figures.catalogue import draw
 from thereafter.inspection.trace import Trace
-from thereafter.vision import figures as drawn
-from thereafter.vision import figures as glimpsed
+from thereafter.vision import figures
 from thereafter.vision.glimpsing.task import GlimpsesExplained
 
 
@@ -50,8 +49,8 @@ def decoded_pixels(source: str) -> NDArray[np.uint8]:
 
 
 def test_squares_of_a_glimpse_are_drawn_where_the_sensor_cuts_and_what_it_saw_below() -> None:
-    measured = glimpsed.measured_glimpses(explained_glimpses(), patch=4, scales=2, truth="b")
-    figure = glimpsed.glimpse_path(measured)
+    measured = figures.measured_glimpses(explained_glimpses(), patch=4, scales=2, truth="b")
+    figure = figures.glimpse_path(measured)
     images = [decoded_pixels(one.source) for one in figure.plot.data if one.type == "image"]
     assert len(images) == 4
     orange = (images[0] == (0xE6, 0x9F, 0x00)).all(-1)
@@ -73,7 +72,7 @@ def test_squares_of_a_glimpse_are_drawn_where_the_sensor_cuts_and_what_it_saw_be
 
 
 def test_windows_are_drawn_about_their_middle_and_bars_are_the_nats() -> None:
-    figure = drawn.drawn_strokes(drawn.measured_strokes(traced_drawing(), read=2, write=4))
+    figure = figures.drawn_strokes(figures.measured_strokes(traced_drawing(), read=2, write=4))
     images = [decoded_pixels(one.source) for one in figure.plot.data if one.type == "image"]
     assert len(images) == 6
     for image, side, tint in ((images[0], 4.0, (0xE6, 0x9F, 0x00)), (images[4], 3.0, (0x56, 0xB4, 0xE9))):
@@ -90,7 +89,7 @@ def test_windows_are_drawn_about_their_middle_and_bars_are_the_nats() -> None:
 
 def test_without_windows_the_canvases_are_as_they_are() -> None:
     trace = traced_drawing(attends=False)
-    figure = drawn.drawn_strokes(drawn.measured_strokes(trace, read=2, write=4))
+    figure = figures.drawn_strokes(figures.measured_strokes(trace, read=2, write=4))
     first = decoded_pixels(figure.plot.data[0].source)
     expected = np.rint(255 * trace.arrays["canvas"][0, 0]).astype(np.uint8)
     np.testing.assert_array_equal(first[::16, ::16, 0], expected)
@@ -99,13 +98,13 @@ def test_without_windows_the_canvases_are_as_they_are() -> None:
 
 
 def test_both_are_drawn_from_saved_files_and_others_are_refused(tmp_path: Path) -> None:
-    path = glimpsed.measured_glimpses(explained_glimpses(), patch=4).save(tmp_path / "path.npz")
-    strokes = drawn.measured_strokes(traced_drawing(), read=2, write=4).save(tmp_path / "strokes.npz")
+    path = figures.measured_glimpses(explained_glimpses(), patch=4).save(tmp_path / "path.npz")
+    strokes = figures.measured_strokes(traced_drawing(), read=2, write=4).save(tmp_path / "strokes.npz")
     assert draw("glimpse-path", [path])[0].name == "glimpse-path"
     assert draw("drawn-strokes", [strokes])[0].name == "drawn-strokes"
     with refused(OptionError, "glimpse-path"):
         draw("drawn-strokes", [path])
     with refused(OptionError, "canvas"):
-        drawn.measured_strokes(Trace(["a"], [], {}, {}, {}), read=1, write=1)
+        figures.measured_strokes(Trace(["a"], [], {}, {}, {}), read=1, write=1)
     with refused(OptionError, "patch", 0):
-        glimpsed.measured_glimpses(explained_glimpses(), patch=0)
+        figures.measured_glimpses(explained_glimpses(), patch=0)

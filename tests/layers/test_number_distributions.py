@@ -57,7 +57,7 @@ def outside(distribution: Distribution) -> object:
     """The same distribution of scipy."""
     match distribution:
         case Normal():
-            return stats.norm(distribution.location.numpy(), distribution.deviation.numpy())
+            return stats.norm(distribution.location.numpy(), distribution.spread.numpy())
         case Laplace():
             return stats.laplace(distribution.location.numpy(), distribution.spread.numpy())
         case StudentT():

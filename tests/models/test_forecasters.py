@@ -11,10 +11,10 @@ from statsmodels.tsa import ar_model
 from refusals import refused
 from thereafter.errors import OptionError
 from thereafter.series.batches import WindowBatch
-from thereafter.series.forecasters import autoregression
 from thereafter.series.forecasters.forecaster import ENDS, Forecaster, WindowFacts
 from thereafter.series.forecasters.network import build_forecaster
 from thereafter.series.forecasters.settings import SIMPLE, ForecastSettings, models
+from thereafter.series.forecasters.solved import best_order, least_squares
 
 FACTS = WindowFacts(targets=1, covariates=0, known=0, lookback=12, horizon=4, season=3, gaps=False)
 NETWORKS = [name for name in models() if ForecastSettings(model=name).trained_in_steps]
@@ -64,7 +64,7 @@ def test_the_order_is_chosen_as_statsmodels_chooses_it():
     for seed in range(5):
         x_T = series(300, seed)
         chosen = ar_model.ar_select_order(x_T, maxlag=12, ic="aic").ar_lags
-        assert autoregression.best_order([torch.from_numpy(x_T)], 12) == (max(chosen) if chosen is not None else 0)
+        assert best_order([torch.from_numpy(x_T)], 12) == (max(chosen) if chosen is not None else 0)
 
 
 def test_gaps_leave_rows_out_of_the_regression():
@@ -73,7 +73,7 @@ def test_gaps_leave_rows_out_of_the_regression():
     rows = [(x_T[t - 2 : t][::-1], x_T[t]) for t in range(2, len(x_T)) if not np.isnan(x_T[t - 2 : t + 1]).any()]
     design = np.array([[1.0, *lags] for lags, _ in rows])
     weight, *_ = np.linalg.lstsq(design, np.array([y for _, y in rows]), rcond=None)
-    ours, _ = autoregression.least_squares([torch.from_numpy(x_T)], 2, 2)
+    ours, _ = least_squares([torch.from_numpy(x_T)], 2, 2)
     np.testing.assert_allclose(ours.numpy(), weight, rtol=1e-9)
 
 

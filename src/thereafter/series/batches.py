@@ -31,7 +31,7 @@ class TensorBatch:
 
     def each(self, change: Callable[[Tensor], Tensor]) -> Self:
         """The same with each of its tensors changed alike."""
-        return replace(self, **{name: change(tensor) for name, tensor in self._tensors().items()})
+        return replace(self, **{name: change(tensor) for name, tensor in self.tensors().items()})
 
     def to(self, device: torch.device) -> Self:
         """The same on another device."""
@@ -39,13 +39,14 @@ class TensorBatch:
 
     def places(self) -> dict[str, Tensor] | None:
         """The tensors it is made of; None where one of them is not known."""
-        return None if any(part is None for part in vars(self).values()) else self._tensors()
+        return None if any(part is None for part in vars(self).values()) else self.tensors()
 
     def over(self, places: Mapping[str, Tensor]) -> Self:
         """The same over other tensors of the same shapes."""
         return replace(self, **places)
 
-    def _tensors(self) -> dict[str, Tensor]:
+    def tensors(self) -> dict[str, Tensor]:
+        """Its tensors by name, without those that stay on the host and those that are not known."""
         parts = vars(self).items()
         return {name: part for name, part in parts if isinstance(part, Tensor) and name not in self.on_host}
 
@@ -163,10 +164,7 @@ class WindowBatch(TensorBatch):
 
 def join_batches(batches: Sequence[WindowBatch]) -> WindowBatch:
     """Windows of several tables as one batch; the future is None where that of one is."""
-
-    def join(name: str) -> Tensor | None:
-        parts = [vars(batch)[name] for batch in batches]
-        return None if any(part is None for part in parts) else torch.cat(parts)
-
-    windows = tuple(window for batch in batches for window in batch.windows)
-    return replace(batches[0], **{name: join(name) for name in vars(batches[0]) if name != "windows"}, windows=windows)
+    if any(batch.future_BHD is None for batch in batches):
+        batches = [replace(batch, future_BHD=None, future_seen_BHD=None) for batch in batches]
+    joined = {name: torch.cat([vars(batch)[name] for batch in batches]) for name in batches[0].tensors()}
+    return replace(batches[0], **joined, windows=tuple(window for batch in batches for window in batch.windows))

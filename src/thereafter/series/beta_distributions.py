@@ -105,15 +105,20 @@ class StudentT(LocatedDistribution):
     0.5
     """
 
+    @property
+    def freedom(self) -> Tensor:
+        """The degrees of freedom of each element."""
+        return self.parameters[2]
+
     def log_prob(self, y: Tensor) -> Tensor:
-        nu = self.parameters[2]
+        nu = self.freedom
         z = (y - self.location) / self.spread
         tail = (nu + 1) / 2 * torch.log1p((z / nu.sqrt()).square())
         return _log_front(nu).to(z.dtype) - 0.5 * nu.log() - self.spread.log() - tail
 
     @torch.no_grad()
     def cdf(self, y: Tensor) -> Tensor:
-        nu = self.parameters[2].double()
+        nu = self.freedom.double()
         z = (y - self.location).double() / self.spread
         whole, half, exact = nu + z.square(), nu.new_full((), 0.5), precision(self.location.dtype)
         tail = 0.5 * incomplete_beta(nu / 2, half, nu / whole, z.square() / whole, exact)
@@ -121,7 +126,7 @@ class StudentT(LocatedDistribution):
 
     @torch.no_grad()
     def inverse(self, share: Tensor) -> Tensor:
-        share, nu = share.to(self.location).double(), self.parameters[2].double()
+        share, nu = share.to(self.location).double(), self.freedom.double()
         tail = torch.minimum(share, 1 - share).clamp_min(_LEAST_TAIL)
         exact = precision(self.location.dtype)
         log_tail, log_front, half = tail.log(), _log_front(nu), tail.new_full((), 0.5)
@@ -141,7 +146,7 @@ class StudentT(LocatedDistribution):
     def sample(self, count: int, generator: torch.Generator | None = None) -> Tensor:
         shape, dtype, device = (2, count, *self.location.shape), self.location.dtype, self.location.device
         radius, angle = torch.rand(shape, generator=generator, dtype=dtype, device=device)
-        nu = self.parameters[2]
+        nu = self.freedom
         far = torch.expm1(-2 / nu * torch.log1p(-radius))  # 1 - radius is never 0
         z = torch.sqrt(nu * far) * torch.cos(2 * math.pi * angle)
         return self.location + self.spread * z
@@ -182,6 +187,11 @@ class NegativeBinomial(LocatedDistribution):
     >>> counts.log_prob(torch.zeros(1)).exp().item()
     0.25
     """
+
+    @property
+    def dispersion(self) -> Tensor:
+        """alpha of each element."""
+        return self.spread
 
     def log_prob(self, y: Tensor) -> Tensor:
         return self._log_mass(y.clamp_min(0.0).double()).to(self.location.dtype).masked_fill(y < 0, -torch.inf)

@@ -186,7 +186,7 @@ def read_labelled_series(files: Sequence[Path], columns: LabelColumns = NO_COLUM
         series = []
         with progress.task("reading series", total=len(files)) as advance:
             for path in files:
-                series += read_wide(path) if form == "wide" else _read_table(path, columns, form)
+                series += list(read_wide(path)) if form == "wide" else _read_table(path, columns, form)
                 advance(1)
     return _checked(series, files)
 

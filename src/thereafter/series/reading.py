@@ -32,10 +32,12 @@ def read_series(paths: Sequence[Path], columns: ColumnChoice | None = None, *, c
         raise SourceError("there is no file to read; expected the path of a table of times and numbers")
     gathered, layout, chosen = gather_rows([Path(path) for path in paths], columns or ColumnChoice())
     arrangement = arrange(gathered, layout, chosen)
-    length_S, place_N = _grid(arrangement)
-    bounds = np.concatenate([[0], np.cumsum(length_S)]).astype(np.int64)
-    number_NC = _on_grid(gathered.number_NC, arrangement, bounds, place_N)
-    times = _times(arrangement, bounds, place_N, counted=not gathered.readings or gathered.form == "count")
+    bounds = np.concatenate([[0], np.cumsum(arrangement.length_S)]).astype(np.int64)
+    number_NC = gathered.number_NC
+    if bounds[-1] != len(number_NC) or not (np.diff(arrangement.row_N) == 1).all():
+        number_NC = np.full((int(bounds[-1]), gathered.number_NC.shape[1]), np.nan)  # NaN in rows that are missing
+        number_NC[arrangement.grid_rows(bounds)] = gathered.number_NC[arrangement.row_N]
+    times = _times(arrangement, bounds, counted=not gathered.readings or gathered.form == "count")
     frequency = arrangement.spacing.frequency
     targets, past, known = (_names(layout, group) for group in (chosen.targets, chosen.past, chosen.known))
     values, past_NP, known_NK = np.split(number_NC, [len(targets), len(targets) + len(past)], axis=1)
@@ -72,35 +74,7 @@ def _names(layout: TableLayout, columns: Sequence[int]) -> tuple[str, ...]:
     return tuple(layout.names[column] for column in columns)
 
 
-def _grid(arrangement: Arrangement) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rows of each series with those that are missing, and the place of each row in its series."""
-    place = arrangement.spacing.place_N
-    ends = arrangement.bounds_S1[1:]
-    filled = np.diff(arrangement.bounds_S1) > 0
-    lengths = np.zeros(len(filled), np.int64)
-    lengths[filled] = place[ends[filled] - 1] + 1
-    return lengths, place
-
-
-def _targets_on_grid(
-    arrangement: Arrangement, bounds: NDArray[np.int64], place: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """The row of the grid of each row of the file."""
-    return np.repeat(bounds[:-1], np.diff(arrangement.bounds_S1)) + place
-
-
-def _on_grid(
-    number_NC: NDArray[np.float64], arrangement: Arrangement, bounds: NDArray[np.int64], place: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """The numbers series by series, NaN in rows that are missing."""
-    if bounds[-1] == len(number_NC) and (np.diff(arrangement.row_N) == 1).all():
-        return number_NC
-    grid = np.full((int(bounds[-1]), number_NC.shape[1]), np.nan)
-    grid[_targets_on_grid(arrangement, bounds, place)] = number_NC[arrangement.row_N]
-    return grid
-
-
-def _times(arrangement: Arrangement, bounds: NDArray[np.int64], place: NDArray[np.int64], *, counted: bool) -> Times:
+def _times(arrangement: Arrangement, bounds: NDArray[np.int64], *, counted: bool) -> Times:
     """The times of the grid: those of the file, and the computed ones of missing rows."""
     time = arrangement.time_N
     if bounds[-1] != len(time):
@@ -114,7 +88,7 @@ def _times(arrangement: Arrangement, bounds: NDArray[np.int64], place: NDArray[n
             start = np.int64(first) if counted else np.datetime64(int(first), "s")
             grid[begin] = first
             grid[begin + 1 : begin + rows] = frequency.after(start, rows - 1).astype(np.int64)
-        grid[_targets_on_grid(arrangement, bounds, place)] = time
+        grid[arrangement.grid_rows(bounds)] = time
         time = grid
     return time if counted else time.astype("datetime64[s]")
 
@@ -179,10 +153,16 @@ class Arrangement:
     notes: tuple[str, ...] = ()
 
     @property
-    def gaps(self) -> int:
-        """The rows of the grid that are missing in the files."""
+    def length_S(self) -> NDArray[np.int64]:
+        """The rows of each series on the grid, with those that are missing in the files."""
         filled = np.diff(self.bounds_S1) > 0
-        return int((self.spacing.place_N[self.bounds_S1[1:][filled] - 1] + 1).sum()) - len(self.time_N)
+        lengths = np.zeros(len(filled), np.int64)
+        lengths[filled] = self.spacing.place_N[self.bounds_S1[1:][filled] - 1] + 1
+        return lengths
+
+    def grid_rows(self, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The row of the grid of each row of the files; series begin at `bounds`."""
+        return np.repeat(bounds[:-1], np.diff(self.bounds_S1)) + self.spacing.place_N
 
 
 def arrange(gathered: GatheredRows, layout: TableLayout, columns: ChosenColumns) -> Arrangement:
@@ -205,7 +185,7 @@ def arrange(gathered: GatheredRows, layout: TableLayout, columns: ChosenColumns)
             errors.append(error)
     if len(good) > 1 and (good[0].time_N == good[1].time_N).all():  # 01/01/2016, 01/01/2017
         return replace(good[0], notes=())
-    good = [one for one in good if one.gaps == min(other.gaps for other in good)]
+    good = [one for one in good if one.length_S.sum() == min(other.length_S.sum() for other in good)]
     if len(good) > 1:
         raise _ambiguous(gathered, layout, columns)
     if not good:

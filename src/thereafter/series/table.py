@@ -218,7 +218,8 @@ def _table(source: object) -> _Table:
     """The names of the columns, the cells of some rows by column, and the number of rows."""
     if isinstance(source, np.ndarray):
         return _array_table(source)
-    package, name = _package(source), None
+    package = _package(source)
+    name: object = None
     if package and isinstance(source, _Series) and not isinstance(source, _PolarsFrame):
         name, source = source.name, source.to_frame()
         name = "value" if name is None else name

@@ -18,12 +18,9 @@ from numpy.typing import NDArray
 from thereafter.base import progress
 from thereafter.base.config import Table
 from thereafter.data.files import AnySource
-from thereafter.errors import EmptyCorpusError, OptionError
-from thereafter.series.forecasters.forecaster import BANDS, ENDS, Forecaster
 from thereafter.errors import EmptyCorpusError, OptionError, UnknownNameError
 from thereafter.inspection.measurement import Arrays, Measurement
-from thereafter.series.forecasters.calibration import BANDS, ENDS
-from thereafter.series.forecasters.forecaster import Forecaster
+from thereafter.series.forecasters.forecaster import BANDS, ENDS, Forecaster
 from thereafter.series.forecasting.answers import (
     COVERAGE,
     FAR,

@@ -25,8 +25,8 @@ from starlette.concurrency import run_in_threadpool
 
 from thereafter.errors import FormatError, OptionError, ThereafterError
 from thereafter.language_model import LanguageModel
-from thereafter.series.forecasting.ahead import forecaster_of
 from thereafter.series.forecasting.answers import LEVELS, Forecast, spelled_times
+from thereafter.series.forecasting.asking import forecaster_of
 from thereafter.series.reading import read_series
 from thereafter.serving.lanes import ModelLanes
 from thereafter.serving.schema import Answer, Asked

@@ -157,7 +157,7 @@ class MovingRule(DigitRule):
     """
 
     format: ClassVar[str] = "moving digits"
-    bounds: ClassVar[Mapping[str, tuple[int, int]]] = DigitRule.bounds | {"digits": (1, 8), "frames": (1, 1000)}
+    bounds: ClassVar[Mapping[str, tuple[int, int]]] = {**DigitRule.bounds, "digits": (1, 8), "frames": (1, 1000)}
     digits: int = 1
     frames: int = 10
     size: int = 64

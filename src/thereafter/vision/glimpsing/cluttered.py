@@ -33,7 +33,7 @@ class ClutterRule(DigitRule):
     """
 
     format: ClassVar[str] = "cluttered digits"
-    bounds: ClassVar[Mapping[str, tuple[int, int]]] = DigitRule.bounds | {"pieces": (0, 32), "piece": (1, SIDE)}
+    bounds: ClassVar[Mapping[str, tuple[int, int]]] = {**DigitRule.bounds, "pieces": (0, 32), "piece": (1, SIDE)}
     size: int = 60
     pieces: int = 4
     piece: int = 8

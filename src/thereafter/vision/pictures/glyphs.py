@@ -149,7 +149,7 @@ _WRITTEN = """
 """The ways of writing each digit: the points x,y of every stroke, with | between strokes."""
 
 
-def _ways(digit: int) -> list[tuple[Stroke, ...]]:
+def ways_of(digit: int) -> list[tuple[Stroke, ...]]:
     """The ways of writing a digit, each some strokes."""
     lines = [line[1:] for line in _WRITTEN.split("\n") if line[:1] == str(digit)]
     points = [[[point.split(",") for point in stroke.split()] for stroke in line.split("|")] for line in lines]
@@ -174,7 +174,7 @@ class StrokeTable:
 @cache
 def written() -> StrokeTable:
     """All ways as arrays; short ways are filled up with their last segment."""
-    each = [_ways(digit) for digit in range(10)]
+    each = [ways_of(digit) for digit in range(10)]
     ways = [_linear(way) for several in each for way in several]
     most_points, most_segments = max(len(way[0]) for way in ways), max(len(way[1]) for way in ways)
     points_VP2 = np.zeros((len(ways), most_points, 2))
