@@ -26,7 +26,7 @@ from thereafter.errors import OptionError
 from thereafter.layers.recurrent import count_parameters
 from thereafter.models.base import Fields as Arrays
 from thereafter.models.base import Ids, ModelFacts, SequenceModel, checked_tokens
-from thereafter.models.quiet import Answering
+from thereafter.models.quiet import SharedNetwork
 from thereafter.models.state import NeuralState
 from thereafter.models.task_net import Memory
 
@@ -36,7 +36,7 @@ Fields = dict[str, tuple[tuple[str, ...], Tensor]]
 """What a trace shows: `{field: (axis names, tensor)}`, of rows and steps and the further axes that are named."""
 
 
-class Decoder(Answering, ABC):
+class Decoder(SharedNetwork, ABC):
     """A network that predicts words one after another, from the words before and the memory of a source."""
 
     @property

@@ -29,7 +29,7 @@ from thereafter.layers.heads import WordHead
 from thereafter.layers.softmax import AdaptiveSoftmax, Softmax
 from thereafter.models.base import Fields, Floats, Ids, ModelFacts, SequenceModel, checked_tokens, rows_at_once
 from thereafter.models.look import Look, Observer, memory_name
-from thereafter.models.quiet import Answering, Versions, versions
+from thereafter.models.quiet import SharedNetwork, Versions, versions
 from thereafter.models.row_heads import RowHead
 from thereafter.models.scoring import features_before, past_line_ends, recorded, score
 from thereafter.models.settings import NeuralSettings
@@ -45,7 +45,7 @@ class TextFacts(TypedDict):
     counts: NotRequired[Sequence[int] | None]
 
 
-class NeuralModel(Answering, SequenceModel[NeuralState]):
+class NeuralModel(SharedNetwork, SequenceModel[NeuralState]):
     """Reader, body and head: tokens become vectors, `encode` makes features f_BTH of them, the head probabilities.
 
     For training: `loss`, or `features` and `head.nll`; `fresh` and `detach` for the carried state. In `line` context

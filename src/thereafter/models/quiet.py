@@ -155,7 +155,7 @@ class Quietly(Evaluating):
         self._put_in_words(error)
 
 
-class Answering(nn.Module):
+class SharedNetwork(nn.Module):
     """A network that several threads may ask at once."""
 
     def __init__(self) -> None:

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from thereafter.errors import ShapeError
 from thereafter.layers.recurrent import Recurrent
-from thereafter.models.quiet import Answering
+from thereafter.models.quiet import SharedNetwork
 
 PAD, UNKNOWN = 0, 1
 """The ids that every lexicon of a task begins with."""
@@ -74,7 +74,7 @@ class Fillable(Recordable, Protocol):
 X_contra = TypeVar("X_contra", contravariant=True)
 
 
-class TaskNet(Answering, ABC, Generic[X_contra]):
+class TaskNet(SharedNetwork, ABC, Generic[X_contra]):
     """A network that learns from whole examples: its loss is `nats`, the sum of -log p of all targets of a batch.
 
     `trained`: the share of its training that is done, which the loop sets before every step.

@@ -1,54 +1,20 @@
-"""Examples as tensors: what all batches share, and windows of series.
+"""Windows of series as tensors.
 
 Shapes: B windows, L rows that are read, H rows that are forecast, D targets, C covariates of the past, K known ahead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
 from thereafter.series.windows import Window
+from thereafter.tasks.batching import TensorBatch
 
 LEAST_MOVEMENT = 0.1  # of the series' own deviation: a window that hardly moves is not blown up
-
-
-@dataclass(frozen=True)
-class TensorBatch:
-    """To inherit from, as a dataclass of tensors with an example a row; one that is not known is None.
-
-    See `task_net.Recordable`. Tensors `on_host` stay where the host can read them.
-    """
-
-    on_host: ClassVar[tuple[str, ...]] = ()
-
-    def __len__(self) -> int:
-        return len(next(iter(vars(self).values())))
-
-    def each(self, change: Callable[[Tensor], Tensor]) -> Self:
-        """The same with each of its tensors changed alike."""
-        return replace(self, **{name: change(tensor) for name, tensor in self.tensors().items()})
-
-    def to(self, device: torch.device) -> Self:
-        """The same on another device."""
-        return self.each(lambda tensor: tensor.to(device, non_blocking=device.type == "cuda"))
-
-    def places(self) -> dict[str, Tensor] | None:
-        """The tensors it is made of; None where one of them is not known."""
-        return None if any(part is None for part in vars(self).values()) else self.tensors()
-
-    def over(self, places: Mapping[str, Tensor]) -> Self:
-        """The same over other tensors of the same shapes."""
-        return replace(self, **places)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Its tensors by name, without those that stay on the host and those that are not known."""
-        parts = vars(self).items()
-        return {name: part for name, part in parts if isinstance(part, Tensor) and name not in self.on_host}
 
 
 @dataclass(frozen=True)

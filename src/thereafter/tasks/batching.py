@@ -10,7 +10,7 @@ Shapes: R examples, K batches.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Protocol, Self, runtime_checkable
@@ -83,10 +83,43 @@ def _cut(sorted_R: NDArray[np.int64], lengths_R: NDArray[np.int64], most: int, p
 
 @dataclass(frozen=True)
 class TensorBatch:
-    """Examples as tensors: a dataclass of tensors, some of which may be None. See `task_net.Batched`, `Recordable`."""
+    """To inherit from, as a dataclass of tensors with an example a row; one that is not known is None.
 
-    stays: ClassVar[tuple[str, ...]] = ("lengths_B",)
-    """What stays where the host can read it, but where a graph will."""
+    See `task_net.Recordable`. Tensors `on_host` stay where the host can read them.
+    """
+
+    on_host: ClassVar[tuple[str, ...]] = ()
+
+    def __len__(self) -> int:
+        return len(next(iter(vars(self).values())))
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """The same with each of its tensors changed alike."""
+        return replace(self, **{name: change(tensor) for name, tensor in self.tensors().items()})
+
+    def to(self, device: torch.device) -> Self:
+        """The same on another device."""
+        return self.each(lambda tensor: tensor.to(device, non_blocking=device.type == "cuda"))
+
+    def places(self) -> dict[str, Tensor] | None:
+        """The tensors it is made of; None where one of them is not known."""
+        return None if any(part is None for part in vars(self).values()) else self.tensors()
+
+    def over(self, places: Mapping[str, Tensor]) -> Self:
+        """The same over other tensors of the same shapes."""
+        return replace(self, **places)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Its tensors by name, without those that stay on the host and those that are not known."""
+        parts = vars(self).items()
+        return {name: part for name, part in parts if isinstance(part, Tensor) and name not in self.on_host}
+
+
+@dataclass(frozen=True)
+class FillableBatch(TensorBatch):
+    """Examples of any lengths; those that are filled up to a shape can be recorded. See `task_net.Fillable`."""
+
+    on_host: ClassVar[tuple[str, ...]] = ("lengths_B",)
 
     @property
     def recorded(self) -> bool:
@@ -94,20 +127,12 @@ class TensorBatch:
         return False
 
     def places(self) -> dict[str, Tensor] | None:
-        return self._tensors() if self.recorded else None
+        return self.tensors() if self.recorded else None
 
-    def over(self, places: Mapping[str, Tensor]) -> Self:
-        return replace(self, **places)
-
-    def to(self, device: torch.device) -> Self:
-        """The same on another device."""
-        stays = () if self.recorded else self.stays
-        return self.over(
-            {name: x.to(device, non_blocking=True) for name, x in self._tensors().items() if name not in stays}
-        )
-
-    def _tensors(self) -> dict[str, Tensor]:
-        return {name: tensor for name, tensor in vars(self).items() if tensor is not None}
+    def tensors(self) -> dict[str, Tensor]:
+        """As in any batch; where a graph reads them, the host need not."""
+        parts = vars(self).items()
+        return {name: part for name, part in parts if part is not None and (self.recorded or name not in self.on_host)}
 
 
 Codecs = Mapping[str, StoredCodec]

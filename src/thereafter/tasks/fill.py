@@ -55,7 +55,7 @@ from thereafter.layers.softmax import Softmax, rows_at_once
 from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.task_net import CELLS, UNKNOWN, TaskNet
 from thereafter.tasks.answers import Fields, Shown
-from thereafter.tasks.batching import TensorBatch
+from thereafter.tasks.batching import FillableBatch
 from thereafter.tasks.lexicon import UNKNOWN as UNKNOWN_FORM
 from thereafter.tasks.lexicon import Lexicon, padded
 from thereafter.tasks.task import Baselines, Task, Tracing
@@ -90,7 +90,7 @@ class FillerSettings:
 
 
 @dataclass(frozen=True)
-class FillBatch(TensorBatch):
+class FillBatch(FillableBatch):
     """Rows of words; `blanks_B` is the position of the missing word, None where every word is a target."""
 
     words_BT: Tensor

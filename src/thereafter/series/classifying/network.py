@@ -30,8 +30,8 @@ from thereafter.layers.blocks import FEEDS, POOLINGS, Pooling, RecurrentBlocks
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.task_net import TaskNet
-from thereafter.series.batches import TensorBatch
 from thereafter.series.forecasters.settings import cells
+from thereafter.tasks.batching import TensorBatch
 from thereafter.vision.pictures.as_series import PERMUTATION, READINGS
 
 _WIDTHS = (3, 7, 15)

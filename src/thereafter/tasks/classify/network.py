@@ -37,7 +37,7 @@ from thereafter.models.task_net import (
     read_as_unknown,
     weights_by_layer,
 )
-from thereafter.tasks.batching import TensorBatch
+from thereafter.tasks.batching import FillableBatch
 
 ENCODERS = (*CELLS, "cnn")
 POOLINGS = ("last", "mean", "max", "attention", "concat")
@@ -93,7 +93,7 @@ class ClassifierSettings:
 
 
 @dataclass(frozen=True)
-class ClassBatch(TensorBatch):
+class ClassBatch(FillableBatch):
     """Rows of words; `labels_B` is None where they are asked for.
 
     `counted_B`: false for rows that fill the batch up; None where it is not filled up.

@@ -40,7 +40,7 @@ from thereafter.models.task_net import (
     read_as_unknown,
     weights_by_layer,
 )
-from thereafter.tasks.batching import TensorBatch
+from thereafter.tasks.batching import FillableBatch
 from thereafter.tasks.tag.chains import Crf
 
 LETTERS = ("lstm", "cnn", "none")
@@ -100,7 +100,7 @@ class TaggerSettings:
 
 
 @dataclass(frozen=True)
-class TagBatch(TensorBatch):
+class TagBatch(FillableBatch):
     """Rows of words, each with the place of its spelling; `tags_BT` is None where they are asked for.
 
     `counted_B`: false for rows that fill the batch up; None where it is not filled up.
@@ -117,7 +117,7 @@ class TagBatch(TensorBatch):
     def __len__(self) -> int:
         return len(self.words_BT)
 
-    stays = ("lengths_B", "letter_lengths_U")
+    on_host = ("lengths_B", "letter_lengths_U")
 
     @property
     def recorded(self) -> bool:

@@ -40,7 +40,7 @@ from thereafter.models.word_decoder import (
     check_count,
     recurrent_layers,
 )
-from thereafter.tasks.batching import TensorBatch
+from thereafter.tasks.batching import FillableBatch
 
 MODELS = ("recurrent", "transformer")
 _STEPS = 4  # of the lengths that batches are filled up to
@@ -86,7 +86,7 @@ class TranslatorSettings(DecoderSettings):
 
 
 @dataclass(frozen=True)
-class PairBatch(TensorBatch):
+class PairBatch(FillableBatch):
     """Sources, each with its END, and targets, which are None where they are asked for.
 
     `at_N`: the places of the flattened targets that are no padding, found by the host so that no device is waited for.

@@ -31,8 +31,8 @@ from torch import Tensor, nn
 from thereafter.errors import OptionError
 from thereafter.models.settings import check_choice
 from thereafter.models.task_net import TaskNet
-from thereafter.series.batches import TensorBatch
 from thereafter.series.forecasters.settings import cells
+from thereafter.tasks.batching import TensorBatch
 from thereafter.vision.acting.game import ACTIONS, FINE, PADDLE
 from thereafter.vision.glimpsing.sensor import (
     GlimpseCore,

@@ -43,7 +43,7 @@ from thereafter.layers.dropout import locked, probability
 from thereafter.models.settings import check_choice, check_positive, check_share, check_size
 from thereafter.models.task_net import Memory, TaskNet
 from thereafter.models.word_decoder import DecoderSettings, RecurrentDecoder, WordDecoder, check_count
-from thereafter.series.batches import TensorBatch
+from thereafter.tasks.batching import TensorBatch
 from thereafter.vision.encoder import NORMS, PictureEncoder
 
 SEES = ("attention", "every", "first", "nothing")

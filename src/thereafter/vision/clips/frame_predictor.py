@@ -29,7 +29,7 @@ from thereafter.errors import OptionError
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.task_net import TaskNet
-from thereafter.series.batches import TensorBatch
+from thereafter.tasks.batching import TensorBatch
 from thereafter.vision.encoder import as_floats, from_patches, to_patches
 
 CONV_LSTM, DENSE, COPY = "conv-lstm", "lstm", "copy"

@@ -34,7 +34,7 @@ from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.task_net import TaskNet
 from thereafter.series.forecasters.settings import cells
 from thereafter.tasks.answers import Fields, Shown
-from thereafter.tasks.batching import TensorBatch
+from thereafter.tasks.batching import FillableBatch
 from thereafter.tasks.classify.measures import ResampledLabels, SeveralLabels, measure_labels
 from thereafter.tasks.lexicon import ColumnLexicons
 from thereafter.tasks.task import Locating
@@ -98,7 +98,7 @@ class ClipClassifierSettings:
 
 
 @dataclass(frozen=True)
-class ClipBatch(TensorBatch):
+class ClipBatch(FillableBatch):
     """Frames as bytes, black beyond a clip's end; `labels_BC` is None where they are asked for."""
 
     frames_BTHW: Tensor

@@ -38,8 +38,8 @@ from thereafter.layers.dropout import content_keys, normal_by_key, uniform_by_ke
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.task_net import TaskNet
-from thereafter.series.batches import TensorBatch
 from thereafter.series.forecasters.settings import cells
+from thereafter.tasks.batching import TensorBatch
 from thereafter.vision.drawing.window import NUMBERS, PlacedWindows, WindowGrid, read_window, write_window
 
 DRAW, PIXELS = "draw", "pixels"

@@ -30,8 +30,8 @@ from thereafter.layers.dropout import content_keys, uniform_by_key
 from thereafter.layers.recurrent import count_parameters
 from thereafter.models.settings import check_choice, check_positive, check_size
 from thereafter.models.task_net import TaskNet
-from thereafter.series.batches import TensorBatch
 from thereafter.series.forecasters.settings import cells
+from thereafter.tasks.batching import TensorBatch
 from thereafter.vision.encoder import PictureEncoder, as_floats
 from thereafter.vision.glimpsing.sensor import GlimpseCore, SensorSettings, draw_around, log_density, reward_loss
 
