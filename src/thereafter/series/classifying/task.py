@@ -55,14 +55,14 @@ class SeriesClassifying(
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {"reader": ("", "step")}
 
     @property
-    def columns(self) -> LabelColumns:
-        """Those that the settings name."""
+    def label_columns(self) -> LabelColumns:
+        """The columns that the settings name."""
         chosen = self.chosen
         channels = tuple(name.strip() for name in chosen.channels.split(",") if name.strip())
         return LabelColumns(chosen.label, chosen.series, chosen.time, channels)
 
     def read(self, files: Sequence[Path]) -> list[LabelledSeries]:
-        return read_labelled_series(files, self.columns)
+        return read_labelled_series(files, self.label_columns)
 
     def hold_out(
         self, examples: Sequence[LabelledSeries], share: float
@@ -166,7 +166,7 @@ class SeriesClassifying(
     def ask(self, files: Sequence[Path], codecs: SeriesLabelCodecs) -> Iterator[tuple[int, str, LabelledSeries]]:
         """The series of files; labels that stand in them are passed over."""
         names = codecs["channels"].names
-        questions = read_questions(files, self.columns, names, codecs["labels"].forms)
+        questions = read_questions(files, self.label_columns, names, codecs["labels"].forms)
         for number, one in enumerate(questions, start=1):
             yield number, one.name, with_channels(one, names)
 
