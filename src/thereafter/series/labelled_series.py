@@ -372,8 +372,8 @@ def with_channels(one: LabelledSeries, names: Sequence[str]) -> LabelledSeries:
         return replace(one, values_TC=one.values_TC[:, places], channels=tuple(names))
     series = f"the series {one.name!r}" if one.name else "the series"
     raise OptionError(
-        f"{series} has {_spelled_channels(one.channels)}; expected {_spelled_channels(names)}, as the training series had; try a numpy "
-        "array [steps, channels], or text with ; between the steps"
+        f"{series} has {_spelled_channels(one.channels)}; expected {_spelled_channels(names)}, as the training series "
+        "had; try a numpy array [steps, channels], or text with ; between the steps"
     )
 
 

@@ -14,6 +14,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import numpy as np
@@ -350,6 +351,10 @@ def _sentence(error: ValidationError) -> str:
     return f"{where}: {first['msg']}"
 
 
+def _steps(text: GrowingText, count: int) -> list[str]:
+    return [text.step() for _ in range(count)]
+
+
 @answers(GenerateAnswer)
 async def generate(asked: GenerateAsked, visitor: Visitor) -> bytes:
     """The prompt and what a model says after it; no more of it is written once nobody waits for it."""
@@ -358,7 +363,7 @@ async def generate(asked: GenerateAsked, visitor: Visitor) -> bytes:
     parts = [asked.prompt]
     while text.tokens < asked.max_new_tokens and not text.ended:
         count = min(4 * _SLICE, asked.max_new_tokens - text.tokens)
-        parts += await pen.write(text, lambda text, count=count: [text.step() for _ in range(count)])
+        parts += await pen.write(text, partial(_steps, count=count))
     return as_json(GenerateAnswer(text="".join([*parts, text.end()]), tokens=text.tokens))
 
 
