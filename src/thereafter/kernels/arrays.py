@@ -21,6 +21,8 @@ Floats = NDArray[np.floating[Any]]
 """float32 or float64, of any number of axes."""
 Float = np.floating[Any]
 Whole = NDArray[np.int64]
+Lengths = Floats | Whole
+"""Whole numbers; the type checker takes all arrays of a record for one type."""
 WHOLE = "int64"
 FloatType = np.dtype[np.floating[Any]]
 

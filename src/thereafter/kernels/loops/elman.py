@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from thereafter.base.compiled import jit
 from thereafter.cells.options import ElmanOptions, choices_of
-from thereafter.kernels.arrays import ElmanBackward, ElmanForward, Floats, Whole
+from thereafter.kernels.arrays import ElmanBackward, ElmanForward, Floats, Lengths, Whole
 from thereafter.kernels.loops.formulas import ACTIVATIONS
 from thereafter.kernels.loops.lstm import clear_row, copy_row
 from thereafter.kernels.loops.recurrence import (
@@ -160,7 +160,7 @@ _backward_loop = row_loops([_backward(name) for name in _KINDS], "out", "dy", "d
 
 @jit()
 def elman_forward(
-    t: int, y: Floats, states: Floats, kept: Floats, kind: int, lengths: Whole, first: int, last: int
+    t: int, y: Floats, states: Floats, kept: Floats, kind: int, lengths: Lengths, first: int, last: int
 ) -> None:
     """Turn the pre-activations of step t, `y[:, t]`, into outputs.
 
@@ -184,7 +184,7 @@ def elman_forward(
 @jit()
 def elman_backward(
     t: int, kept: Floats, end_BH: Floats, dy: Floats, dh: Floats, dz: Floats, now: Floats, d_bias: Floats, kind: int,
-    lengths: Whole, first: int, last: int,
+    lengths: Lengths, first: int, last: int,
 ) -> None:  # fmt: skip
     """The gradient of step t's pre-activations: `dz[:, t]`, and once more, close together, `now[t]` [2, B, H], used in
     a circle.

@@ -18,7 +18,7 @@ units they meet twice a step.
 from __future__ import annotations
 
 from thereafter.base.compiled import jit
-from thereafter.kernels.arrays import Floats, GruBackward, GruForward, Whole
+from thereafter.kernels.arrays import Floats, GruBackward, GruForward, Lengths, Whole
 from thereafter.kernels.loops.lstm import clear_gates, clear_row, copy_row
 from thereafter.kernels.loops.recurrence import (
     COLUMNS,
@@ -101,7 +101,7 @@ _reset_back_loop = row_loop(_resetting_back, "r", "h", "d_reset", "dh", "dr", "s
 
 @jit()
 def after_forward(
-    t: int, gates: Floats, h: Floats, y: Floats, keep: Floats, lengths: Whole, first: int, last: int
+    t: int, gates: Floats, h: Floats, y: Floats, keep: Floats, lengths: Lengths, first: int, last: int
 ) -> None:
     """Turn u and the pre-activations of step t into gates, in place, and into h[t + 1] and y[:, t].
 
@@ -120,8 +120,8 @@ def after_forward(
 
 @jit()
 def after_backward(
-    t: int, gates: Floats, h: Floats, dy: Floats, dh: Floats, dz: Floats, d_bias: Floats, keep: Floats, lengths: Whole,
-    first: int, last: int,
+    t: int, gates: Floats, h: Floats, dy: Floats, dh: Floats, dz: Floats, d_bias: Floats, keep: Floats,
+    lengths: Lengths, first: int, last: int,
 ) -> None:  # fmt: skip
     """The gradients of u and of step t's pre-activations, `dz[t]`; in `dh` [B, H] what flows past the product.
 
@@ -141,7 +141,7 @@ def after_backward(
 
 
 @jit()
-def before_reset(t: int, gates: Floats, h: Floats, reset: Floats, lengths: Whole, first: int, last: int) -> None:
+def before_reset(t: int, gates: Floats, h: Floats, reset: Floats, lengths: Lengths, first: int, last: int) -> None:
     """First half of a step: r and z from their pre-activations, and `reset[t]` = r h, 0 in finished rows."""
     for b in range(h.shape[1]):
         made = reset[t % len(reset), b]
@@ -154,7 +154,7 @@ def before_reset(t: int, gates: Floats, h: Floats, reset: Floats, lengths: Whole
 
 @jit()
 def before_mix(
-    t: int, gates: Floats, h: Floats, y: Floats, keep: Floats, lengths: Whole, first: int, last: int
+    t: int, gates: Floats, h: Floats, y: Floats, keep: Floats, lengths: Lengths, first: int, last: int
 ) -> None:
     """Second half: the candidate from its pre-activation, h[t + 1] and y[:, t], as in `after_forward`."""
     before, after = h[t % len(h)], h[(t + 1) % len(h)]
@@ -171,7 +171,7 @@ def before_mix(
 @jit()
 def before_unmix(
     t: int, gates: Floats, h: Floats, dy: Floats, dh: Floats, dz: Floats, d_reset: Floats, d_bias: Floats, keep: Floats,
-    lengths: Whole, first: int, last: int,
+    lengths: Lengths, first: int, last: int,
 ) -> None:  # fmt: skip
     """Backward, first half: dz of update and candidate, and in `dh` what flows past both; `d_reset` [B, H] is 0
     afterwards. Finished rows as in `after_backward`."""
@@ -192,7 +192,7 @@ def before_unmix(
 
 @jit()
 def before_reset_back(
-    t: int, gates: Floats, h: Floats, dh: Floats, dz: Floats, d_reset: Floats, d_bias: Floats, lengths: Whole,
+    t: int, gates: Floats, h: Floats, dh: Floats, dz: Floats, d_reset: Floats, d_bias: Floats, lengths: Lengths,
     first: int, last: int,
 ) -> None:  # fmt: skip
     """Second half: from `d_reset` [B, H], the gradient of r h, those of r and h."""

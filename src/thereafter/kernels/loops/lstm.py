@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from thereafter.base.compiled import jit
-from thereafter.kernels.arrays import Floats, LstmBackward, LstmForward, Whole
+from thereafter.kernels.arrays import Floats, Lengths, LstmBackward, LstmForward, Whole
 from thereafter.kernels.loops.recurrence import (
     COLUMNS,
     GATES,
@@ -144,7 +144,7 @@ cell_back_loop = row_loops(_variants(_cell_back), *_BACK)
 
 @jit()
 def lstm_forward(
-    t: int, gates: Floats, c: Floats, m: Floats, y: Floats, peephole: Floats, coupled: bool, lengths: Whole,
+    t: int, gates: Floats, c: Floats, m: Floats, y: Floats, peephole: Floats, coupled: bool, lengths: Lengths,
     first: int, last: int,
 ) -> None:  # fmt: skip
     """Turn the pre-activations of step t into gates, cell and output.
@@ -168,7 +168,7 @@ def lstm_forward(
 @jit()
 def lstm_backward(
     t: int, gates: Floats, c: Floats, dy: Floats, dm: Floats, dc: Floats, dz: Floats, d_bias: Floats,
-    d_peephole: Floats, peephole: Floats, coupled: bool, lengths: Whole, first: int, last: int,
+    d_peephole: Floats, peephole: Floats, coupled: bool, lengths: Lengths, first: int, last: int,
 ) -> None:  # fmt: skip
     """The gradient of step t's pre-activations, `dz[t]`, and in `dc` [B, H] that of c before the step.
 

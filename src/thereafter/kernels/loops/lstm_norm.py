@@ -15,7 +15,7 @@ import math
 
 from thereafter.base.compiled import jit
 from thereafter.cells.base import EPSILON
-from thereafter.kernels.arrays import Float, Floats, LstmNormBackward, LstmNormForward, Whole
+from thereafter.kernels.arrays import Float, Floats, Lengths, LstmNormBackward, LstmNormForward, Whole
 from thereafter.kernels.loops.formulas import FAST
 from thereafter.kernels.loops.lstm import (
     backward_places,
@@ -143,7 +143,7 @@ def forward(task: Whole, arrays: LstmNormForward[Floats]) -> None:
 
 
 @jit(**FAST)
-def _forward_rows(t: int, arrays: LstmNormForward[Floats], lengths: Whole, coupled: bool, top: int, end: int) -> None:
+def _forward_rows(t: int, arrays: LstmNormForward[Floats], lengths: Lengths, coupled: bool, top: int, end: int) -> None:
     """Some rows of step t, after the product."""
     c, m, y, units = arrays.c, arrays.m, arrays.y, arrays.c.shape[2]
     for b in range(top, end):
@@ -214,7 +214,7 @@ def backward(task: Whole, arrays: LstmNormBackward[Floats]) -> None:
 
 @jit(**FAST)
 def _backward_rows(
-    t: int, arrays: LstmNormBackward[Floats], lengths: Whole, coupled: bool, part: int, own: int
+    t: int, arrays: LstmNormBackward[Floats], lengths: Lengths, coupled: bool, part: int, own: int
 ) -> None:
     """The rows of a part at step t, before the product, by thread `own`."""
     c, dx, du, dh, dy = arrays.c, arrays.dx, arrays.du, arrays.dh, arrays.dy

@@ -7,7 +7,7 @@ products reads what the other one made.
 from __future__ import annotations
 
 from thereafter.base.compiled import jit
-from thereafter.kernels.arrays import Floats, ProjectedBackward, ProjectedForward, Whole
+from thereafter.kernels.arrays import Floats, Lengths, ProjectedBackward, ProjectedForward, Whole
 from thereafter.kernels.loops.lstm import clear_row, copy_row, lstm_backward, lstm_forward
 from thereafter.kernels.loops.recurrence import (
     COLUMNS,
@@ -120,7 +120,7 @@ _added = row_loop(_add, "dh", "dy", "dp", "now")
 
 @jit()
 def _outputs_back(
-    t: int, dy: Floats, dh: Floats, dp: Floats, now: Floats, lengths: Whole, first: int, last: int
+    t: int, dy: Floats, dh: Floats, dp: Floats, now: Floats, lengths: Lengths, first: int, last: int
 ) -> None:
     """The gradient of step t's projections; finished rows get 0 and keep their dh."""
     offset = first * dp.itemsize

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from thereafter.base.compiled import CFunction, c_function, compiled_once, jit
 from thereafter.base.packages import require
-from thereafter.kernels.arrays import Floats, FloatType, Whole
+from thereafter.kernels.arrays import Floats, FloatType, Lengths, Whole
 from thereafter.kernels.loops.team import (
     BY_ROWS,
     PACKED,
@@ -317,7 +317,7 @@ def pack_own(task: Whole, matrix: Matrix) -> Span:
 
 
 @jit()
-def live_before(lengths: Whole, live: int, t: int) -> int:
+def live_before(lengths: Lengths, live: int, t: int) -> int:
     """How many rows are left out of a step by none that is over: those up to the last one that goes on at step t, where
     `live` were at the step before."""
     while len(lengths) and live and lengths[live - 1] <= t:
@@ -326,7 +326,7 @@ def live_before(lengths: Whole, live: int, t: int) -> int:
 
 
 @jit()
-def live_after(lengths: Whole, live: int, t: int, rows: int) -> int:
+def live_after(lengths: Lengths, live: int, t: int, rows: int) -> int:
     """The same where steps go backward, `live` being those of the step after; all rows where there are no lengths."""
     if not len(lengths):
         return rows
