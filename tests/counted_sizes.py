@@ -84,11 +84,11 @@ def _base_name(base: ast.expr) -> str:
 
 
 def methods_of(path: Path, name: str) -> list[tuple[Path, int, str]]:
-    """The methods and properties that a class of a file defines."""
+    """The methods and properties that a class of a file defines, its constructor aside."""
     return [
         (path, method.lineno, method.name)
         for node in tree_of(path).body
         if isinstance(node, ast.ClassDef) and node.name == name
         for method in node.body
-        if isinstance(method, ast.FunctionDef)
+        if isinstance(method, ast.FunctionDef) and method.name != "__init__"
     ]

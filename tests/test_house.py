@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import thereafter
-from counted import table
+from counted import sizes, table
 from parsed import nodes_of
 from thereafter.base import compiled
 from thereafter.base.kinds import KINDS
@@ -122,6 +122,25 @@ def test_nothing_goes_past_the_contracts_that_did_not_before():
     assert counted.keys() == ALLOWED.keys()
     more = {what: places for what, places in counted.items() if len(places) > ALLOWED[what]}
     assert not more, "\n".join(f"{len(places)} {what}, not {ALLOWED[what]}: {places}" for what, places in more.items())
+
+
+LARGEST = {
+    "lines of code": 79_800,
+    "files": 560,
+    "files under 60 lines": 68,
+    "files under 80 lines with one importer": 4,
+    "entries at the top of the package": 32,
+    "methods of Task": 12,
+    "Protocols": 98,
+}
+"""How large the package may be (`counted.sizes`). These figures may go down; whoever raises one says why."""
+
+
+def test_the_package_does_not_grow():
+    sizes_now = sizes()
+    assert sizes_now.keys() == LARGEST.keys()
+    larger = {what: number for what, number in sizes_now.items() if number > LARGEST[what]}
+    assert not larger, "; ".join(f"{number} {what}, at most {LARGEST[what]}" for what, number in larger.items())
 
 
 MOST_KINDS = 5  # of model that a place may name: more of them is a list of all
