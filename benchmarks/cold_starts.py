@@ -29,7 +29,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -74,6 +74,7 @@ def main() -> int:
     options.add_argument("what", choices=["questions", "studio"])
     options.add_argument("--starts", type=int)
     options.add_argument("--panels", type=int, default=0, metavar="N", help="panels per start (default: all)")
+    options.add_argument("--after", type=float, nargs="+", metavar="S", help="when to visit, in turns")
     options.add_argument("--first", type=int, default=0, metavar="N", help="number of the first start")
     options.add_argument("--against", type=Path, default=HERE, metavar="CHECKOUT")
     chosen = options.parse_args()
@@ -81,7 +82,7 @@ def main() -> int:
     os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_folder() / "numba"))
     starts = chosen.starts or (100 if chosen.what == "questions" else 50)
     numbers = range(chosen.first, chosen.first + starts)
-    faults = questions(numbers) if chosen.what == "questions" else studios(numbers, chosen.panels)
+    faults = questions(numbers) if chosen.what == "questions" else studios(numbers, chosen.panels, chosen.after)
     broken: Counter[str] = Counter()
     whole = 0
     for at, sentences in faults:
@@ -122,12 +123,13 @@ def _answers(folder: str, apart: float, names: list[str], *, loaded: bool) -> di
     return dict(json.loads(done.stdout)) if done.returncode == 0 else {"died": done.stderr}
 
 
-def studios(numbers: range, panels: int) -> Iterator[tuple[str, list[str]]]:
+def studios(numbers: range, panels: int, after: Sequence[float] | None) -> Iterator[tuple[str, list[str]]]:
     """The faults of each start of a studio, beside when it was visited."""
     names = [name for name in SHOWN if name != FIRST]
     with browsing() as browser, tempfile.TemporaryDirectory() as kept:
         for at in numbers:
-            delay = LATEST * (at * 7 % 50) / 49  # any few starts have early and late visitors
+            spread = LATEST * (at * 7 % 50) / 49  # any few starts have early and late visitors
+            delay = after[at % len(after)] if after else spread
             begin = at * (panels or 1) % len(names)
             visited = [FIRST, *(names[begin:] + names[:begin])[: panels or len(names)]]
             with tempfile.TemporaryDirectory() as empty, _kernels(empty=at % 5 == 4):

@@ -76,9 +76,21 @@ KINDS = {
 }
 
 
+CORE: dict[str, list[dict[str, Any]]] = {
+    "lstm": [{}, {"peephole": True, "coupled": True}],
+    "gru": [
+        {"reset": "after"},
+        {"reset": "before"},
+        {"reset": "after", "update": "old"},
+        {"reset": "before", "update": "new"},
+    ],
+    "elman": [{}, {"nonlinearity": "tanh"}],
+}
+"""What `make test` runs: each of the others is up to 20 seconds of compiling, and wide."""
+
+
 def _is_core(name: str, options: dict[str, Any]) -> bool:
-    """Whether `make test` runs a kind: each of the others is 20 seconds of compiling, and wide."""
-    return name != "projected" and "layer_norm" not in options
+    return options in CORE.get(name, [])
 
 
 CASES = [(name, options) for name, kind in KINDS.items() for options in kind.options]

@@ -39,7 +39,14 @@ def word(path: Path, body: str, head: str = "") -> Path:
 
 
 def peak_of(read: Callable[[], object]) -> int:
-    """The most bytes that were in use while something was read, whether it was refused or not."""
+    """The most bytes that were in use while something was read, whether it was refused or not.
+
+    The least of three readings: the servers that other tests share allocate in threads of this process, too.
+    """
+    return min(_one_peak_of(read) for _ in range(3))
+
+
+def _one_peak_of(read: Callable[[], object]) -> int:
     tracemalloc.start()
     try:
         with suppress(ThereafterError):
