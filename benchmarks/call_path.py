@@ -94,6 +94,7 @@ if __name__ == "__main__":
             path = Path(name, source)
             words = [str(path), *options.split(), "--out"]
             train([*words, f"{name}/warm-{source}"])
+            write_sources(Path(name))  # what is remembered of a file does not hold for a newer one
             profile, opens = CallPath(), Opens(path)
             sys.addaudithook(opens)
             train([*words, f"{name}/measured-{source}"], profile)
