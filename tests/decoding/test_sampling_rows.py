@@ -30,17 +30,7 @@ def logs(rows: int, words: int, seed: int, *, ties: bool = False) -> np.ndarray:
 
 
 def chosen_alone(logp_V: np.ndarray, warping: Warping, rng: np.random.Generator, seen: np.ndarray) -> int | None:
-    return choose(
-        logp_V,
-        rng,
-        seen=seen,
-        forbidden=(2, 4),
-        temperature=warping.temperature,
-        top_k=warping.top_k,
-        top_p=warping.top_p,
-        min_p=warping.min_p,
-        repetition_penalty=warping.repetition_penalty,
-    )
+    return choose(logp_V, rng, warping, seen=seen, forbidden=(2, 4))
 
 
 @pytest.mark.parametrize("words", [7, 128, 300, 4000])

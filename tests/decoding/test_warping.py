@@ -141,7 +141,7 @@ def test_against_a_plain_twin():
 )
 def test_draws_have_the_warped_frequencies(options: dict[str, Any]):
     seen, rng = [0, 2], np.random.default_rng(5)
-    drawn = [choose(LOGP, rng, seen=np.array(seen), **options) for _ in range(DRAWS)]
+    drawn = [choose(LOGP, rng, Warping(**options), seen=np.array(seen)) for _ in range(DRAWS)]
     counts, wanted = np.bincount(drawn, minlength=5), shares(seen, **options) * DRAWS  # type: ignore[arg-type]
     possible = wanted > 0
     assert not counts[~possible].any()

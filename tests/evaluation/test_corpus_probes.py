@@ -31,7 +31,9 @@ SIZES = {"train": 120, "valid": 20, "test": 40}
 def sentence_parts(tmp_path: Path, request: pytest.FixtureRequest) -> Texts:
     """A small corpus of sentences by the name of the parameter, written as the built-in one is."""
     corpus = sentence_corpus(request.param)
-    files = write_corpus(tmp_path / "corpus", **{**corpus.options, "sizes": SIZES})
+    files = write_corpus(
+        tmp_path / "corpus", sizes=SIZES, pairs=corpus.pairs, max_distance=corpus.max_distance, name=corpus.name
+    )
     return Texts(corpus.name, {name: Source(name, (path,)) for name, path in files.items()}, "word")
 
 

@@ -114,7 +114,7 @@ def test_recurrent_modules_of_any_network_can_be_watched() -> None:
     assert not model.layers._forward_hooks
 
 
-OWN_RNN = ("bptt_memory.py", "stability.py")  # these measure a plain RNN of their own, no trained model
+OWN_RNN = ("growth.py", "stability.py")  # these measure a plain RNN of their own, no trained model
 
 
 def test_instruments_know_no_kind_of_model_and_no_cell() -> None:

@@ -231,7 +231,7 @@ FAULTS = (
         'title.encode("utf-8", "replace").decode()',
     ),
     # serving
-    Fault("guesses-are-free", "serving/guard.py", "return 0.0 if wrong <= FREE", "return 0.0 if wrong >= 0"),
+    Fault("guesses-are-free", "serving/guard.py", "0.0 if record.wrong <= FREE", "0.0 if record.wrong >= 0"),
     Fault("nested-bodies", "serving/bodies.py", "            self.level -= 1\n", "            self.level = 0\n"),
     # studio
     Fault("page-shows-percent-as-share", "studio/page/parts/numbers.js", "short(100 * share)", "short(share)"),

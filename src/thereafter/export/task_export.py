@@ -102,7 +102,7 @@ def check_task(made: TaskGraphs, places: Mapping[str, Path]) -> Checked:
 
 
 ROWS, LONGEST = 8, 40
-FIELDS = {"quantiles": "values", "levels": "levels_Q"}
+FIELDS = {"quantiles": "values", "levels": "levels_Q", "deviation": "spread"}
 """What an output of a forecaster is called in its distribution, where that is something else."""
 B = TypeVar("B", bound=Batched)
 Feeds = dict[str, NDArray[np.generic]]
@@ -235,7 +235,7 @@ def _forecast(net: Forecaster, draw: np.random.Generator, run: Run) -> Iterator[
         expected = net.expect(batch.to(net.device))
     got = run("forecaster", {"past": past_BLD, "seen": seen_BLD, "inputs": inputs_BLC, "ahead": ahead_BHK})
     for name, value in got.items():
-        right = vars(expected)[FIELDS.get(name, name)].float().cpu().numpy().astype(np.float64)
+        right = getattr(expected, FIELDS.get(name, name)).float().cpu().numpy().astype(np.float64)
         logs = name not in ("location", "quantiles") or counts
         yield (np.log(right), np.log(value.astype(np.float64))) if logs else (right, value.astype(np.float64))
 

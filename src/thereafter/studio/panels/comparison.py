@@ -471,9 +471,8 @@ def comparison(name: ComparisonName, studio: Studio) -> ComparisonAnswer:
 def curves(asked: CurvesAsked, studio: Studio) -> list[CurveOfAnswer]:
     """How the training of each model went, by its log. One that is counted and not trained in steps has no points."""
     cards = {card.name: card for card in studio.shelf.cards()}
-    return [
-        CurveOfAnswer(
-            model=name, label=cards[name].label, kind=cards[name].kind, **curve(studio.shelf.place(name)).model_dump()
-        )
-        for name in dict.fromkeys(asked.models)
-    ]
+    answers = []
+    for name in dict.fromkeys(asked.models):
+        points = curve(studio.shelf.place(name))  # refuses a model that is not there
+        answers.append(CurveOfAnswer(model=name, label=cards[name].label, kind=cards[name].kind, **points.model_dump()))
+    return answers

@@ -205,9 +205,9 @@ def solve(opened: OpenedSeries, model: str) -> TaskModel:
 def _fit(opened: OpenedSeries, settings: ForecastSettings) -> TaskModel:
     task: AnyTask = TASKS.load(FORECASTING.name).configured(settings)
     chosen, training = fitting.settle(task, {**vars(settings), "device": "cpu"})
-    windows = FORECASTING.configured(settings).windows_of(opened.table, SPLIT)
-    name = opened.table.source
-    train, valid = (Part(name, (), FORECASTING.part_of(windows, part, SPLIT), "") for part in ("train", "valid"))
+    configured, name = FORECASTING.configured(settings), opened.table.source
+    windows = configured.windows_of(opened.table, SPLIT)
+    train, valid = (Part(name, (), configured.part_of(windows, part, SPLIT), "") for part in ("train", "valid"))
     return TaskModel(fitting.fit(task, train, valid, chosen, training, source={"name": name}, notes=[]))
 
 
