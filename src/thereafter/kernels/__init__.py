@@ -10,7 +10,8 @@ functions           parts of torch behind functions with types; cells as strings
 onnx_table          those operators in ONNX, for torch's exporter: a cell's own step, traced
 second              derivatives of derivatives, for kernels whose backward pass autograd cannot look into
 plain               the plain loop, the twin of all others; linear recurrences, all steps at once
-cpu/, loops/        the compiled kernel: what torch does around it, and the loops themselves
+cpu/, loops/        the compiled kernel: what torch does around it, and the loops themselves, over `arrays` by name
+gpu/                programs for NVIDIA GPUs, and what launches them
 step/               steppers of streams
 vendor              torch's own operators, and sizes they run fast with; the convolutional LSTM on a GPU
 chain               sums and best ways over a chain of tags, as a plain loop: the twin of the CRF programs

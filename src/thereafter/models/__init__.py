@@ -1,6 +1,7 @@
 """Sequence models: one contract, every generation; and the networks of tasks.
 
-    base          the contract `SequenceModel`, and what can be known of a model without running it
+    base          the contract `SequenceModel`, and what can be known of a model without running it; any_model: its name
+                  where states are of any type; look: the one way into a network
     settings, build      options of the neural models; a model of a kind with fresh weights
     registering   the class of a cell as a kind of model, in this process
     neural        what all neural models share; readers: from tokens or numbers to vectors

@@ -8,5 +8,5 @@
 - `lanes`: a queue for every model; questions that wait for one model are answered together
 - `engine`, `engine_prompts`: texts that share the steps of their model
 
-It knows no address, no page and no verb.
+It knows no address, no page and no verb; those of runs over HTTP are in `server/`, of the harness in `harness/`.
 """
