@@ -1,6 +1,7 @@
 """Counts how large `src` is: lines, files, small files, Protocols, methods of `Task`. A part of `counted.py`.
 
-A line of code is a line that holds at least one token of code: no blank line, comment or docstring.
+A line of code is a line that holds at least one token of code: no blank line, comment or docstring. The string below
+an assignment that explains it is a docstring, too (PEP 257 calls it an attribute docstring).
 """
 
 from __future__ import annotations
@@ -31,13 +32,23 @@ _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def docstring_lines(path: Path) -> set[int]:
-    """Numbers of the lines that docstrings take."""
+    """Numbers of the lines that docstrings take, those of attributes included."""
     numbers: set[int] = set()
     for node in nodes_of(path):
-        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
-            docstring = node.body[0]
-            numbers |= set(range(docstring.lineno, (docstring.end_lineno or docstring.lineno) + 1))
+        if isinstance(node, _DOCUMENTED):
+            for before, statement in zip([None, *node.body], node.body, strict=False):
+                if _is_string(statement) and (before is None or isinstance(before, ast.Assign | ast.AnnAssign)):
+                    numbers |= set(range(statement.lineno, (statement.end_lineno or statement.lineno) + 1))
     return numbers
+
+
+def _is_string(statement: ast.stmt) -> bool:
+    """Whether a statement is a string and nothing else."""
+    return (
+        isinstance(statement, ast.Expr)
+        and isinstance(statement.value, ast.Constant)
+        and isinstance(statement.value.value, str)
+    )
 
 
 @cache
