@@ -18,9 +18,12 @@ demo: $(DEMO)
 	@echo "starting the demo: torch is imported first"
 	$(BIN)/python examples/demo.py
 
-test: lint types tests
+# types are checked by one core for a minute: the tests begin meanwhile
+test: $(READY) browser
+	@$(MAKE) --no-print-directory -j 2 lint types tests
 
-test-all: test tests-wide
+test-all: test
+	@$(MAKE) --no-print-directory tests-wide
 
 lint: $(READY) $(BIOME)
 	$(BIN)/ruff check .

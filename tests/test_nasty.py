@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import thereafter
+from breadth import core
 from thereafter.ngram.smoothing import SMOOTHINGS
 from thereafter.text.tokenizers import TOKENIZERS
 
@@ -39,7 +40,7 @@ recipes = st.fixed_dictionaries(
 
 
 @pytest.mark.parametrize("examples", [EXAMPLES, pytest.param(280, marks=pytest.mark.wide)])
-@pytest.mark.parametrize("tokens", list(TOKENIZERS))
+@pytest.mark.parametrize("tokens", core(TOKENIZERS, ["word", "byte", "bpe", "prose"]))
 def test_any_input_through_every_verb(tokens: str, examples: int, tmp_path: Path):
     reached = 0
     refusals: list[str] = []

@@ -44,6 +44,7 @@ def test_what_is_left_behind_is_named(tmp_path: Path):
     assert changes(before, traces()) == []
 
 
+@pytest.mark.wide
 def test_stand_ins_are_the_same_everywhere_and_what_their_cards_say(tmp_path: Path):
     cards = write_corpora(tmp_path / "one")
     assert cards == write_corpora(tmp_path / "two")

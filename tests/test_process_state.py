@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 CHANGING = """
 import torch
 
@@ -28,6 +30,7 @@ def test_nothing():
 """
 
 
+@pytest.mark.wide
 def test_a_test_that_leaves_torch_changed_fails(tmp_path: Path) -> None:
     (tmp_path / "test_changing.py").write_text(CHANGING)
     (tmp_path / "empty.ini").write_text("[pytest]\n")

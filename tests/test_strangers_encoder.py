@@ -159,6 +159,7 @@ def test_several_answers_are_searched_for_at_once(kind: str) -> None:
         assert [one.tokens for one in texts] == sorted(by_score, key=by_score.__getitem__, reverse=True)[:4]
 
 
+@pytest.mark.wide
 @BOTH
 def test_draws_come_as_often_as_they_are_likely(kind: str) -> None:
     decoder, memory = made(kind, rows=1)

@@ -131,6 +131,7 @@ def test_pictures_that_cannot_be_compared_are_a_sentence() -> None:
         measure_captions(["a"], ["a"])
 
 
+@pytest.mark.wide
 @pytest.mark.corpus("flickr8k: one sentence for its 1,000 test pictures")
 def test_the_best_constant_sentence_of_flickr8k_is_known(data: Path) -> None:
     """The best BLEU-4 of 30,000 sentences on the training part; other sentences give other figures."""

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import thereafter
+from breadth import core
 from thereafter.comparing.advice import advice
 from thereafter.comparing.compare import compare
 from thereafter.comparing.comparison import Comparison, Row
@@ -82,7 +83,7 @@ def test_sentences_are_asked_about_by_their_own_probe(sentence_parts: Texts, tmp
     assert all(bool(row.agreement) == (name == "agreement") for row in shown.rows)
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", core(TASKS, ["remember-first"]))
 def test_a_memory_task_is_asked_about_its_test_lines(name: str, tmp_path: Path):
     test = memory_part(tmp_path, name, "test")
     questions = offered_questions(test)

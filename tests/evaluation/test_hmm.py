@@ -164,6 +164,7 @@ def test_mistakes_are_sentences() -> None:
         HiddenMarkov().fit([([str(i) for i in range(600)], [str(i) for i in range(600)])])
 
 
+@pytest.mark.wide
 @pytest.mark.corpus("ud-english-ewt: 92.4 % of its test words, 68.3 % of those never seen")
 def test_a_treebank(data: Path) -> None:
     """ud-english-ewt, UPOS, gold words: 92.4 % of the test part are right, 68.3 % of the words never seen."""

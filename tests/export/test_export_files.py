@@ -198,6 +198,7 @@ def test_plans_hold_every_parameter() -> None:
         assert numbers >= lm.model.facts.parameters
 
 
+@pytest.mark.wide
 def test_a_check_takes_as_many_steps_as_requested_and_passes_the_end_of_a_context(tmp_path: Path) -> None:
     small: Any = {"model": "transformer", "tokens": "char", "hidden": 8, "heads": 2, "layers": 1, "tokens_budget": 400}
     lm = thereafter.train(text=TEXT, context=180, **small)

@@ -139,6 +139,7 @@ def test_options_that_gpt2_has_not(options: dict[str, Any], words: str, tmp_path
     assert not (tmp_path / "gpt2").exists()
 
 
+@pytest.mark.wide
 @pytest.mark.oracle
 @pytest.mark.parametrize("tokens", READ)
 def test_transformers_loads_what_was_written(tokens: str, folders: Path) -> None:

@@ -21,15 +21,14 @@ import pytest
 from local_tasks import TASKS, Questions
 
 import thereafter
-from breadth import core
 from thereafter import instruments
 from thereafter.language_model import LanguageModel, load_language_model
 from thereafter.ready import shipped
 from thereafter.ready.models import READY
 
+pytestmark = pytest.mark.wide
 ROOT = Path(__file__).parents[2]
 RUNS = ("ngram", "lstm", "transformer", "letters")
-CORE = ("ngram", "lstm")
 WAYS = {"transformer": ["num_concurrent=3"], "letters": ["max_length=4096"]}
 """How a server is asked, beside one request at a time."""
 GRAMMAR = [
@@ -130,8 +129,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
     """The runs that are tested, asked by the harness itself and through a server; one process of the oracle does it
     all."""
     python, folder = oracle_python(), tmp_path_factory.mktemp("harness")
-    wide = any(item.path == Path(__file__) and item.get_closest_marker("wide") for item in request.session.items)
-    runs = {name: run_of(name, folder) for name in (RUNS if wide else CORE)}
+    runs = {name: run_of(name, folder) for name in RUNS}
     models = {name: load_language_model(run) for name, run in runs.items()}
     questions = {name: questions_for(lm) for name, lm in models.items()}
     calls: dict[tuple[str, str], tuple[str, list[str]]] = {}
@@ -164,7 +162,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("name", core(RUNS, CORE))
+@pytest.mark.parametrize("name", RUNS)
 def test_rolling_likelihoods_are_those_of_score(name: str, asked: Asked) -> None:
     texts = asked.questions[name].documents
     scores = [asked.models[name].score(text=text) for text in texts]
@@ -179,7 +177,7 @@ def test_rolling_likelihoods_are_those_of_score(name: str, asked: Asked) -> None
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("name", core(RUNS, CORE))
+@pytest.mark.parametrize("name", RUNS)
 def test_choices_are_those_of_inspect_pairs(name: str, asked: Asked, tmp_path: Path) -> None:
     sentences = CODE if name == "letters" else GRAMMAR
     (tmp_path / "pairs.tsv").write_text("".join(f"{good}\t{bad}\n" for good, bad in sentences))
@@ -192,7 +190,7 @@ def test_choices_are_those_of_inspect_pairs(name: str, asked: Asked, tmp_path: P
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("name", core(RUNS, CORE))
+@pytest.mark.parametrize("name", RUNS)
 def test_generated_texts_are_those_of_generate(name: str, asked: Asked) -> None:
     sent_as_texts = [asked.calls[name, "texts"]] if name == "lstm" else []
     for figures in (*asked.both(name), *sent_as_texts):

@@ -90,6 +90,7 @@ def test_a_language_model_takes_no_arrays_archives_or_folders_of_pictures(tmp_pa
         thereafter.train(tmp_path / "texts.zip")
 
 
+@pytest.mark.wide
 @pytest.mark.corpus("flickr8k: 8,091 pictures with five captions each, 6,000 / 1,000 / 1,000")
 def test_the_real_flickr8k(data: Path):
     notes: list[str] = []
@@ -104,6 +105,7 @@ def test_the_real_flickr8k(data: Path):
     assert PictureCodec.fit(some).shape == (3, 64, 64)
 
 
+@pytest.mark.wide
 @pytest.mark.corpus("mnist: 60,000 and 10,000 digits, mean 0.1307 and deviation 0.3081")
 def test_the_real_mnist(data: Path):
     sizes = {}

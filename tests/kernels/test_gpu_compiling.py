@@ -226,6 +226,7 @@ def processes(code: str, number: int, environment: dict[str, str]) -> list[str]:
     return [printed for printed, _ in ended]
 
 
+@pytest.mark.wide
 def test_two_processes_at_once_read_whole_files_or_none(tmp_path: Path):
     code = (
         "from pathlib import Path\nfrom test_gpu_compiling import WANTED, CompiledPrograms, StandIn\n"

@@ -67,6 +67,7 @@ def test_a_named_kernel_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) ->
     assert layer(torch.randn(2, 6, 5))[0].dtype == torch.float32  # float32 is as it was
 
 
+@pytest.mark.wide
 def test_without_the_instructions_it_runs_all_the_same() -> None:
     """oneDNN told to know no more than AVX2, which has no bfloat16; on other processors it is what it is."""
     code = """

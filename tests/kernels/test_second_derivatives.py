@@ -200,6 +200,7 @@ def test_an_ordinary_backward_pass_runs_no_plain_loop(monkeypatch: pytest.Monkey
         assert layer(x)[0].grad_fn is None
 
 
+@pytest.mark.wide
 def test_layers_compute_on_the_processor_whatever_the_default_device():
     """In a process of its own: the default is set before the kernels are imported."""
     script = (

@@ -145,7 +145,10 @@ def no_more_threads(thread: threading.Thread) -> None:
     [
         "steps(layer.stream())",
         pytest.param("steps(layer.stream()); sys.exit(0)", marks=pytest.mark.wide),
-        "threading.Thread(target=steps, args=(layer.stream(),)).start(); steps(layer.stream())",
+        pytest.param(
+            "threading.Thread(target=steps, args=(layer.stream(),)).start(); steps(layer.stream())",
+            marks=pytest.mark.wide,
+        ),
     ],
 )
 def test_a_process_ends_while_helpers_look_for_work(ending: str) -> None:

@@ -89,7 +89,7 @@ def test_outputs_states_and_gradients_equal_torchs(kind: str, options: dict[str,
         assert_same(gradients(ours, y, state, leaves), gradients(theirs, expected, expected_state, leaves))
 
 
-@pytest.mark.parametrize(("kind", "options"), KINDS, ids=str)
+@pytest.mark.parametrize(("kind", "options"), UNPROJECTED, ids=str)
 def test_one_sequence_without_a_batch(kind: str, options: dict[str, Any]):
     for both, batch_first, with_state in itertools.product([False, True], repeat=3):
         theirs, ours = pair(kind, num_layers=2, bidirectional=both, batch_first=batch_first, **options)
@@ -101,7 +101,7 @@ def test_one_sequence_without_a_batch(kind: str, options: dict[str, Any]):
         assert_same([y, *flat(state)], [expected, *flat(expected_state)])
 
 
-@pytest.mark.parametrize(("kind", "options"), KINDS, ids=str)
+@pytest.mark.parametrize(("kind", "options"), UNPROJECTED, ids=str)
 def test_a_packed_sequence_comes_back_packed(kind: str, options: dict[str, Any]):
     theirs, ours = pair(kind, num_layers=2, bidirectional=True, **options)
     draw = torch.Generator().manual_seed(4)

@@ -148,6 +148,7 @@ def test_settings_are_checked_and_completed() -> None:
         cached("ngram").log_probs(np.arange(3), cached("ngram").start(1))
 
 
+@pytest.mark.wide
 @pytest.mark.corpus("ptb: test perplexity 141.186, with a cache 125.737")
 def test_a_cache_helps_the_five_gram_of_penn_treebank(data: Any) -> None:
     lm = thereafter.train("ptb", model="ngram", order=5)

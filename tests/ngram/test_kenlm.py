@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import thereafter
+from breadth import core
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -49,6 +50,7 @@ def test_every_sentence_has_kenlms_probability(ptb5):
     np.testing.assert_allclose(log10_by_line(lm, text), kenlm, rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize("corpora_on_disk", core(["stand-in", "classic"], ["stand-in"]), indirect=True)
 def test_every_sentence_survives_the_arpa_file(ptb5):
     lm, arpa, text = ptb5
     again = thereafter.load(arpa)

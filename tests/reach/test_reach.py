@@ -48,17 +48,20 @@ def test_a_module_reaches_the_tests_that_ran_it(reach: Reach):
     assert "tests/test_house.py" in chosen, "it reads all sources"
 
 
+@pytest.mark.wide
 def test_what_is_read_and_not_run_reaches_those_that_import_it(reach: Reach):
     chosen, _ = reach.selected(["src/thereafter/cells/options.py"])
     assert "tests/cells/test_cells.py" in chosen
 
 
+@pytest.mark.wide
 def test_files_that_are_no_modules_reach_the_tests_that_opened_them(reach: Reach):
     assert "tests/training/test_recipes.py" in reach.selected(["recipes/mnist-rows-lstm.toml"])[0]
     chosen, _ = reach.selected(["src/thereafter/studio/page/parts/dom.js"])
     assert {name for name in all_test_files() if name.startswith("tests/studio/")} <= chosen
 
 
+@pytest.mark.wide
 def test_helpers_reach_the_tests_that_import_them(reach: Reach):
     chosen, everything = reach.selected(["tests/kernels/parity.py"])
     assert not everything
@@ -75,6 +78,7 @@ def test_what_is_unknown_selects_everything(reach: Reach, file: str):
     assert file in everything
 
 
+@pytest.mark.wide
 def test_a_changed_module_reaches_all_it_imports():
     reach = recorded(series__test_any_table=(["thereafter.serving.shelf"], []))
     assert "thereafter.language_model" not in reach.by_test["tests/series/test_any_table.py"]

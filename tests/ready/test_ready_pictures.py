@@ -6,6 +6,7 @@ import itertools
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from thereafter.data import corpora
 from thereafter.ready import scores
@@ -18,6 +19,7 @@ from thereafter.vision.made_pictures import moving_rules
 from thereafter.vision.pictures.glyphs import numbered_glyphs
 
 
+@pytest.mark.wide
 def test_a_short_part_of_shapes_is_the_beginning_of_the_whole(tmp_path: Path) -> None:
     part = picture_part(tmp_path, SHAPES, "train", 4_000, scale=0.001)
     short = read_captioned(with_pictures([part]))

@@ -83,6 +83,7 @@ def test_what_is_unpacked_is_there_whole(folder: Path):
             np.testing.assert_array_equal(array, packed[name], err_msg=f"{one.name}: {name}")
 
 
+@pytest.mark.wide
 def test_what_the_sentence_models_were_trained_on_is_found_again(folder: Path):
     """The run names the very file that is written here, hash and all."""
     train = models.sentences(folder)["train"]

@@ -235,6 +235,7 @@ connections.PatientServer(config).run(sockets=[door])
 """
 
 
+@pytest.mark.wide
 @pytest.mark.skipif(sys.platform == "win32", reason="the number of files is limited by ulimit")
 def test_without_files_left_a_line_a_second_says_so(tmp_path: Path):
     command = [sys.executable, "-c", CHILD, str(Path(__file__).parent)]

@@ -87,7 +87,7 @@ def friend(browser: Any, server: Served) -> Iterator[tuple[Any, list[str]]]:
         yield tab_and_faults
 
 
-CORE = ("keyboard", "gates", "surprisal", "compare", "tagging", "forecast", "captions", "catch", "train")
+CORE = ("keyboard", "gates", "surprisal", "tagging", "forecast", "catch", "train")
 """Panels that are walked with every change: of each kind of question one. The others are wide."""
 
 

@@ -32,6 +32,7 @@ def novel(server: Served) -> Iterator[str]:
     shutil.rmtree(server.runs / "novel")
 
 
+@pytest.mark.wide
 def test_a_page_is_written_while_others_ask_the_same_model(server: Served, novel: str):
     answers: list[httpx.Response] = []
 

@@ -90,6 +90,7 @@ def is_running(pid: int) -> bool:
     return True
 
 
+@pytest.mark.wide
 def test_a_paused_training_goes_on_to_the_weights_of_one_that_was_never_paused(jobs: Jobs):
     paused = jobs.begin("paused", "lstm", text=book(), tokens="word", options=BUDGET).name
     whole = jobs.begin("whole", "lstm", text=book(), tokens="word", options=BUDGET).name

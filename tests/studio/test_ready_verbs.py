@@ -50,6 +50,7 @@ def test_every_ready_model_is_described(server: Served):
     assert answer["making"]["task"] == ""
 
 
+@pytest.mark.wide
 def test_a_model_is_trained_anew_and_takes_its_place(
     ready_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

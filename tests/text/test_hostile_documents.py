@@ -85,6 +85,7 @@ def books(path: Path) -> Iterator[tuple[str, Path]]:
         yield message, book(path / f"{number}.epub", page, **members)
 
 
+@pytest.mark.wide
 def test_lists_of_contents_stay_cheap(tmp_path: Path) -> None:
     for message, path in books(tmp_path):
         with pytest.raises(SourceError, match=message):
@@ -263,6 +264,7 @@ def test_encodings_of_no_page_are_not_believed(tmp_path: Path) -> None:
 # What people have is read whole
 
 
+@pytest.mark.wide
 def test_a_page_of_five_megabytes_and_a_novel_of_1500_pages_are_read_whole(tmp_path: Path) -> None:
     sentence = "The wretch saw that 2 < 3 & went on; nobody had told him why it was so, and he never asked. "
     paragraph, cells = (sentence * 9).strip(), "<table><tr><td>2 < 3</td><td>x</td></tr></table>"

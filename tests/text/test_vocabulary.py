@@ -60,6 +60,7 @@ def test_json_round_trip_and_refusals() -> None:
 FORMS = st.lists(st.one_of(st.just("\n"), st.text(max_size=3).map(lambda text: text.replace("\n", "") or "x")))
 
 
+@pytest.mark.wide
 @given(st.lists(FORMS, max_size=6), st.integers(1, 3), st.sampled_from([0, 2, 1000]))
 def test_counting_on_disk_equals_counting_in_memory(groups: list[list[str]], least: int, most: int) -> None:
     truth = Counter(form for group in groups for form in group)

@@ -45,7 +45,7 @@ def after(calls: int, own: Any) -> Any:
     return limited
 
 
-@pytest.mark.parametrize("where", ["a step", "a validation"])
+@pytest.mark.parametrize("where", ["a step", pytest.param("a validation", marks=pytest.mark.wide)])
 def test_a_training_is_saved_and_goes_on_as_if_nothing_had_happened(
     where: str, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,6 +71,7 @@ def test_a_training_is_saved_and_goes_on_as_if_nothing_had_happened(
     assert all(torch.equal(a, b) for a, b in zip(whole.model.parameters(), again.model.parameters(), strict=True))
 
 
+@pytest.mark.wide
 def test_steps_that_could_not_be_saved_are_said_to_be_lost(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

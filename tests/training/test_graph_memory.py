@@ -117,6 +117,7 @@ def test_graphs_are_forgotten_where_they_fill_the_memory(
     assert notes == ["the GPU does not hold the recorded steps of all shapes at once; a smaller batch is faster"]
 
 
+@pytest.mark.wide
 def test_what_does_not_fit_by_itself_is_computed_as_usual(monkeypatch: pytest.MonkeyPatch, notes: list[str]) -> None:
     device = SmallDevice(10, monkeypatch)
     graphs: Graphs[Row] = Graphs(device.learn, nullcontext, torch.device("cpu"))
@@ -124,7 +125,7 @@ def test_what_does_not_fit_by_itself_is_computed_as_usual(monkeypatch: pytest.Mo
     assert notes[-1] == "this model's steps are not recorded as CUDA graphs (CUDA out of memory.)"
 
 
-@pytest.mark.parametrize("full", [torch.cuda.OutOfMemoryError, DeviceMemoryError])
+@pytest.mark.parametrize("full", [torch.cuda.OutOfMemoryError, pytest.param(DeviceMemoryError, marks=pytest.mark.wide)])
 def test_a_validation_is_given_the_memory_of_graphs(monkeypatch: pytest.MonkeyPatch, full: type[Exception]) -> None:
     device = SmallDevice(10, monkeypatch)
     graphs: Graphs[Row] = Graphs(device.learn, nullcontext, torch.device("cpu"))
