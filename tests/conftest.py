@@ -71,6 +71,11 @@ def _make_experiments_importable() -> None:
 _make_experiments_importable()
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A file named `..._widely.py` holds nothing that `make test` runs: it is not even imported there."""
+    return True if collection_path.name.endswith("_widely.py") and "not wide" in config.option.markexpr else None
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", type=int, metavar="SEED", help="run files, and the tests of a file, in another order")
 

@@ -22,9 +22,8 @@ needs_numba = pytest.mark.skipif(not compiled.available(), reason="numba is not 
 
 
 @needs_numba
-@pytest.mark.parametrize(
-    ("dtype", "many"), [(torch.float32, 31), pytest.param(torch.float64, 29, marks=pytest.mark.wide)], ids=str
-)
+@pytest.mark.wide
+@pytest.mark.parametrize(("dtype", "many"), [(torch.float32, 31), (torch.float64, 29)], ids=str)
 def test_random_jobs_equal_the_reference(dtype: torch.dtype, many: int):
     table, wrong = run_cases(seed=2, first=0, count=CASES, dtypes=[dtype])
     assert not wrong, "\n".join(wrong)

@@ -69,9 +69,8 @@ def test_helpers_reach_the_tests_that_import_them(reach: Reach):
     assert "tests/series/test_any_table.py" not in chosen
 
 
-@pytest.mark.parametrize(
-    "file", ["pyproject.toml", pytest.param("src/thereafter/nobody.py", marks=pytest.mark.wide), "unheard.of"]
-)
+@pytest.mark.wide
+@pytest.mark.parametrize("file", ["pyproject.toml", "src/thereafter/nobody.py", "unheard.of"])
 def test_what_is_unknown_selects_everything(reach: Reach, file: str):
     chosen, everything = reach.selected([file])
     assert chosen == set(all_test_files())

@@ -38,8 +38,8 @@ NOWHERE = Path("/nonexistent")
 MODELS = [f"ready:{one.name}" for one in ready.READY]
 TASK_MODELS = [f"ready:{one.name}" for one in ready_tasks.READY_TASKS]
 NAME = re.compile(r"(ready|runs):[^/\\\x00]{1,200}")
-FEW, SOME, MANY = 2, 6, 40
-"""Requests made of the description of a verb: in `make test`, `make test-all` and `make test-slow`."""
+FEW = 2
+"""Requests made of the description of a verb in `make test`; test_openapi_widely.py makes more."""
 ANSWERED = ["2xx", "400", "404", "409"]
 """To a well-formed request."""
 CONFIG = {"checks": {"positive_data_acceptance": {"expected-statuses": ANSWERED}}, "cache": {"enabled": False}}
@@ -90,17 +90,15 @@ def promise(path: str, method: str, requests: int) -> Any:
 
 
 CORE = ("get_models", "post_next", "post_train", "post_tasks_forecast", "post_tasks_tag", "post_surprisal")
-"""Verbs that get requests with every change; requests to the others are wide."""
+"""Verbs that get requests with every change."""
 
-for path, methods in schema.raw_schema["paths"].items():
-    for method in methods:
-        words = re.findall(r"[a-z]+", path.removeprefix("/api"))
-        name = f"{method}_{'_'.join(words)}"
-        few = promise(path, method, FEW)
-        globals()[f"test_the_description_of_{name}_is_kept"] = few if name in CORE else pytest.mark.wide(few)
-        globals()[f"test_some_requests_to_{name}"] = pytest.mark.wide(promise(path, method, SOME))
-        globals()[f"test_many_requests_to_{name}"] = pytest.mark.slow(promise(path, method, MANY))
-assert all(f"test_the_description_of_{name}_is_kept" in globals() for name in CORE)
+VERBS = {
+    "_".join([method, *re.findall(r"[a-z]+", path.removeprefix("/api"))]): (path, method)
+    for path, methods in schema.raw_schema["paths"].items()
+    for method in methods
+}
+for name in CORE:
+    globals()[f"test_the_description_of_{name}_is_kept"] = promise(*VERBS[name], FEW)
 
 
 def test_every_verb_is_described(server: Served):
@@ -110,8 +108,7 @@ def test_every_verb_is_described(server: Served):
     assert {f"/api/{verb}" for verb in verbs} <= paths
     of_panels = {f"/api{address.split()[1]}" for address in ADDRESSES if not address.startswith("SOCKET")}
     assert {route.path for route in ROUTER.routes if hasattr(route, "methods")} | of_panels == paths
-    tests = [name for name in globals() if name.startswith("test_the_description_of_")]
-    assert len(tests) == sum(len(methods) for methods in described["paths"].values())
+    assert len(VERBS) == sum(len(methods) for methods in described["paths"].values()), "two verbs have one name"
     for path, methods in described["paths"].items():
         for one in methods.values():
             assert one["description"], f"{path} says nothing of itself"

@@ -131,9 +131,9 @@ def test_html_with_tags_that_were_never_closed(page: str, text: str) -> None:
 
 @pytest.mark.parametrize("unit", ["<a ", "<!--", "<![", "</a ", "<?", "<a b='", "<script", "<rt>", "<button>", "&#"])
 def test_html_of_any_length_is_quick(unit: str) -> None:
-    begun = time.process_time()
+    begun = time.thread_time()
     "".join(text_of_html([unit * 8000, " tail", "<p>end"]))
-    assert time.process_time() - begun < 2
+    assert time.thread_time() - begun < 2
 
 
 def test_html_says_its_encoding(tmp_path: Path) -> None:
@@ -234,10 +234,10 @@ LONG += [" " * 8000 + "x|", "[^" * 8000, "[a]: x" + " " * 8000 + "y", "<a " * 80
 
 @pytest.mark.parametrize("line", LONG, ids=lambda line: repr(line[:6]))
 def test_markdown_of_any_length_is_quick(line: str) -> None:
-    begun = time.process_time()
+    begun = time.thread_time()
     "".join(text_of_markdown(["so", line]))
     "".join(text_of_markdown([line]))
-    assert time.process_time() - begun < 2
+    assert time.thread_time() - begun < 2
 
 
 @settings(max_examples=60)
@@ -333,10 +333,10 @@ def test_plain_text_is_no_document(tmp_path: Path) -> None:
 
 
 def test_comments_before_a_page_are_passed_quickly(tmp_path: Path) -> None:
-    begun = time.process_time()
+    begun = time.thread_time()
     assert document_format(written(tmp_path / "drawing", b"<!---->" * 22 + b"<svg>")) is None
     assert document_format(written(tmp_path / "page", b"<!-- a --><!---->\n" * 22 + b"<html>")) == "HTML"
-    assert time.process_time() - begun < 1
+    assert time.thread_time() - begun < 1
 
 
 # What cannot be read

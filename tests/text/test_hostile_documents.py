@@ -38,15 +38,21 @@ def word(path: Path, body: str, head: str = "") -> Path:
     return path
 
 
-def peak_of(read: Callable[[], object]) -> int:
-    """The most bytes that were in use while something was read, whether it was refused or not.
+def assert_peak_below(most: int, read: Callable[[], object]) -> None:
+    """Fewer bytes are in use at any time while something is read, whether it is refused or not.
 
-    The least of three readings: the servers that other tests share allocate in threads of this process, too.
+    One of a dozen readings has to show it: servers that other tests share allocate in threads of this process, too.
     """
-    return min(_one_peak_of(read) for _ in range(3))
+    peaks = []
+    for _ in range(12):
+        peaks.append(_peak_of(read))
+        if peaks[-1] < most:
+            return
+        time.sleep(0.1)
+    pytest.fail(f"{min(peaks):,} bytes at least, expected fewer than {most:,}")
 
 
-def _one_peak_of(read: Callable[[], object]) -> int:
+def _peak_of(read: Callable[[], object]) -> int:
     tracemalloc.start()
     try:
         with suppress(ThereafterError):
@@ -91,12 +97,12 @@ def test_lists_of_contents_stay_cheap(tmp_path: Path) -> None:
         with pytest.raises(SourceError, match=message):
             text_of(path)
     (_, path), *_ = books(tmp_path)
-    assert peak_of(lambda: text_of(path)) < 4 * MIB
+    assert_peak_below(4 * MIB, lambda: text_of(path))
 
 
 def test_elements_that_are_left_out_take_no_memory() -> None:
     chunks = ["<svg>" * 1_000] * 5
-    assert peak_of(lambda: list(text_of_html(chunks))) < 100_000
+    assert_peak_below(100_000, lambda: list(text_of_html(chunks)))
 
 
 def test_a_book_of_tags_alone_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +132,7 @@ def test_word_documents_stay_cheap(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         path = word(tmp_path / f"{number}.docx", body, head)
         with pytest.raises(SourceError, match=message):
             text_of(path)
-    assert peak_of(lambda: text_of(tmp_path / "3.docx")) < 16 * MIB
+    assert_peak_below(16 * MIB, lambda: text_of(tmp_path / "3.docx"))
 
 
 def test_other_parts_of_a_word_document_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,13 +174,13 @@ def repeat(units: list[str], size: int) -> str:
 
 
 def seconds_of(read: Callable[[str], object], text: str) -> float:
-    """The least processor time of three readings."""
+    """The least processor time of three readings, of this thread alone: others serve pages meanwhile."""
     times = []
     for _ in range(3):
-        begun = time.process_time()
+        begun = time.thread_time()
         with suppress(ThereafterError):
             read(text)
-        times.append(time.process_time() - begun)
+        times.append(time.thread_time() - begun)
     return min(times)
 
 

@@ -95,11 +95,11 @@ def test_words_are_those_of_universal_dependencies(text: str, words: list[str]) 
 
 @pytest.mark.parametrize("style", [None, WIKITEXT, PTB, TREEBANK])
 def test_words_of_any_length_are_split_quickly(style: WritingStyle | None) -> None:
-    begun = time.process_time()
+    begun = time.thread_time()
     assert split_words("a" + "'s" * 1500, style) == ["a", *["'s"] * 1500]
     for long in ("a+" * 8000, "a@" * 8000, "a." * 4000 + "1", "1," * 4000 + "x", "x-" * 4000):
         assert split_words(long, style)
-    assert time.process_time() - begun < 4
+    assert time.thread_time() - begun < 4
 
 
 _WORDS = st.sampled_from(["cat", "Raymond", "sketch", "seven", "n't", "'s", "@-@", "<unk>", "Mr.", "U.S.", "2005", "é"])

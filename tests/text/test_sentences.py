@@ -105,10 +105,10 @@ def test_offsets_lose_nothing_wherever_the_pieces_end():
 
 @pytest.mark.parametrize("run", ["!", ". ", "。", "…?", '!"', "_", "a. "])
 def test_long_runs_of_marks_are_read_quickly(run: str):
-    begun = time.process_time()
+    begun = time.thread_time()
     text = "So" + run * 8000 + "y"
     assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
-    assert time.process_time() - begun < 2
+    assert time.thread_time() - begun < 2
 
 
 def test_wrapped_lines_are_one_paragraph():

@@ -101,8 +101,7 @@ def assert_same_end(whole: Path, broken: Path) -> None:
 
 @pytest.mark.parametrize(
     ("variant", "kills"),
-    [("adamw, carried state", 1)]
-    + [pytest.param(variant, 1, marks=pytest.mark.wide) for variant in ("nt-asgd", "partition")]
+    [pytest.param(variant, 1, marks=pytest.mark.wide) for variant in ("adamw, carried state", "nt-asgd", "partition")]
     + [pytest.param(variant, 6, marks=pytest.mark.slow) for variant in VARIANTS],
 )
 def test_killed_at_random_moments(variant: str, kills: int, book: Path, tmp_path: Path):
