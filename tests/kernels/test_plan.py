@@ -19,11 +19,8 @@ from thereafter.errors import OptionError
 from thereafter.kernels.cpu import plan
 
 AVX512, AVX2, NEON, SSE = Vectors(64, 32), Vectors(32, 16), Vectors(16, 32), Vectors(16, 16)
-OTHERS = [
-    pytest.param(name, marks=() if name == "16x32" else pytest.mark.wide)
-    for name in ("16x32", "32x16", "64x32")
-    if Vectors.from_text(name).bytes != tiling().vectors.bytes
-]  # than this machine's
+OTHERS = [name for name in ("16x32", "32x16", "64x32") if Vectors.from_text(name).bytes != tiling().vectors.bytes]
+"""Than this machine's."""
 
 compiles = pytest.mark.skipif(not compiled.available(), reason="numba is not here")
 
@@ -173,6 +170,7 @@ print(tiling().vectors.bytes, tiling().vectors.registers, tiling().depth)
 
 
 @compiles
+@pytest.mark.wide
 @pytest.mark.parametrize("named", OTHERS)
 def test_products_compiled_for_other_vectors_and_caches(named: str) -> None:
     """In a process of its own: figures are settled when the loops are compiled. Panels are longer than a part."""

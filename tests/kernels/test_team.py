@@ -264,6 +264,7 @@ def test_what_it_was_given_and_what_it_made_stay_apart(name: str, options: dict[
     assert not torch.isnan(spread[[0, 2, 3, 4, 5]]).any()
 
 
+@pytest.mark.wide
 def test_a_nan_comes_out_of_every_nonlinearity() -> None:
     for options in KINDS["elman"].options:
         at = work("elman", (3, 4, 3, 37), options, kernel="cpu")

@@ -29,8 +29,8 @@ COMPILED_ALONE: list[tuple[str, dict[str, Any]]] = [
     ("LSTM", {"coupled": True}),
     ("LSTM", {"peephole": True, "coupled": True}),
 ]
-BY_THE_CELL: list[tuple[str, dict[str, Any]]] = [
-    ("LSTM", {"coupled": True, "proj_size": 3, "num_layers": 2}),
+BY_THE_CELL: list[Any] = [
+    pytest.param("LSTM", {"coupled": True, "proj_size": 3, "num_layers": 2}, marks=pytest.mark.wide),
     ("LSTM", {"layer_norm": True}),
     ("GRU", {"layer_norm": True}),
     ("GRU", {"zoneout": 0.2, "initial": "learned"}),
