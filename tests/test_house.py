@@ -125,13 +125,13 @@ def test_nothing_goes_past_the_contracts_that_did_not_before():
 
 
 LARGEST = {
-    "lines of code": 78_900,
-    "files": 560,
+    "lines of code": 78_800,
+    "files": 558,
     "files under 60 lines": 68,
     "files under 80 lines with one importer": 4,
     "entries at the top of the package": 32,
     "methods of Task": 12,
-    "Protocols": 98,
+    "Protocols": 78,
 }
 """How large the package may be (`counted.sizes`). These figures may go down; whoever raises one says why."""
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from datetime import time as clock_time
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,10 @@ from thereafter.base import progress
 from thereafter.data.files import AnySource, Files, Parts, Spool
 from thereafter.errors import OptionError, ThereafterError
 from thereafter.series.times import Frequency, Times, is_stamp
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
 
 
 @dataclass(frozen=True)
@@ -90,13 +94,7 @@ class SeriesTable:
         return self.times_N[self.bounds_S1[series] : self.bounds_S1[series + 1]]
 
 
-class DataFrame(Protocol):
-    """A data frame or a series of pandas or polars, as far as its type says."""
-
-    def to_numpy(self) -> NDArray[np.generic]: ...
-
-
-AnyTable = AnySource | NDArray[np.generic] | DataFrame
+AnyTable: TypeAlias = "AnySource | NDArray[np.generic] | pd.DataFrame | pd.Series | pl.DataFrame | pl.Series"
 """A source of data, or a table in memory."""
 
 
@@ -124,53 +122,8 @@ def as_source(table: AnyTable) -> AnySource:
 
 
 _BLOCK = 20_000  # rows
-_PACKAGES = ("pandas", "polars")
 IN_MEMORY = ("the array", "the data frame")
 """What tables in memory are called."""
-
-
-class _Column(Protocol):
-    def to_numpy(self) -> NDArray[np.generic]: ...
-    def to_list(self) -> list[object]: ...
-
-
-class _PlacedColumns(Protocol):
-    def __getitem__(self, place: tuple[slice, int], /) -> _Column: ...
-
-
-class _Index(Protocol):
-    """The labels of pandas' rows: `levels` of them are columns of their own."""
-
-    names: Sequence[object]
-    nlevels: int
-
-    def get_level_values(self, level: int, /) -> _Column: ...
-    def __len__(self) -> int: ...
-
-
-@runtime_checkable
-class _PandasFrame(Protocol):
-    iloc: _PlacedColumns
-    index: _Index
-    columns: Iterable[object]
-
-
-@runtime_checkable
-class _PolarsFrame(Protocol):
-    columns: list[str]
-    height: int
-
-    def slice(self, offset: int, length: int, /) -> _PolarsFrame: ...
-    def get_column(self, name: str, /) -> _Column: ...
-
-
-@runtime_checkable
-class _Series(Protocol):
-    """A series of pandas or polars."""
-
-    name: object
-
-    def to_frame(self) -> object: ...
 
 
 _Table = tuple[list[str], Callable[[slice], list[list[object]]], int]
@@ -182,7 +135,7 @@ def is_frame(source: object) -> bool:
     >>> is_frame(np.zeros(3)), is_frame("sales.csv")
     (True, False)
     """
-    return isinstance(source, np.ndarray) or _package(source) != ""
+    return isinstance(source, np.ndarray) or _kind(source) is not None
 
 
 def spool_frame(source: object) -> Files:
@@ -206,27 +159,28 @@ def spool_frame(source: object) -> Files:
     return Files(name, (spool.path,), spools=(spool,))
 
 
-def _package(source: object) -> str:
+def _kind(source: object) -> tuple[str, str] | None:
+    """The package and the name of the type a frame has or inherits from; None for all else."""
     for kind in type(source).__mro__:
         package = kind.__module__.partition(".")[0]
-        if package in _PACKAGES and kind.__name__ in ("DataFrame", "Series"):
-            return package
-    return ""
+        if package in ("pandas", "polars") and kind.__name__ in ("DataFrame", "Series"):
+            return package, kind.__name__
+    return None
 
 
-def _table(source: object) -> _Table:
+def _table(source: Any) -> _Table:
     """The names of the columns, the cells of some rows by column, and the number of rows."""
     if isinstance(source, np.ndarray):
         return _array_table(source)
-    package = _package(source)
-    name: object = None
-    if package and isinstance(source, _Series) and not isinstance(source, _PolarsFrame):
-        name, source = source.name, source.to_frame()
-        name = "value" if name is None else name
-    if package == "pandas" and isinstance(source, _PandasFrame):
-        return _pandas_table(source, list(source.columns) if name is None else [name])
-    if isinstance(source, _PolarsFrame):
-        return _polars_table(source)
+    match _kind(source):
+        case "pandas", "DataFrame":
+            return _pandas_table(source, list(source.columns))
+        case "pandas", "Series":
+            return _pandas_table(source.to_frame(), ["value" if source.name is None else source.name])
+        case "polars", "DataFrame":
+            return _polars_table(source)
+        case "polars", "Series":
+            return _polars_table(source.to_frame())
     raise OptionError(
         f"a table is a data frame of pandas or polars or an array of numpy, got {type(source).__name__}; try a path"
     )
@@ -244,7 +198,7 @@ def _array_table(array: NDArray[np.generic]) -> _Table:
     return names, lambda part: [cells_of(column_N) for column_N in columns[part].T], len(columns)
 
 
-def _pandas_table(frame: _PandasFrame, columns: list[object]) -> _Table:
+def _pandas_table(frame: pd.DataFrame, columns: list[object]) -> _Table:
     index = frame.index
     levels = [level for level in range(index.nlevels) if _is_column(index, level)]
     names: list[str] = []
@@ -266,7 +220,7 @@ def _pandas_table(frame: _PandasFrame, columns: list[object]) -> _Table:
     return names, columns_of, len(index)
 
 
-def _is_column(index: _Index, level: int) -> bool:
+def _is_column(index: pd.Index, level: int) -> bool:
     """Whether labels of rows are more than their numbers: named, one of several, or times."""
     if index.nlevels > 1 or index.names[level] is not None:
         return True
@@ -278,7 +232,7 @@ def _is_column(index: _Index, level: int) -> bool:
     return type(values[0]).__name__ == "Period" or is_stamp(str(values[0]))  # the period of a year is only a number
 
 
-def _polars_table(frame: _PolarsFrame) -> _Table:
+def _polars_table(frame: pl.DataFrame) -> _Table:
     names = list(frame.columns)
     first = frame.slice(0, 1)
     zoned = {name for name in names if any(map(is_zoned, first.get_column(name).to_list()))}

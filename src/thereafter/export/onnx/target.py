@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,29 +19,10 @@ from thereafter.export.plan import NgramPlan, Plan
 from thereafter.export.targets import FLOAT32, WrittenFiles
 from thereafter.models.base import Floats, Ids
 
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
 Arrays = dict[str, NDArray[np.generic]]
-
-
-class Given(Protocol):
-    """An input or an output of a graph."""
-
-    name: str
-    type: str
-
-
-class Meta(Protocol):
-    """What a file says of itself."""
-
-    custom_metadata_map: dict[str, str]
-
-
-class Session(Protocol):
-    """A graph as ONNX Runtime has it."""
-
-    def get_inputs(self) -> Sequence[Given]: ...
-    def get_outputs(self) -> Sequence[Given]: ...
-    def get_modelmeta(self) -> Meta: ...
-    def run(self, names: Sequence[str] | None, given: Mapping[str, NDArray[np.generic]]) -> Sequence[Floats]: ...
 
 
 class OnnxTarget:
@@ -123,20 +104,22 @@ class OnnxPairRunner(OnnxRunner):
         return logp_BTV
 
 
-def _carried(session: Session, names: Sequence[str], given: Mapping[str, NDArray[np.generic]]) -> tuple[Floats, Arrays]:
+def _carried(
+    session: InferenceSession, names: Sequence[str], given: Mapping[str, NDArray[np.generic]]
+) -> tuple[Floats, Arrays]:
     """log p of one run, and the state after it under the names by which it goes in again."""
     outputs: Arrays = dict(zip(names, session.run(None, given), strict=True))
     logp = outputs.pop("log_p").astype(np.float32)
     return logp, {name.removeprefix(NEXT): value for name, value in outputs.items()}
 
 
-def session(path: Path, threads: int = 1) -> Session:
+def session(path: Path, threads: int = 1) -> InferenceSession:
     """A file in ONNX Runtime."""
     runtime = require("onnxruntime", "checking an ONNX file", install="thereafter[export]")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = threads
     options.log_severity_level = 3
-    made: Session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    made: InferenceSession = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     return made
 
 

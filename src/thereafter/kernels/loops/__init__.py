@@ -1,4 +1,4 @@
-"""Compiled loops over steps of recurrent cells. Importing a module of this folder, but `llvm`, imports numba.
+"""Compiled loops over steps of recurrent cells. Importing a module of this folder imports numba.
 
 From the inside out:
 
@@ -12,7 +12,6 @@ lstm, gru, elman    one step of a cell between its products, and all steps of it
 lstm_norm           the layer-norm LSTM; lstm_projected: the LSTM with a projection
 formulas            those of each cell in a stream; all steps of linear cells
 steps               one step of a stream, and the threads that help with it; fours: int8 products of ARM processors
-llvm                the types of what numba and llvmlite give to code that writes machine code
 
 Words that all of them use: `first` to `last` are the units of a row that a thread works on, `own` is the number of the
 thread, `size` how many there are; a row is finished at step t where t >= its length; `exact` is float64, where tanh is

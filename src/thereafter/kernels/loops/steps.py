@@ -43,7 +43,6 @@ from thereafter.base.compiled import CFunction, c_function, compiled_once, intri
 from thereafter.base.packages import require
 from thereafter.kernels.arrays import FloatType, Whole
 from thereafter.kernels.loops.formulas import FORMULAS
-from thereafter.kernels.loops.llvm import Builder, Context, Intrinsic, Signature, Value
 from thereafter.kernels.loops.threads import (
     ROOM_BYTES,
     add_if,
@@ -56,7 +55,19 @@ from thereafter.kernels.loops.threads import (
     read_published,
     whole_number_from,
 )
-from thereafter.kernels.loops.tiles import LINE, VECTOR_BYTES, call, copy, ir, types
+from thereafter.kernels.loops.tiles import (
+    LINE,
+    VECTOR_BYTES,
+    Builder,
+    Context,
+    Intrinsic,
+    Signature,
+    Value,
+    call,
+    copy,
+    ir,
+    types,
+)
 from thereafter.kernels.loops.vectors import write_rows
 
 carray = require("numba", "a compiled loop").carray

@@ -27,7 +27,6 @@ from torch import Tensor
 from thereafter.base.compiled import CFunction, compiled_once, intrinsic, jit
 from thereafter.base.packages import require
 from thereafter.kernels.arrays import WHOLE, Floats, FloatType, Whole
-from thereafter.kernels.loops.llvm import ArrayType, Builder, Context, Intrinsic, Signature, Value
 from thereafter.kernels.loops.threads import (
     add_if,
     add_to,
@@ -37,7 +36,17 @@ from thereafter.kernels.loops.threads import (
     read_published,
     whole_number_from,
 )
-from thereafter.kernels.loops.tiles import LINE, product, types
+from thereafter.kernels.loops.tiles import (
+    LINE,
+    ArrayType,
+    Builder,
+    Context,
+    Intrinsic,
+    Signature,
+    Value,
+    product,
+    types,
+)
 
 carray = require("numba", "a compiled loop").carray
 

@@ -21,8 +21,7 @@ import numpy as np
 from thereafter.base.compiled import jit
 from thereafter.base.packages import require
 from thereafter.kernels.arrays import Whole
-from thereafter.kernels.loops.llvm import Builder, Value
-from thereafter.kernels.loops.tiles import call, cgutils, instruction, ir, types
+from thereafter.kernels.loops.tiles import Builder, Value, call, cgutils, instruction, ir, types
 
 carray = require("numba", "a compiled loop").carray
 

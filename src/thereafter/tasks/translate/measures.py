@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from types import ModuleType
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from thereafter.base.packages import installed, require
 from thereafter.base.tabular import Row, Tabular
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.evaluation.bootstrap import Floats
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric
 
 BINS = ((1, 5), (6, 10), (11, 15), (16, 20), (21, 30), (31, None))
 """Lengths of sources that are shown together, both ends included; None is without end."""
@@ -197,22 +200,6 @@ def _words(text: str, lowercase: bool) -> list[str]:
     return (text.lower() if lowercase else text).split()
 
 
-class _Score(Protocol):
-    @property
-    def score(self) -> float:
-        """0 to 100."""
-
-
-class _Metric(Protocol):
-    """What sacreBLEU's own tests of significance ask of its metrics."""
-
-    def _extract_corpus_statistics(self, hypotheses: list[str], references: list[list[str]]) -> list[list[float]]:
-        """The statistics of every sentence."""
-
-    def _compute_score_from_stats(self, stats: Floats) -> _Score:
-        """The score of sums of statistics."""
-
-
 @dataclass(frozen=True, eq=False)
 class ResampledTranslations:
     """Exact answers, and BLEU and chrF where sacreBLEU is installed: its own statistics, and its own scores of them."""
@@ -243,7 +230,7 @@ class ResampledTranslations:
         return figures
 
 
-def _metrics(lowercase: bool) -> dict[str, _Metric]:
+def _metrics(lowercase: bool) -> dict[str, Metric]:
     """BLEU and chrF as `translation.measure_translation` has them; none where sacreBLEU is not installed."""
     if not installed("sacrebleu"):
         return {}
