@@ -1,6 +1,6 @@
 """`refused`: a test of an error states its class and the facts that its sentence must name; the words are free.
 
-    with refused(OptionError, "epochs", -1.0):
+    with assert_refused(OptionError, "epochs", -1.0):
         train(text=TEXT, epochs=-1)
 
 Facts are what the user needs to see: the value that was got, the names or the range that would be right. Never pass a
@@ -34,7 +34,7 @@ OTHER_PROGRAMS = re.compile(r"\b(?:pip|cp|unzip|apt|tar|ssh|soffice) [^;]*")
 
 
 @contextmanager
-def refused(error: type[BaseException], *facts: object) -> Iterator[pytest.ExceptionInfo[Any]]:
+def assert_refused(error: type[BaseException], *facts: object) -> Iterator[pytest.ExceptionInfo[Any]]:
     """The block raises this error, its sentence names every fact, and what it says to try can be typed."""
     with pytest.raises(error) as caught:
         yield caught

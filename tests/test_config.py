@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base import config
 from thereafter.errors import FormatError, OptionError
 
@@ -60,7 +60,7 @@ def test_what_a_configuration_cannot_hold(value: object) -> None:
 
 @pytest.mark.parametrize("text", ["x = ", "x = 1\nx = 2", "[a\n", "\0", "x = " + "[" * 5000])
 def test_what_is_not_toml(text: str) -> None:
-    with refused(FormatError, "my/config.toml"):
+    with assert_refused(FormatError, "my/config.toml"):
         config.loads(text, "my/config.toml")
 
 
@@ -72,7 +72,7 @@ class Settings:
 
 def test_tables_become_settings() -> None:
     assert config.build(Settings, {"order": 3, "cutoffs": [0, 1]}, "ngram") == Settings(3, (0, 1))
-    with refused(OptionError, "ngram", "ordr", "order"):
+    with assert_refused(OptionError, "ngram", "ordr", "order"):
         config.build(Settings, {"ordr": 3}, "ngram")
-    with refused(OptionError, "ngram", "order"):
+    with assert_refused(OptionError, "ngram", "order"):
         config.build(Settings, {}, "ngram")

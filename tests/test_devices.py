@@ -12,7 +12,7 @@ import torch
 
 import thereafter
 from far_device import far_device
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base import devices, progress
 from thereafter.cli import main
 from thereafter.errors import DeviceMemoryError, OptionError
@@ -40,14 +40,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 @pytest.mark.parametrize("name", ["lstm", "task"])
 def test_a_gpu_that_is_not_here_is_refused_in_a_sentence(runs: Path, name: str) -> None:
-    with refused(OptionError, "device", "cuda", "device='cpu'"):
+    with assert_refused(OptionError, "device", "cuda", "device='cpu'"):
         thereafter.load(runs / name, device="cuda")
     assert thereafter.load(runs / name, device="auto") is not None
 
 
 @pytest.mark.parametrize("name", ["ngram", "lstm", "task"])
 def test_an_unknown_device_is_refused(runs: Path, name: str) -> None:
-    with refused(OptionError, "device", "gpu", "auto", "cpu", "cuda"):
+    with assert_refused(OptionError, "device", "gpu", "auto", "cpu", "cuda"):
         thereafter.load(runs / name, device="gpu")
 
 
@@ -133,7 +133,7 @@ def test_a_gpu_that_is_full_leaves_the_model_on_the_cpu_unless_it_was_named(
     net = model.net if isinstance(model, TaskModel) else model.model
     assert not net.training
     assert {weight.device.type for weight in net.parameters()} == {"cpu"}
-    with refused(DeviceMemoryError, called, "device='cpu'"):
+    with assert_refused(DeviceMemoryError, called, "device='cpu'"):
         thereafter.load(runs / name, device="cuda")
 
 

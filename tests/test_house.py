@@ -125,7 +125,7 @@ def test_nothing_goes_past_the_contracts_that_did_not_before():
 
 
 LARGEST = {
-    "lines of code": 78_800,
+    "lines of code": 78_760,
     "files": 558,
     "files under 60 lines": 68,
     "files under 80 lines with one importer": 4,

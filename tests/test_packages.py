@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base.packages import installed, require
 
 OLD_RUNS = Path(__file__).parent / "old_runs"
@@ -110,7 +110,7 @@ def test_parts_that_import_each_other_are_whole_for_both_threads(tmp_path: Path,
 
 
 def test_a_missing_part_is_a_missing_package():
-    with refused(thereafter.ThereafterError, "a test", "json"):
+    with assert_refused(thereafter.ThereafterError, "a test", "json"):
         require("json.nowhere.at_all", "a test")
     assert not installed("json.nowhere.at_all")
 

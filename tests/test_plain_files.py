@@ -12,7 +12,7 @@ from types import FrameType
 import pytest
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base import storage
 from thereafter.errors import FormatError
 from thereafter.runs.folder import is_finished
@@ -52,9 +52,9 @@ def test_only_plain_files_are_opened(tmp_path: Path) -> None:
     assert [storage.is_plain(path) for path in (plain, link, pipe, dangling, tmp_path)] == [True, True, *[False] * 3]
     assert not storage.is_plain(link, links=False)
     for path, links, sort in ((pipe, True, "pipe"), (tmp_path, True, "folder"), (link, False, "link")):
-        with refused(OSError, sort):
+        with assert_refused(OSError, sort):
             storage.open_plain(path, links=links)
-    with refused(OSError, "device"):
+    with assert_refused(OSError, "device"):
         storage.open_plain("/dev/zero")
     with pytest.raises(FileNotFoundError):
         storage.open_plain(dangling)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base import compiled, processor
 from thereafter.base.processor import USUAL_LEVEL_1, USUAL_LEVEL_2, Processor, read, with_caches
 from thereafter.errors import OptionError
@@ -126,7 +126,7 @@ def test_sizes_by_name_take_the_place_of_what_was_read(tmp_path: Path) -> None:
     assert whole.lines()["caches"] == "L1d 64 KB, L2 1 MB (from THEREAFTER_CACHES)"
     assert Processor("an architecture", "a name").level_1 == USUAL_LEVEL_1
     for wrong in ("L2", "L2=", "L2=large", "L9=1M", "512K", "L2=0"):
-        with refused(OptionError, "L1d", "L1i", "L2", "L3"):
+        with assert_refused(OptionError, "L1d", "L1i", "L2", "L3"):
             with_caches(read_here, wrong)
 
 

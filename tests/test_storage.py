@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base.storage import map_arrays, replacing, write_arrays, write_text
 from thereafter.errors import FormatError, StorageError
 
@@ -82,9 +82,9 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
     write_arrays(tmp_path / "a.safetensors", ARRAYS)
     before = (tmp_path / "a.safetensors").read_bytes()
     with full_disk(1000):
-        with refused(StorageError, "a.txt"):
+        with assert_refused(StorageError, "a.txt"):
             write_text(target, "new" * 1000)
-        with refused(StorageError, "a.safetensors"):
+        with assert_refused(StorageError, "a.safetensors"):
             write_arrays(tmp_path / "a.safetensors", {"big": np.zeros(100_000)})
     assert target.read_text() == "old"
     assert (tmp_path / "a.safetensors").read_bytes() == before
@@ -96,7 +96,7 @@ def test_a_last_move_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pyte
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", refuse)
-    with refused(StorageError, "No space left on device"):
+    with assert_refused(StorageError, "No space left on device"):
         write_text(tmp_path / "a.txt", "x")
     assert names(tmp_path) == []
 
@@ -105,7 +105,7 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "folder").mkdir()
     for target in (tmp_path / "file" / "a.txt", tmp_path / "folder", tmp_path / ("x" * 300)):
-        with refused(StorageError, tmp_path):
+        with assert_refused(StorageError, tmp_path):
             write_text(target, "y")
     assert names(tmp_path) == ["file", "folder"]
     assert names(tmp_path / "folder") == []
@@ -210,7 +210,7 @@ def test_the_crafted_good_one_is_good(tmp_path: Path) -> None:
     ],
 )
 def test_crafted_headers_are_refused(tmp_path: Path, header: object) -> None:
-    with refused(FormatError, "a.safetensors"):
+    with assert_refused(FormatError, "a.safetensors"):
         map_arrays(crafted(tmp_path / "a.safetensors", header))
 
 
@@ -220,20 +220,20 @@ def test_files_cut_short_or_grown_are_refused(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for size in range(len(whole)):
         path.write_bytes(whole[:size])
-        with refused(FormatError, "a.safetensors"):
+        with assert_refused(FormatError, "a.safetensors"):
             map_arrays(path)
     path.write_bytes(whole + b"\0")
-    with refused(FormatError, "a.safetensors"):
+    with assert_refused(FormatError, "a.safetensors"):
         map_arrays(path)
     path.write_bytes((2**63).to_bytes(8, "little") + whole[8:])
-    with refused(FormatError, path):
+    with assert_refused(FormatError, path):
         map_arrays(path)
 
 
 def test_what_is_not_a_file(tmp_path: Path) -> None:
-    with refused(FormatError, tmp_path):
+    with assert_refused(FormatError, tmp_path):
         map_arrays(tmp_path)
-    with refused(FormatError, "nowhere"):
+    with assert_refused(FormatError, "nowhere"):
         map_arrays(tmp_path / "nowhere")
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.decoding import generation, sources
 from thereafter.decoding.beam import Search, beam_search
 from thereafter.decoding.generation import GenerationSettings
@@ -119,7 +119,7 @@ def test_rows_change_places_with_their_sources(kind: str) -> None:
     np.testing.assert_allclose(model.predict(state), model.predict(model.start(3)), atol=0)  # a value
     several = model.start(6)  # two rows for each source
     assert several.row_R.tolist() == [0, 0, 1, 1, 2, 2]
-    with refused(OptionError, 4, 3):
+    with assert_refused(OptionError, 4, 3):
         model.start(4)
 
 
@@ -230,11 +230,11 @@ def test_a_trace_shows_the_look_at_each_place_and_the_likeliest_words(kind: str)
 
 def test_what_cannot_be_a_memory_is_refused() -> None:
     decoder, memory = made("lstm")
-    with refused(ShapeError, "[sources, places, numbers]"):
+    with assert_refused(ShapeError, "[sources, places, numbers]"):
         Memory(memory.h_BSH, memory.inside_BS.float())
-    with refused(ShapeError, "'h'", (1, 1, 8), 3):
+    with assert_refused(ShapeError, "'h'", (1, 1, 8), 3):
         Memory(memory.h_BSH, memory.inside_BS, {"h": memory.summary["h"][:1]})
-    with refused(ShapeError, "'c'", [3, 1, 8]):
+    with assert_refused(ShapeError, "'c'", [3, 1, 8]):
         decoder.given(Memory(memory.h_BSH, memory.inside_BS, {"h": memory.summary["h"]}))
 
 
@@ -286,5 +286,5 @@ def test_a_translation_is_drawn(tmp_path: Path) -> None:
         ({"do_sample": True, "seed": -1}, ("seed", -1, 0)),
     )
     for wrong, facts in wrongs:
-        with refused(OptionError, *facts):
+        with assert_refused(OptionError, *facts):
             model.predict("a", **wrong)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.data.scaler import Scaler
 from thereafter.layers.heads import Gaussian
 from thereafter.models.task_net import TaskNet
@@ -201,12 +201,12 @@ def test_it_is_compared_over_seeds(tmp_path: Path):
 
 def test_what_does_not_apply_is_refused_by_name(tmp_path: Path):
     source = waves(tmp_path / "waves.txt", 20)
-    with refused(thereafter.ThereafterError, "hiden", "hidden"):
+    with assert_refused(thereafter.ThereafterError, "hiden", "hidden"):
         thereafter.train(source, task="next-number", hiden=3)
-    with refused(thereafter.ThereafterError, "split=", "next-number"):
+    with assert_refused(thereafter.ThereafterError, "split=", "next-number"):
         thereafter.train(source, task="next-number", split="90/10")
-    with refused(thereafter.ThereafterError, "jitter", True):
+    with assert_refused(thereafter.ThereafterError, "jitter", True):
         thereafter.train(source, task="next-number", jitter=True)
     model = thereafter.train(source, task="next-number", epochs=1)
-    with refused(thereafter.ThereafterError, "next-number"):
+    with assert_refused(thereafter.ThereafterError, "next-number"):
         model.explain("1 2 3")

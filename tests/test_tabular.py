@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base.tabular import PlainTable, Row, Tabular, csv_text, facts_html, json_text, text_table, write_table
 from thereafter.comparing.task_trials import TaskComparison, TaskTrial
 from thereafter.errors import MissingPackageError, OptionError
@@ -41,7 +41,7 @@ def test_csv_comes_back(tmp_path: Path):
         assert list(csv.DictReader(file, delimiter="\t")) == rows
     stored = json.loads(write_table(Two().to_rows(), tmp_path / "two.json").read_text(encoding="utf-8"))
     assert stored == [{"word": WORDS, "bits": 1.5, "rank": None}, {"word": "é", "bits": None, "rank": 3}]
-    with refused(OptionError, "two.csv"):
+    with assert_refused(OptionError, "two.csv"):
         write_table(Two().to_rows(), tmp_path / "two.xlsx")
 
 
@@ -77,7 +77,7 @@ def test_without_pandas_the_install_line_is_said(monkeypatch: pytest.MonkeyPatch
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
     monkeypatch.setattr("thereafter.base.packages.import_module", missing)
-    with refused(MissingPackageError, "pip install pandas"):
+    with assert_refused(MissingPackageError, "pip install pandas"):
         Two().to_pandas()
 
 

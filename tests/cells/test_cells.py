@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 import thereafter.nn
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base.kinds import KINDS, recurrent_names
 from thereafter.cells import CELLS
 from thereafter.cells.base import Cell
@@ -217,17 +217,17 @@ def test_a_closed_minlstm_stays_finite():
 
 
 def test_options_outside_their_range_are_named():
-    with refused(OptionError, "hidden_size", 0, 1):
+    with assert_refused(OptionError, "hidden_size", 0, 1):
         CELLS.load("lstm")(2, 0)
-    with refused(OptionError, "proj_size", 3, 0, "hidden_size"):
+    with assert_refused(OptionError, "proj_size", 3, 0, "hidden_size"):
         CELLS.load("lstm")(2, 3, proj_size=3)
-    with refused(OptionError, "reset", "inside"):
+    with assert_refused(OptionError, "reset", "inside"):
         CELLS.load("gru")(2, 3, reset="inside")
-    with refused(OptionError, "bias", "three"):
+    with assert_refused(OptionError, "bias", "three"):
         CELLS.load("gru")(2, 3, bias="three")
-    with refused(UnknownNameError, "relu"):
+    with assert_refused(UnknownNameError, "relu"):
         CELLS.load("elman")(2, 3, nonlinearity="rellu")
-    with refused(UnknownNameError, "lstm"):
+    with assert_refused(UnknownNameError, "lstm"):
         CELLS.load("lstmm")
 
 

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.cells.base import HCState
 from thereafter.cells.lstm import LSTM, ConvLSTM
 from thereafter.errors import OptionError
@@ -197,11 +197,11 @@ def test_a_convolutional_lstm_keeps_its_memory_in_float32_under_autocast():
 
 
 def test_sizes_that_are_no_maps_are_named():
-    with refused(OptionError, "hidden_size", 10, "3 x 4", 12):
+    with assert_refused(OptionError, "hidden_size", 10, "3 x 4", 12):
         ConvLSTM(24, 10, height=3, width=4)
-    with refused(OptionError, "kernel_size", 4):
+    with assert_refused(OptionError, "kernel_size", 4):
         ConvLSTM(12, 12, height=3, width=4, kernel_size=4)
-    with refused(OptionError, "height", 0, 1):
+    with assert_refused(OptionError, "height", 0, 1):
         ConvLSTM(12, 12, height=0)
     with pytest.raises(OptionError, match="projects nothing"):
         ConvLSTM(12, 12, proj_size=2)

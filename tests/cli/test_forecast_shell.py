@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.cli import app, main
 from thereafter.errors import ThereafterError
 
@@ -196,7 +196,7 @@ def test_without_names_the_usual_forecasters_are_compared():
     ],
 )
 def test_mistakes_are_one_sentence(folder: Path, words: str, facts: tuple[object, ...]):
-    with refused(ThereafterError, *facts) as error:
+    with assert_refused(ThereafterError, *facts) as error:
         CliRunner().invoke(app, words.replace("{}", str(folder)).split(), catch_exceptions=False)
     assert "\n" not in str(error.value)
     assert not (folder / "x").exists()

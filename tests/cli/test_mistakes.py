@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.cli import main
 from thereafter.errors import SourceError
 
@@ -61,7 +61,7 @@ def test_the_shell_has_its_own_way_out(
 
 
 def test_in_python_it_is_that_of_python():
-    with refused(SourceError, "nowhere.txt", "text="):
+    with assert_refused(SourceError, "nowhere.txt", "text="):
         thereafter.train("nowhere.txt")
 
 
@@ -69,10 +69,10 @@ def test_a_pdf_named_txt_gets_the_advice_of_one(tmp_path: Path):
     path = tmp_path / "book.txt"
     path.write_bytes(b"%PDF-1.7\n\xe2\xe3\xcf\xd3 1 0 obj")
     for options in ({}, {"encoding": "latin-1"}, {"keep_licence": True, "wrapped": True, "markup": True}):
-        with refused(SourceError, "pdftotext book.txt book-text.txt"):
+        with assert_refused(SourceError, "pdftotext book.txt book-text.txt"):
             thereafter.train(str(path), **options)
     lm = thereafter.train(text="a b a b")
-    with refused(SourceError, "pdftotext"):
+    with assert_refused(SourceError, "pdftotext"):
         lm.score(str(path))
 
 

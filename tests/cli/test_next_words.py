@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.cli import app
 from thereafter.errors import OptionError
 
@@ -78,7 +78,7 @@ def test_both_lists_are_one_table(runs: Path, tmp_path: Path):
 
 def test_what_cannot_be_completed_is_one_sentence(runs: Path):
     for prompt, fact in (("zebr", "'zebr'"), ("the month.", "'.'")):
-        with refused(OptionError, fact):
+        with assert_refused(OptionError, fact):
             CliRunner().invoke(app, ["next", str(runs / "prose"), prompt, "--complete"], catch_exceptions=False)
 
 

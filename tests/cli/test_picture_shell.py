@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.cli import main
 from thereafter.cli.train_report import described_settings
 from thereafter.errors import OptionError
@@ -133,7 +133,7 @@ def test_settings_that_do_nothing_in_a_task_are_not_listed() -> None:
         idle = idle_options(task)
         assert {"batching", "jitter"} <= idle
         for option in idle:
-            with refused(OptionError, option):
+            with assert_refused(OptionError, option):
                 settle(task, {option: values[option]})
     assert "unfreeze" not in idle_options(TASKS.load("tag"))
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.cli import app
 from thereafter.cli.predict import example_of
 from thereafter.errors import OptionError, ThereafterError
@@ -70,7 +70,7 @@ def test_a_clip_without_frames_to_compare_is_refused_by_what_predicts_it(tmp_pat
     np.savez(tmp_path / "clips.npz", frames=frames_NTHW)
     options = {"model": "copy", "read": 3, "ahead": 3, "device": "cpu"}
     model = train_task("next-frames", tmp_path / "clips.npz", options, valid=tmp_path / "clips.npz")
-    with refused(OptionError, 3, "--out frames.npz"):
+    with assert_refused(OptionError, 3, "--out frames.npz"):
         model.explain([clip_of(frames_NTHW[0, :3])])
 
 
@@ -79,5 +79,5 @@ def test_a_task_without_any_exported_form_is_not_sent_from_one_to_the_other(tmp_
     options = {"model": "copy", "device": "cpu"}
     model = train_task("next-frames", tmp_path / "clips.npz", options, valid=tmp_path / "clips.npz")
     for form in ("c", "onnx", "html"):
-        with refused(ThereafterError, "--to run"):
+        with assert_refused(ThereafterError, "--to run"):
             model.export(tmp_path / f"out.{form}", form)

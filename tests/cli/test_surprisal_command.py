@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.cli import app
 from thereafter.errors import OptionError
 
@@ -100,7 +100,7 @@ def test_figure_and_arrays(runs: Path, tmp_path: Path):
     ],
 )
 def test_mistakes_are_one_sentence(runs: Path, words: list[str], facts: tuple[str, ...]):
-    with refused(OptionError, *facts):
+    with assert_refused(OptionError, *facts):
         CliRunner().invoke(app, ["surprisal", str(runs / "word"), *words], catch_exceptions=False)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base import progress
 from thereafter.cli import app
 from thereafter.comparing import budget
@@ -65,7 +65,7 @@ def test_a_seed_on_the_command_line(tmp_path: Path):
     ],
 )
 def test_what_would_make_models_unequal_is_refused(options: dict[str, Any], facts: tuple[object, ...]):
-    with refused(OptionError, *facts):
+    with assert_refused(OptionError, *facts):
         compare(text=TEXT, models="rnn,unigram", **options)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.cli import main
 from thereafter.comparing import compare as comparing
 from thereafter.comparing import entries, trials
@@ -57,13 +57,13 @@ def test_names():
     assert Entry.parse("unigram", "word") == Entry("unigram", "ngram", "word", 1)
     assert Entry.parse(" lstm:char ", "word") == Entry("lstm:char", "lstm", "char")
     assert [entry.name for entry in parse_entries(["ngram-1,gru", "unigram", "gru:word"], "word")] == ["ngram-1", "gru"]
-    with refused(UnknownNameError, "lsmt", "lstm"):
+    with assert_refused(UnknownNameError, "lsmt", "lstm"):
         Entry.parse("lsmt", "word")
-    with refused(UnknownNameError, "chars", "char"):
+    with assert_refused(UnknownNameError, "chars", "char"):
         Entry.parse("lstm:chars", "word")
-    with refused(OptionError, "ngram-x", "ngram-3"):
+    with assert_refused(OptionError, "ngram-x", "ngram-3"):
         Entry.parse("ngram-x", "word")
-    with refused(OptionError):
+    with assert_refused(OptionError):
         parse_entries(" , ", "word")
 
 
@@ -82,9 +82,9 @@ def test_options_go_to_those_who_have_them():
         "text.min_count": 1,
         "training.clip": 3.0,
     }
-    with refused(OptionError, "heads", "transformer"):
+    with assert_refused(OptionError, "heads", "transformer"):
         deal_options(entries, {"heads": 2})
-    with refused(OptionError, "gru.hidden"):
+    with assert_refused(OptionError, "gru.hidden"):
         deal_options(entries, {"gru.hidden": 2})
 
 
@@ -102,7 +102,7 @@ def test_a_text_is_cut_in_three_between_lines():
 def test_a_text_of_one_line_is_cut_inside_it():
     parts = cut_in_three(Source.of_text("abcdefghij" * 10))
     assert [len(parts[name].text()) for name in PARTS] == [90, 5, 5]
-    with refused(EmptyCorpusError):
+    with assert_refused(EmptyCorpusError):
         cut_in_three(Source.of_text("abc"))
 
 
@@ -127,7 +127,7 @@ def test_parts_of_a_corpus_are_kept(tmp_path: Path):
     kept = share(Texts("corpus", parts), TextSettings(), {"char"}, tmp_path)
     assert kept.parts == parts
     assert not list(tmp_path.iterdir())
-    with refused(SourceError, "corpus:train", "corpus:valid"):
+    with assert_refused(SourceError, "corpus:train", "corpus:valid"):
         share(Texts("corpus", {name: parts[name] for name in ("train", "valid")}), TextSettings(), {"char"}, tmp_path)
 
 
@@ -239,16 +239,16 @@ def test_it_goes_on_where_it_was_broken_off(comparison: Comparison, book: Path, 
 def test_another_plan_is_refused_or_put_beside(book: Path, tmp_path: Path):
     compare(book, models="unigram", base=tmp_path)
     assert (tmp_path / "compare-book" / "report.html").is_file()
-    with refused(OptionError, "'epochs': 30.0", "'minutes': 2", "--out"):
+    with assert_refused(OptionError, "'epochs': 30.0", "'minutes': 2", "--out"):
         compare(book, models="unigram", minutes=2, out=tmp_path / "compare-book")
-    with refused(OptionError, "normalised"):
+    with assert_refused(OptionError, "normalised"):
         compare(book, models="unigram:word,unigram:char", out=tmp_path / "compare-book")
     other = compare(book, models="unigram", minutes=2, base=tmp_path)
     assert other.folder == tmp_path / "compare-book-2"
     assert compare(book, models="unigram", base=tmp_path).folder == tmp_path / "compare-book"
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letters.txt").write_text("dear")
-    with refused(OptionError, tmp_path / "mine"):
+    with assert_refused(OptionError, tmp_path / "mine"):
         compare(book, models="unigram", out=tmp_path / "mine")
 
 
@@ -270,7 +270,7 @@ def test_one_that_fails_does_not_lose_the_others(book: Path, monkeypatch: pytest
     comparison = compare(book, models="rnn,unigram")
     assert [row.name for row in comparison.rows] == ["unigram"]
     assert any("rnn, seed 0 failed: the loss is no number" in note for note in comparison.notes)
-    with refused(TrainingError, "the loss is no number"):
+    with assert_refused(TrainingError, "the loss is no number"):
         compare(book, models="rnn")
 
 
@@ -285,7 +285,7 @@ def test_one_that_fails_does_not_lose_the_others(book: Path, monkeypatch: pytest
     ],
 )
 def test_mistakes_are_found_before_anything_is_trained(book: Path, options: dict[str, Any], facts: tuple[object, ...]):
-    with refused(OptionError, *facts):
+    with assert_refused(OptionError, *facts):
         compare(book, **{"models": "rnn,unigram", **options})
 
 

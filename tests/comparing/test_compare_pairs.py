@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.cli import main
 from thereafter.comparing import pair_verdicts
 from thereafter.comparing.compare import compare
@@ -90,7 +90,7 @@ def test_pairs_can_be_asked_for_later_and_are_kept(files: tuple[Path, Path], mon
 
 
 def test_pairs_that_are_not_there_are_said_before_anything_is_trained(files: tuple[Path, Path]):
-    with refused(SourceError, "no.jsonl"):
+    with assert_refused(SourceError, "no.jsonl"):
         compare(files[0], models="unigram", pairs="no.jsonl", out=files[0].parent / "out")
     assert not (files[0].parent / "out").exists()
 
@@ -122,5 +122,5 @@ def test_the_command(files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_a_task_has_no_pairs(files: tuple[Path, Path]):
-    with refused(OptionError, "pairs"):
+    with assert_refused(OptionError, "pairs"):
         thereafter.compare(files[0], task="tag", pairs=files[1])

@@ -11,7 +11,7 @@ from scipy import stats
 from typer.testing import CliRunner, Result
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter import LanguageModel
 from thereafter.cli import app
 from thereafter.comparing.differences import ComparedRuns
@@ -106,11 +106,11 @@ def test_what_makes_no_comparison_is_refused(folder: Path) -> None:
         ([*runs, "--on", folder / "other.txt", "--epochs", 3], ("--epochs", "--on")),
         ([folder / "other.txt", "--items"], ("--on",)),
     ):
-        with refused(OptionError, *facts):
+        with assert_refused(OptionError, *facts):
             ask(*words)
-    with refused(OptionError, "on="):
+    with assert_refused(OptionError, "on="):
         thereafter.compare([load(folder / "words")])
-    with refused(OptionError, "on="):
+    with assert_refused(OptionError, "on="):
         thereafter.compare("words", on="other.txt")
 
 

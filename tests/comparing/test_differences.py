@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.comparing.compare import compare
 from thereafter.comparing.comparison import Comparison
 from thereafter.comparing.differences import BITS, LineSums, ModelDifference, SeedSpread, sum_lines, task_differences
@@ -78,7 +78,7 @@ def test_sums_are_kept_to_the_bit_and_damage_is_named(tmp_path: Path):
     assert np.array_equal(again.bits_L, sums.bits_L)
     assert np.array_equal(again.bytes_L, sums.bytes_L)
     (tmp_path / "sums.npz").write_bytes(b"PK something else")
-    with refused(FormatError, "sums.npz"):
+    with assert_refused(FormatError, "sums.npz"):
         LineSums.load(tmp_path / "sums.npz")
 
 

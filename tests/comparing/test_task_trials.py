@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.cli import main
 from thereafter.errors import OptionError
 
@@ -82,19 +82,19 @@ def test_a_folder_of_other_trainings_is_not_gone_on_with(tagged: Path):
 
     first = again()
     assert again().trials == first.trials
-    with refused(OptionError, "hidden"):
+    with assert_refused(OptionError, "hidden"):
         again(hidden=5)
-    with refused(OptionError, "epochs"):
+    with assert_refused(OptionError, "epochs"):
         again(epochs=2)
     other = tagged.with_name("other.tsv")
     other.write_text(tagged.read_text(encoding="utf-8") * 2, encoding="utf-8")
-    with refused(OptionError, "other.tsv"):
+    with assert_refused(OptionError, "other.tsv"):
         thereafter.compare(str(other), task="tag", seeds=1, out="kept", **SMALL)
 
 
 def test_all_runs_are_checked_before_one_is_trained(tagged: Path):
     thereafter.compare(str(tagged), task="tag", models={"b": {"layers": 1}}, out="kept", **SMALL)
-    with refused(OptionError, "layers"):
+    with assert_refused(OptionError, "layers"):
         thereafter.compare(
             str(tagged), task="tag", models={"a": {"layers": 1}, "b": {"layers": 2}}, out="kept", **SMALL
         )
@@ -109,14 +109,14 @@ def test_numbers_of_numpy_are_numbers(tagged: Path):
 
 @pytest.mark.parametrize("name", ["a/b", "../b", "", ".b"])
 def test_a_name_is_a_name_of_a_folder(tagged: Path, name: str):
-    with refused(OptionError, repr(name)):
+    with assert_refused(OptionError, repr(name)):
         thereafter.compare(str(tagged), task="tag", models={name: {}}, **SMALL)
 
 
 def test_standard_input_is_refused_and_an_empty_choice_is_no_choice():
-    with refused(OptionError, "-"):
+    with assert_refused(OptionError, "-"):
         thereafter.compare("-", task="tag", **SMALL)
-    with refused(OptionError):
+    with assert_refused(OptionError):
         thereafter.compare(text="the cat sat .\n" * 9, models=[])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.comparing.task_trials import choose_networks, losses, verdict
 from thereafter.errors import OptionError
 from thereafter.tasks import TASKS
@@ -39,7 +39,7 @@ def test_kinds_are_networks_by_their_names():
     assert choose_networks(task, {"deep": {"layers": 2}}) == {"deep": {"layers": 2}}
     assert list(choose_networks(task, None)) == list(task.peers())
     assert choose_networks(TASKS.load("tag"), None) == {"tag": {}}
-    with refused(OptionError, "forecast", "lstn", "lstm"):
+    with assert_refused(OptionError, "forecast", "lstn", "lstm"):
         choose_networks(task, ["lstn"])
-    with refused(OptionError, "gru"):
+    with assert_refused(OptionError, "gru"):
         choose_networks(TASKS.load("tag"), ["gru"])

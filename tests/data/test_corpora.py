@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.data import corpora
 from thereafter.data.catalogue import CARDS, CorpusCard, CorpusFile
 from thereafter.data.download import content_problem
@@ -116,7 +116,7 @@ def test_default_tokens_are_those_of_the_rule_book() -> None:
 
 @pytest.mark.parametrize("function", [corpora.card, corpora.locate, corpora.status])
 def test_a_wrong_name_gets_the_nearest(function: Any) -> None:
-    with refused(UnknownNameError, "wikitext2", "wikitext-2"):
+    with assert_refused(UnknownNameError, "wikitext2", "wikitext-2"):
         function("wikitext2")
 
 
@@ -218,18 +218,18 @@ def test_what_is_missing_is_named_with_its_places(mine: Path, cache: Path, monke
     with pytest.raises(CorpusError, match="which is not a folder"):
         corpora.locate("mine")
     monkeypatch.delenv("THEREAFTER_DATA")
-    with refused(CorpusError, "THEREAFTER_DATA"):
+    with assert_refused(CorpusError, "THEREAFTER_DATA"):
         corpora.locate("mine")
 
 
 def test_a_corpus_without_address_says_how_to_make_it(cache: Path) -> None:
-    with refused(CorpusError, "eng-fra", "fra.txt", "fra-eng.zip"):
+    with assert_refused(CorpusError, "eng-fra", "fra.txt", "fra-eng.zip"):
         corpora.locate("eng-fra")
     assert corpora.status("eng-fra") == "place by hand: fra.txt"
 
 
 def test_without_download_nothing_is_fetched(served: list[str], cache: Path) -> None:
-    with refused(CorpusError, "thereafter data get mine"):
+    with assert_refused(CorpusError, "thereafter data get mine"):
         corpora.locate("mine", download=False)
     assert corpora.status("mine") == "can be downloaded (0.0 MB)"
     assert served == []
@@ -255,7 +255,7 @@ def test_data_folder_then_cache_then_network(
     shutil.rmtree(kept)
     assert corpora.status("mine") == f"1 of 2 files missing, can be downloaded (0.0 MB); found in {mine}"
     (mine / "train.txt").write_bytes(b"spoilt")  # in the user's own folder this is said, not worked around
-    with refused(ChecksumError, "train.txt", "mine"):
+    with assert_refused(ChecksumError, "train.txt", "mine"):
         corpora.locate("mine")
     assert len(served) == 2
 
@@ -266,15 +266,15 @@ def test_a_damaged_cache_is_fetched_again_and_a_damaged_server_is_not_believed(
     good = corpora.locate("mine").parts["train"]
     text = good.read_bytes()
     good.write_bytes(b"spoilt")
-    with refused(ChecksumError, "train.txt", "mine"):
+    with assert_refused(ChecksumError, "train.txt", "mine"):
         corpora.locate("mine", download=False)
     assert corpora.locate("mine").parts["train"].read_bytes() == text
     good.unlink()
     (mine / "train.txt").write_bytes(b"spoilt")
-    with refused(ChecksumError, "train.txt"):
+    with assert_refused(ChecksumError, "train.txt"):
         corpora.locate("mine")
     (mine / "train.txt").unlink()
-    with refused(DownloadError, 404, "mine/train.txt", "THEREAFTER_DATA"):
+    with assert_refused(DownloadError, 404, "mine/train.txt", "THEREAFTER_DATA"):
         corpora.locate("mine")
     assert [path.name for path in good.parent.iterdir()] == ["valid.txt"]
 

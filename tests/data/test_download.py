@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base import progress
 from thereafter.data import download
 from thereafter.data.download import fetch
@@ -161,7 +161,7 @@ def test_a_cut_transfer_is_resumed_within_the_call(server: Server, target: Path,
 
 def test_an_interrupted_download_is_resumed_by_the_next_call(server: Server, target: Path) -> None:
     server.orders["/a.txt"] = ["cut 120000"]
-    with refused(DownloadError, 120000, 300000):
+    with assert_refused(DownloadError, 120000, 300000):
         get(server.url(), target, attempts=1)
     assert left(target) == ["a.txt.part"]
     get(server.url(), target)
@@ -245,7 +245,7 @@ def test_too_much_and_too_little_leave_nothing(server: Server, target: Path, ord
 @pytest.mark.parametrize("status", [404, 403, 500, 204])
 def test_an_error_status(server: Server, target: Path, status: int) -> None:
     server.orders["/a.txt"] = [f"status {status}"]
-    with refused(DownloadError, status, "a.txt"):
+    with assert_refused(DownloadError, status, "a.txt"):
         get(server.url(), target)
     assert left(target) == []
 
@@ -392,12 +392,12 @@ def test_without_locks_each_has_a_part_of_its_own(
 def test_a_full_disk_is_said_and_leaves_nothing(server: Server, target: Path) -> None:
     target.parent.mkdir(parents=True)
     target.with_name("a.txt.part").symlink_to("/dev/full")
-    with refused(StorageError, "No space left on device"):
+    with assert_refused(StorageError, "No space left on device"):
         get(server.url(), target)
     assert left(target) == []
 
 
 def test_a_folder_that_cannot_be_made(server: Server, tmp_path: Path, target: Path) -> None:
     (tmp_path / "cache").write_text("in the way")
-    with refused(StorageError, "THEREAFTER_CACHE"):
+    with assert_refused(StorageError, "THEREAFTER_CACHE"):
         get(server.url(), target)

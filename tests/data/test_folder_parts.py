@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.data.files import Files, Parts
 from thereafter.data.finding import FileKind
 from thereafter.data.sources import locate
@@ -160,7 +160,7 @@ def test_one_part_of_a_folder(tmp_path: Path):
         chosen = locate(source, TEXTS, part)
         assert chosen.parts["text"].files == (tmp_path / "own" / "valid.txt",)
         assert (chosen.name, chosen.notes) == (f"{tmp_path}/own:valid", ())
-    with refused(OptionError, "own", "test"):
+    with assert_refused(OptionError, "own", "test"):
         locate(f"{tmp_path}/own:test", TEXTS)
 
 

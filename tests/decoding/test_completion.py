@@ -14,7 +14,7 @@ import pytest
 from small_models import made
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.decoding.completion import PieceCompleter, complete, completer_of, split_at_space, split_forms
 from thereafter.errors import OptionError
 from thereafter.models.build import build, settings_of
@@ -371,7 +371,7 @@ def test_the_answer_is_a_table():
     assert len(result.to_rows()) == len(result) == 2
     assert result.to_rows()[0]["word"] == result[0].word
     assert "monster" in result._repr_html_() or "monk" in result._repr_html_()
-    with refused(OptionError, "k", 0, 1):
+    with assert_refused(OptionError, "k", 0, 1):
         trained("word").complete("the mon", 0)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from small_models import NAMES, counted, made
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.cli import main
 from thereafter.errors import OptionError
 from thereafter.inspection.neighbours import find_token, nearest_rows
@@ -90,9 +90,9 @@ def test_words_that_are_not_there(tokens: str, word: str, said: str):
 
 
 def test_models_without_embeddings_say_so():
-    with refused(OptionError, "ngram", "lstm"):
+    with assert_refused(OptionError, "ngram", "lstm"):
         counted("word").neighbours("cat")
-    with refused(OptionError, "k", 0):
+    with assert_refused(OptionError, "k", 0):
         counted("word").neighbours("cat", k=0)
 
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.cli import app
 from thereafter.errors import OptionError
 from thereafter.text.tokenizers import TOKENIZERS
@@ -45,7 +45,7 @@ def test_elsewhere_it_is_the_distribution(tokens: str) -> None:
         p_V = lm.distribution(prompt)
         known = [number for number in np.argsort(-p_V, kind="stable").tolist() if number != lm.tokenizer.unknown_id]
         assert [p for _, p in lm.next(prompt, 4)] == pytest.approx(p_V[known[:4]].tolist(), rel=1e-6)
-    with refused(OptionError, "k", 0):
+    with assert_refused(OptionError, "k", 0):
         lm.next("I", 0)
 
 

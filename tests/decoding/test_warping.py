@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.decoding.sampling import choose
 from thereafter.decoding.warping import Warping, largest, penalise
 from thereafter.errors import OptionError
@@ -171,7 +171,7 @@ def test_the_largest_are_the_head_of_a_stable_sort():
     ],
 )
 def test_settings_that_mean_nothing(options: dict[str, float]):
-    with refused(OptionError, *options, *options.values()):
+    with assert_refused(OptionError, *options, *options.values()):
         Warping(**options)  # type: ignore[arg-type]
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import thereafter
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import EmptyCorpusError
 from thereafter.evaluation import agreement
 from thereafter.evaluation.agreement import measure_agreement, verdicts
@@ -185,5 +185,5 @@ def test_it_goes_through_json_and_adds_up():
 
 
 def test_no_sentences_is_an_error(tokenizer: Any):
-    with refused(EmptyCorpusError):
+    with assert_refused(EmptyCorpusError):
         measure_agreement(Reader(tokenizer, lambda read: ""), tokenizer, [], context="line")

@@ -15,7 +15,7 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.vision.captioning.measures import bleu, caption_words, cider_d
 
@@ -143,9 +143,9 @@ def test_words_of_captions_are_runs_of_letters() -> None:
 
 
 def test_captions_that_do_not_fit_are_a_sentence() -> None:
-    with refused(OptionError, 1, 2):
+    with assert_refused(OptionError, 1, 2):
         bleu([["a"]], [[["a"]], [["b"]]])
-    with refused(OptionError, 1):
+    with assert_refused(OptionError, 1):
         cider_d([["a"], ["b"]], [[["a"]], []])
-    with refused(EmptyCorpusError, "captions"):
+    with assert_refused(EmptyCorpusError, "captions"):
         bleu([], [])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import EmptyCorpusError, OptionError, ShapeError
 from thereafter.evaluation.bootstrap import interval, resample_sums
 from thereafter.vision.baselines import constant_caption, nearest_captions
@@ -119,15 +119,15 @@ def test_the_nearest_picture_gives_its_first_caption(dtype: type[np.generic], mo
 
 
 def test_pictures_that_cannot_be_compared_are_a_sentence() -> None:
-    with refused(ShapeError, "(2, 3)", "(2, 4)"):
+    with assert_refused(ShapeError, "(2, 3)", "(2, 4)"):
         nearest_captions(np.zeros((2, 3)), np.zeros((2, 4)), [["a"], ["b"]])
-    with refused(OptionError):
+    with assert_refused(OptionError):
         nearest_captions(np.zeros((2, 3)), np.zeros((2, 3)), [["a"]])
     with pytest.raises(EmptyCorpusError):
         nearest_captions(np.zeros((2, 3)), np.zeros((0, 3)), [["a"], ["b"]])
     with pytest.raises(EmptyCorpusError):
         constant_caption([])
-    with refused(OptionError, 0):
+    with assert_refused(OptionError, 0):
         measure_captions(["a"], ["a"])
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.tasks.classify.measures import ClassScore, NaiveBayes, measure_classes
 from thereafter.text.labelled import read_labelled
@@ -73,9 +73,9 @@ def test_mistakes_by_frequency_json_and_one_line() -> None:
 
 
 def test_what_does_not_fit_is_a_sentence() -> None:
-    with refused(OptionError, 1, 2):
+    with assert_refused(OptionError, 1, 2):
         measure_classes(["a"], ["a", "b"])
-    with refused(OptionError, "a", "b"):
+    with assert_refused(OptionError, "a", "b"):
         measure_classes(["a"], ["b"], ["a"])
     with pytest.raises(EmptyCorpusError):
         measure_classes([], [])
@@ -112,11 +112,11 @@ def test_naive_bayes_by_hand() -> None:
 
 
 def test_naive_bayes_refuses_what_it_cannot_learn_from() -> None:
-    with refused(OptionError, "alpha", 0):
+    with assert_refused(OptionError, "alpha", 0):
         NaiveBayes.fit([["a"]], ["x"], alpha=0)
-    with refused(OptionError, 1, 2):
+    with assert_refused(OptionError, 1, 2):
         NaiveBayes.fit([["a"]], ["x", "y"])
-    with refused(EmptyCorpusError, "words"):
+    with assert_refused(EmptyCorpusError, "words"):
         NaiveBayes.fit([[]], ["x"])
 
 

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 import thereafter
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError, TrainingError
 from thereafter.evaluation import dynamic as module
 from thereafter.evaluation.dynamic import DynamicModel, gradient_statistics
@@ -168,7 +168,7 @@ def test_the_trained_weights_stay_as_they_are() -> None:
         assert model.training == mode
     assert all(map(torch.equal, before, weights_of(model)))
     assert model.training == mode
-    with refused(OptionError, "token ids"), DynamicModel(model, SGD) as adapted:
+    with assert_refused(OptionError, "token ids"), DynamicModel(model, SGD) as adapted:
         adapted.log_probs(np.full((1, 3), V), adapted.log_probs(IDS, adapted.start(1))[1])
     assert all(map(torch.equal, before, weights_of(model)))
     assert all(weight.grad is None for weight in model.parameters())
@@ -178,7 +178,7 @@ def test_running_away_is_said_and_undone() -> None:
     model = made()
     before = weights_of(model)
     wild = DynamicSettings(rate=1e30, decay=0.0, segment=3, rule="sgd")
-    with refused(TrainingError, "token", "rate"), DynamicModel(model, wild) as adapted:
+    with assert_refused(TrainingError, "token", "rate"), DynamicModel(model, wild) as adapted:
         adapted.log_probs(IDS, adapted.start(1))
     assert all(map(torch.equal, before, weights_of(model)))
 
@@ -217,20 +217,20 @@ def test_a_cache_goes_over_it_and_a_mixture_around() -> None:
 
 def test_what_it_cannot_do_says_why() -> None:
     model = made()
-    with refused(OptionError):
+    with assert_refused(OptionError):
         DynamicModel(model, SGD).start(1)
     with DynamicModel(model, SGD) as adapted:
-        with refused(OptionError, "row"):
+        with assert_refused(OptionError, "row"):
             adapted.start(2)
-        with refused(OptionError, "row"):
+        with assert_refused(OptionError, "row"):
             adapted.log_probs(np.zeros((2, 3), int), adapted.start(1))
-        with refused(OptionError, 0):
+        with assert_refused(OptionError, 0):
             adapted.start(1).select(np.array([0, 0]))
         with pytest.raises(TypeError):
             adapted.start(1).key()
-        with refused(OptionError, "token ids"):
+        with assert_refused(OptionError, "token ids"):
             adapted.log_probs(np.array([[V]]), adapted.start(1))
-    with refused(OptionError, "text"):
+    with assert_refused(OptionError, "text"):
         DynamicModel(model, DynamicSettings(rule="rms"))
     for wrong, message in (
         ({"rate": 0.0}, "rate .* is 0"),
@@ -256,7 +256,7 @@ def test_a_score_with_it_says_so_and_leaves_the_model_alone() -> None:
     assert "(sgd, rate 0.2, decay 0.001, every 7 tokens)" in by_sgd.switches
     assert lm.score(text=other) == plain
     counted = thereafter.train(text=text, tokens="word", order=2)
-    with refused(OptionError, "neural"):
+    with assert_refused(OptionError, "neural"):
         counted.score(text=other, dynamic=True)
 
 

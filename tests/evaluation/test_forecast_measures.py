@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError, ShapeError
 from thereafter.evaluation.bootstrap import resample_sums
 from thereafter.series.forecasting import measures
@@ -154,15 +154,15 @@ def test_missing_values_are_left_out_of_every_measure(
 
 
 def test_shapes_that_do_not_fit_are_named() -> None:
-    with refused(ShapeError, "shape"):
+    with assert_refused(ShapeError, "shape"):
         measures.mae(np.zeros(3), np.zeros(4))
-    with refused(ShapeError, "levels"):
+    with assert_refused(ShapeError, "levels"):
         measures.pinball(np.zeros(3), np.zeros((3, 2)), [0.5])
-    with refused(ShapeError, "draws"):
+    with assert_refused(ShapeError, "draws"):
         measures.crps_samples(np.zeros(3), np.zeros(3))
-    with refused(ShapeError, "[W, H]", "[W]"):
+    with assert_refused(ShapeError, "[W, H]", "[W]"):
         measures.mase(np.zeros((3, 2)), np.zeros((3, 2)), np.zeros(2))
-    with refused(OptionError, "season", 0):
+    with assert_refused(OptionError, "season", 0):
         measures.seasonal_scale(np.zeros(3), 0)
 
 
@@ -257,12 +257,12 @@ def test_a_score_says_its_scales(arrays: dict[str, Floats]) -> None:
 
 
 def test_a_score_refuses_what_does_not_fit(arrays: dict[str, Floats]) -> None:
-    with refused(OptionError, 0.025):
+    with assert_refused(OptionError, 0.025):
         scored(arrays, band=0.95)
-    with refused(OptionError):
+    with assert_refused(OptionError):
         scored(arrays, low_WHD=arrays["low"])
     flat = {name: array[..., 0] if array.ndim == 3 else array for name, array in arrays.items()}
-    with refused(ShapeError, "[W, H, D]"):
+    with assert_refused(ShapeError, "[W, H, D]"):
         scored(flat)
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import EmptyCorpusError, ShapeError
 from thereafter.evaluation.bootstrap import resample_sums
 from thereafter.vision.measures import (
@@ -38,7 +38,7 @@ def test_nats_and_errors_of_frames_equal_torch() -> None:
     nats = F.binary_cross_entropy(q, x, reduction="none").sum((-2, -1))
     np.testing.assert_allclose(frame_nats(frames, p), nats, rtol=1e-10)
     np.testing.assert_allclose(frame_errors(frames, p), F.mse_loss(q, x, reduction="none").sum((-2, -1)), rtol=1e-12)
-    with refused(ShapeError, "shape"):
+    with assert_refused(ShapeError, "shape"):
         frame_nats(frames, p[:1])
 
 
@@ -64,9 +64,9 @@ def test_the_smoothing_of_a_copy_is_the_best_there_is() -> None:
         ]
         assert nats[step] <= min(tried) + 1e-9
         assert nats[step] == pytest.approx(min(tried), rel=1e-3)
-    with refused(EmptyCorpusError, "clips"):
+    with assert_refused(EmptyCorpusError, "clips"):
         CopyCounts(2).smoothing()
-    with refused(ShapeError, 2):
+    with assert_refused(ShapeError, 2):
         CopyCounts(2).add(last, future)
 
 
@@ -89,7 +89,7 @@ def test_a_score_of_frames_says_its_figures_by_step() -> None:
     assert len(score.to_rows()) == 10
     assert str(score).splitlines()[0].startswith(f"{score.nats:.1f} nats a frame (")
     assert "at step 10; the frames themselves have 80.0" in str(score)
-    with refused(EmptyCorpusError, "clips"):
+    with assert_refused(EmptyCorpusError, "clips"):
         score_frames(nats[:0], errors[:0], least[:0])
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.tasks.tag.chains import HiddenMarkov
 from thereafter.text.conll import read_conllu
@@ -152,15 +152,15 @@ def test_few_words_and_none() -> None:
 
 
 def test_mistakes_are_sentences() -> None:
-    with refused(OptionError, 3, "1 or 2"):
+    with assert_refused(OptionError, 3, "1 or 2"):
         HiddenMarkov(3)
-    with refused(OptionError, 2, 1):
+    with assert_refused(OptionError, 2, 1):
         HiddenMarkov().fit([(["a"], ["A"]), (["a", "b"], ["A"])])
-    with refused(EmptyCorpusError, "word"):
+    with assert_refused(EmptyCorpusError, "word"):
         HiddenMarkov().fit([([], [])])
-    with refused(OptionError, "fit(sentences)"):
+    with assert_refused(OptionError, "fit(sentences)"):
         HiddenMarkov().tag(["a"])
-    with refused(OptionError, 600, 2, "order=1"):
+    with assert_refused(OptionError, 600, 2, "order=1"):
         HiddenMarkov().fit([([str(i) for i in range(600)], [str(i) for i in range(600)])])
 
 

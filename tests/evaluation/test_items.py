@@ -16,7 +16,7 @@ from scipy import stats
 from typer.testing import CliRunner, Result
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter import LanguageModel
 from thereafter.cli import app
 from thereafter.errors import OptionError, SourceError, ThereafterError, UnknownNameError
@@ -105,7 +105,7 @@ def test_predictions_of_an_item_are_those_of_the_item_alone(lm: LanguageModel) -
 
 def test_a_context_that_is_none_is_refused(lm: LanguageModel) -> None:
     for wrong in ("items", "-1", True):
-        with refused(OptionError, "item"):
+        with assert_refused(OptionError, "item"):
             lm.surprisal(text="The man sat.", context=wrong)
 
 
@@ -129,7 +129,7 @@ def test_the_same_sentence_costs_the_same_on_every_line_from_the_shell(folder: P
     assert [row["perplexity"] for row in json.loads(by_item.stdout)] == pytest.approx(
         [score.perplexity for score in alone], rel=1e-5
     )
-    with refused(OptionError, "--items", "--context document"):
+    with assert_refused(OptionError, "--items", "--context document"):
         ask("surprisal", run, lines, "--items", "--context", "document")
 
 
@@ -139,7 +139,7 @@ def test_candidates_of_rank_are_items_and_say_so(folder: Path) -> None:
     assert plain.stdout == ask("rank", run, "The man sat.", "The dog sat.", "--context", "item", "--json").stdout
     assert "context item: each text is read from a fresh state" in plain.stderr
     assert "after 'The old man'" in ask("rank", run, " sat.", " saw.", "--context", "The old man").stderr
-    with refused(OptionError, "alternatives"):
+    with assert_refused(OptionError, "alternatives"):
         ask("rank", run, "The man sat.", "The dog sat.", "--context", "2")
     ranked = json.loads(ask("rank", run, f"{folder}/stimuli.csv:sentence", "--lines", "--json").stdout)
     assert len(ranked) == 48
@@ -244,9 +244,9 @@ def test_conditions_have_the_means_and_intervals_of_pandas_and_scipy(folder: Pat
         assert (row["bits_low"], row["bits_high"]) == pytest.approx((low, high), abs=0.15 * (high - low))
     printed = ask("surprisal", folder / "n-gram 1", source, "--by", "condition").stdout
     assert re.search(r"plain +comma +24 +48 ", printed)
-    with refused(UnknownNameError, "condition"):
+    with assert_refused(UnknownNameError, "condition"):
         ask("surprisal", folder / "n-gram 1", source, "--by", "conditions")
-    with refused(OptionError, "columns"):
+    with assert_refused(OptionError, "columns"):
         ask("surprisal", folder / "n-gram 1", folder / "lines.txt", "--by", "condition")
 
 
@@ -270,7 +270,7 @@ def test_few_items_have_no_interval_and_rows_without_items_no_difference(folder:
 @pytest.mark.parametrize("command", ["score RUN", "surprisal RUN", "train", "compare", "rank RUN", "inspect pairs RUN"])
 def test_a_table_without_a_column_is_refused_with_its_columns(folder: Path, command: str) -> None:
     words = [str(folder / "n-gram 1") if word == "RUN" else word for word in command.split()]
-    with refused(ThereafterError, "item", "condition", "word", "sentence") as caught:
+    with assert_refused(ThereafterError, "item", "condition", "word", "sentence") as caught:
         ask(*words, folder / "stimuli.csv")
     assert "stimuli.csv:sentence" in str(caught.value) or command.startswith("inspect")
 
@@ -285,7 +285,7 @@ def test_the_column_that_is_suggested_can_be_read(folder: Path, tmp_path: Path) 
     }
     for name, content in tables.items():
         (tmp_path / name).write_text(content, encoding="utf-8")
-        with refused(SourceError, "table") as caught:
+        with assert_refused(SourceError, "table") as caught:
             lm.score(tmp_path / name)
         suggested = str(caught.value).rpartition("try ")[2].strip("'")
         assert lm.score(suggested).lines == (3 if name == "named.csv" else 2), suggested

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.series.classifying.nearest import NearestNeighbour, euclidean, most_frequent, warped
 
@@ -92,7 +92,7 @@ def test_series_of_several_lengths_are_warped():
 def test_mistakes_are_refused_and_the_most_frequent_label_is_chosen():
     assert most_frequent(["b", "a", "b"]) == "b"
     assert most_frequent(["b", "a"]) == "a"
-    with refused(OptionError, 2, 1):
+    with assert_refused(OptionError, 2, 1):
         NearestNeighbour.fit(draw(2, seed=1), ["a"])
-    with refused(EmptyCorpusError):
+    with assert_refused(EmptyCorpusError):
         NearestNeighbour.fit([], [])

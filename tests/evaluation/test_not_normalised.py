@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.cli import main
 from thereafter.comparing.comparison import Comparison, Row
 from thereafter.comparing.rows import Trial
@@ -59,13 +59,13 @@ def test_such_a_score_has_neither_perplexity_nor_bits(raw: thereafter.LanguageMo
 
 def test_a_cache_makes_no_probability_of_it(raw: thereafter.LanguageModel) -> None:
     assert math.isnan(raw.score(text="the cat ran .\n", cache=True).perplexity)
-    with refused(OptionError, "probabilities"):
+    with assert_refused(OptionError, "probabilities"):
         raw.score(text="the cat ran .\n", cache=True, tune=Source.of_text("the dog ran .\n"))
 
 
 def test_it_is_not_mixed(raw: thereafter.LanguageModel, book: Path) -> None:
     proper = thereafter.train(book, tokens="word")
-    with refused(OptionError, "ngram-2", "normalise=false"):
+    with assert_refused(OptionError, "ngram-2", "normalise=false"):
         thereafter.mixture([proper, raw])
 
 

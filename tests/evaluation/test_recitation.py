@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError, SourceError, ThereafterError
 from thereafter.export.recalling import check_memory, draw_lines, lines_of, recite
 
@@ -76,7 +76,7 @@ def test_a_network_that_overfits_says_its_lines_and_no_others(text: str, tmp_pat
     assert recite(lm.model, lm.tokenizer, lambda: ["zebra zebra " * 9], "unknown words").lines == ()
     assert recite(lm.model, lm.tokenizer, list, "nothing").share == 0
     book.write_text(text)
-    with refused(SourceError):
+    with assert_refused(SourceError):
         check_memory(loaded.trained)
 
 
@@ -95,12 +95,12 @@ def test_lines_are_drawn_evenly_and_by_the_seed() -> None:
 def test_what_cannot_be_asked_is_one_sentence(text: str, tmp_path: Path) -> None:
     lm = thereafter.train(text=text, order=2)
     run = lm.save(tmp_path / "run")
-    with refused(OptionError, "lines", 0, 40):
+    with assert_refused(OptionError, "lines", 0, 40):
         check_memory(lm.trained, lines=0)
     other = tmp_path / "other.txt"
     other.write_text("amber brook celna\n" * 9)
     mixed = thereafter.mixture([lm, lm], tune=other)
-    with refused(OptionError, "mixture"):
+    with assert_refused(OptionError, "mixture"):
         check_memory(mixed.trained)
     with pytest.raises(ThereafterError):
         check_memory(thereafter.load(run).trained)  # its text was given as it is

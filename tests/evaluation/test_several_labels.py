@@ -7,7 +7,7 @@ import random
 
 import numpy as np
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.evaluation.bootstrap import wilson
 from thereafter.tasks.classify.measures import ResampledLabels, measure_labels
@@ -44,9 +44,9 @@ def test_one_column_has_no_figure_of_all_together() -> None:
 
 
 def test_labels_that_do_not_fit_are_refused() -> None:
-    with refused(OptionError):
+    with assert_refused(OptionError):
         measure_labels(drawn_labels(1), drawn_labels(2)[:3], NAMES)
-    with refused(EmptyCorpusError, "labels"):
+    with assert_refused(EmptyCorpusError, "labels"):
         measure_labels([], [], NAMES)
 
 

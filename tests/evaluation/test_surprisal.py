@@ -14,7 +14,7 @@ import pytest
 
 import thereafter
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.evaluation.scores import score_text
 from thereafter.evaluation.text_reading import entropy_bits, read_costs, read_predictions
@@ -262,15 +262,15 @@ def test_a_table_comes_back_from_csv() -> None:
 def test_what_cannot_be_asked_is_said() -> None:
     lm = counted("prose")
     one: Any = lm
-    with refused(OptionError, "by", "wrod"):
+    with assert_refused(OptionError, "by", "wrod"):
         lm.surprisal(text="a", by="wrod")
-    with refused(OptionError, "sentence"):
+    with assert_refused(OptionError, "sentence"):
         lm.surprisal(text="a", by="sentence", detail=True)
-    with refused(OptionError, "tokens"):
+    with assert_refused(OptionError, "tokens"):
         thereafter.surprisal([lm, counted("char")], text="the cat", by="token")
-    with refused(OptionError):
+    with assert_refused(OptionError):
         thereafter.surprisal(one, text="a")
-    with refused(OptionError, "top", -1):
+    with assert_refused(OptionError, "top", -1):
         lm.surprisal(text="a", detail=True, top=-1)
 
 
@@ -332,9 +332,9 @@ def test_a_model_is_asked_for_by_its_name_or_its_number() -> None:
     np.testing.assert_array_equal(table.bits("letters"), table.bits(1))
     np.testing.assert_array_equal(table.spelling_bits("ng"), table.spelling_bits(0))
     np.testing.assert_array_equal(table.unknown("ng"), table.unknown())
-    with refused(UnknownNameError, "leters", "letters"):
+    with assert_refused(UnknownNameError, "leters", "letters"):
         table.bits("leters")
-    with refused(OptionError, "model", 2, 0, 1):
+    with assert_refused(OptionError, "model", 2, 0, 1):
         table.bits(2)
 
 

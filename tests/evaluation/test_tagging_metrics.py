@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.tasks.tag.measures import RARE, TaggingScore, measure_spans, measure_tagging, spans_of
 
@@ -134,15 +134,15 @@ def test_everything_can_be_written_as_json() -> None:
 
 
 def test_what_does_not_fit_is_a_sentence() -> None:
-    with refused(OptionError, 1, 2):
+    with assert_refused(OptionError, 1, 2):
         measure_tagging([["X"]], [["X"], ["X"]])
-    with refused(OptionError, 2, 1):
+    with assert_refused(OptionError, 2, 1):
         measure_spans([["O"], ["O"]], [["O"], ["O", "O"]])
-    with refused(OptionError, 1, 2):
+    with assert_refused(OptionError, 1, 2):
         measure_tagging([["X"]], [["X"]], [["a", "b"]], {"a"})
-    with refused(OptionError):
+    with assert_refused(OptionError):
         measure_tagging([["X"]], [["X"]], training={"a"})
-    with refused(OptionError, "NOUN"):
+    with assert_refused(OptionError, "NOUN"):
         measure_spans([["NOUN"]], [["O"]])
     with pytest.raises(EmptyCorpusError):
         measure_tagging([], [])

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base import progress
 from thereafter.errors import EmptyCorpusError, MissingPackageError, OptionError
 from thereafter.tasks.translate.measures import bleu_by_length, measure_translation
@@ -116,11 +116,11 @@ def test_translations_of_nothing_score_nothing() -> None:
 
 
 def test_what_does_not_fit_is_a_sentence() -> None:
-    with refused(OptionError, 1, 2):
+    with assert_refused(OptionError, 1, 2):
         measure_translation(["a"], ["a", "b"])
-    with refused(OptionError, 1, 2):
+    with assert_refused(OptionError, 1, 2):
         measure_translation(["a"], ["a"], sources=["a", "b"])
-    with refused(OptionError, "references"):
+    with assert_refused(OptionError, "references"):
         measure_translation(["a"], "a")
     with pytest.raises(EmptyCorpusError):
         measure_translation([], [])
@@ -128,7 +128,7 @@ def test_what_does_not_fit_is_a_sentence() -> None:
 
 def test_without_sacrebleu_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sacrebleu", None)  # as if it were not there
-    with refused(MissingPackageError, "BLEU", "chrF", "pip install sacrebleu"):
+    with assert_refused(MissingPackageError, "BLEU", "chrF", "pip install sacrebleu"):
         measure_translation(["a"], ["a"])
 
 

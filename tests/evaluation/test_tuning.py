@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.evaluation import switches
 from thereafter.evaluation.dynamic import DynamicModel
@@ -153,9 +153,9 @@ def test_each_model_of_a_mixture_gets_what_it_can_have() -> None:
     assert "0.5 ngram with a cache of 500 tokens (decay 0.995, weight 0.2)" in switches
     assert "0.5 gru with a cache of 500 tokens (theta 0.7, weight 0.2)" in switches
     counted = thereafter.mixture([trained("ngram"), trained("ngram")])
-    with refused(OptionError, "features"):
+    with assert_refused(OptionError, "features"):
         counted.score(text=OTHER, cache={"theta": 0.7})
-    with refused(OptionError, "neural"):
+    with assert_refused(OptionError, "neural"):
         counted.score(text=OTHER, dynamic=True)
 
 
@@ -176,11 +176,11 @@ def test_the_settings_that_were_used_can_be_used_again() -> None:
 
 def test_tuning_that_makes_no_sense_says_why() -> None:
     lm = trained("ngram")
-    with refused(OptionError):
+    with assert_refused(OptionError):
         lm.score(text=OTHER, tune=thereafter_source(HELD))
-    with refused(EmptyCorpusError):
+    with assert_refused(EmptyCorpusError):
         lm.score(text=OTHER, cache=True, tune=thereafter_source(""))
     twice = thereafter.mixture([trained("gru"), trained("gru")])
-    with refused(OptionError):
+    with assert_refused(OptionError):
         twice.score(text=OTHER, dynamic=True)
     assert trained("gru").score(text=OTHER).switches == ""  # the failed attempt left nothing behind

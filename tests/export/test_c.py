@@ -13,7 +13,7 @@ from step_models import GPT2, TEXT, expected, ran, some_ids, toy
 
 import thereafter
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import ExportError
 from thereafter.export.c import target as c_target
 from thereafter.export.c.target import FLAGS, TARGET, CompiledModel, compiler, identifier
@@ -159,7 +159,7 @@ def test_bytes_outside_of_utf8_are_single_tokens_in_c(lower: bool, letters: bool
 @needs_cc
 def test_a_file_that_encodes_otherwise_is_not_handed_over(tmp_path: Path) -> None:
     runner = written(toy("rnn", "char"), tmp_path)
-    with refused(ExportError, "tokens"):
+    with assert_refused(ExportError, "tokens"):
         check_encoder(toy("rnn", "char", lower=True), runner)
     runner.close()
 
@@ -247,5 +247,5 @@ def test_without_a_compiler_the_arrays_are_run_by_numpy(tmp_path: Path, monkeypa
 @needs_cc
 def test_code_that_does_not_compile_is_an_export_error(tmp_path: Path) -> None:
     (tmp_path / "bad.c").write_text("int f(void) { return x; }\n")
-    with refused(ExportError, "bad"):
+    with assert_refused(ExportError, "bad"):
         CompiledModel(tmp_path / "bad.c", 3, 4)

@@ -11,7 +11,7 @@ import pytest
 from step_models import toy
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import ExportError, MissingPackageError, OptionError, StorageError, UnknownNameError
 from thereafter.export import export as exporting
 from thereafter.export.check import STEPS, Checked, check, difference, refuse
@@ -78,7 +78,7 @@ def test_a_file_that_differs_is_not_left(
     pytest.importorskip("onnxruntime")
     monkeypatch.setattr(exporting, "target_of", lambda name: Spoiled(10.0 if int8 else 1e-2))
     (tmp_path / "m.onnx").write_text("an older file")
-    with refused(ExportError):
+    with assert_refused(ExportError):
         lstm.export(tmp_path / "m.onnx", int8=int8)
     assert files(tmp_path) == ["m.onnx"]
     assert (tmp_path / "m.onnx").read_text() == "an older file"
@@ -92,10 +92,10 @@ def test_the_check_sees_every_kind_of_difference() -> None:
     assert difference(ours, np.array([[np.nan, -np.inf]])) == np.inf
     assert difference(ours, ours[:, :1]) == np.inf
     for largest in (2e-4, float("nan"), float("inf")):
-        with refused(ExportError):
+        with assert_refused(ExportError):
             refuse(Checked(1000, largest, 1.0, 1.0, "x"), 1e-4, "m.onnx")
     for bits in (1.02, float("nan")):
-        with refused(ExportError, "bits per byte"):
+        with assert_refused(ExportError, "bits per byte"):
             refuse(Checked(1000, 0.5, 1.0, bits, "x"), None, "m.onnx")
     refuse(Checked(1000, 0.5, 1.0, 1.009, "x"), None, "m.onnx")
 
@@ -117,22 +117,22 @@ def test_hostile_wishes_are_one_sentence_each(
 ) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("x")
-    with refused(UnknownNameError, "onnx"):
+    with assert_refused(UnknownNameError, "onnx"):
         lstm.export(tmp_path / "m", "onxx")
-    with refused(ExportError, "folder"):
+    with assert_refused(ExportError, "folder"):
         lstm.export(tmp_path / "folder", "onnx")
     with pytest.raises(StorageError):
         lstm.export(tmp_path / "file" / "m.onnx", "onnx")
-    with refused(ExportError, "name"):
+    with assert_refused(ExportError, "name"):
         lstm.export(tmp_path / "m\0.onnx", "onnx")
-    with refused(ExportError, "n-grams"):
+    with assert_refused(ExportError, "n-grams"):
         lstm.export(tmp_path / "m.arpa", "arpa")
-    with refused(ExportError, "int8"):
+    with assert_refused(ExportError, "int8"):
         ngram.export(tmp_path / "m.arpa", "arpa", int8=True)
-    with refused(ExportError, "--to arpa"):
+    with assert_refused(ExportError, "--to arpa"):
         ngram.export(tmp_path / "m.onnx", "onnx")
     mixture = thereafter.mixture([ngram, ngram])
-    with refused(ExportError):
+    with assert_refused(ExportError):
         mixture.export(tmp_path / "m.onnx", "onnx")
     (tmp_path / "other.txt").write_text("")
     with pytest.raises(thereafter.errors.ThereafterError):
@@ -146,7 +146,7 @@ def test_the_text_of_the_check_is_not_the_training_text(tmp_path: Path) -> None:
     learned.write_text(TEXT)
     other.write_text("a cat ran.\n" * 200)
     lm = thereafter.train(learned, model="window", tokens="char", valid=other, epochs=1, hidden=8, embed=4)
-    with refused(OptionError):
+    with assert_refused(OptionError):
         lm.export(tmp_path / "m.onnx", check=learned)
     exported = lm.export(tmp_path / "m.onnx", check=other)
     assert exported.checked.steps == STEPS == 200
@@ -157,7 +157,7 @@ def test_a_missing_package_names_the_line_that_gets_it(
     lstm: thereafter.LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "onnx", None)
-    with refused(MissingPackageError, "thereafter[export]"):
+    with assert_refused(MissingPackageError, "thereafter[export]"):
         lstm.export(tmp_path / "m.onnx")
     assert files(tmp_path) == []
 
@@ -206,7 +206,7 @@ def test_a_check_takes_as_many_steps_as_requested_and_passes_the_end_of_a_contex
         assert lm.export(tmp_path / f"few.{to}", to, check_steps=7).checked.steps == 7
     assert lm.export(tmp_path / "past.c", "c").checked.steps == 230
     assert lm.export(tmp_path / "int8.c", "c", int8=True).checked.steps == 1000
-    with refused(OptionError, "check_steps", 0, 1, "--check-steps", 200):
+    with assert_refused(OptionError, "check_steps", 0, 1, "--check-steps", 200):
         lm.export(tmp_path / "none.c", "c", check_steps=0)
 
 
@@ -259,11 +259,11 @@ def test_files_of_an_export_are_replaced_together_and_named(
 
     monkeypatch.setattr(export, "moved", fails)
     other = thereafter.train(text=TEXT, model="ngram", tokens="char", order=2)
-    with refused(StorageError):
+    with assert_refused(StorageError):
         other.export(tmp_path / "m.c", "c")
     assert {name: (tmp_path / name).read_bytes() for name in files(tmp_path)} == older
     (tmp_path / "n.h").write_text("mine: init() once, thereafter step()")
-    with refused(ExportError, "n.h"):
+    with assert_refused(ExportError, "n.h"):
         ngram.export(tmp_path / "n.c", "c")
     assert files(tmp_path) == ["m.c", "m.h", "n.h"]
     assert (tmp_path / "n.h").read_text().startswith("mine")

@@ -17,7 +17,7 @@ from step_models import CASES, CORE, expected, ran, some_ids, toy
 
 import thereafter
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from thereafter.export.onnx.cells import quantised
 from thereafter.export.onnx.model import NEXT
 from thereafter.export.onnx.target import TARGET, OnnxRunner, session
@@ -188,5 +188,5 @@ def test_the_example_refuses_prompts_that_it_cannot_encode(tmp_path: Path, monke
     assert not isinstance(plan, NgramPlan)
     step, _ = written_by(plan, tmp_path)
     monkeypatch.setattr(sys, "argv", ["onnx_stream.py", str(step), "the cat", "0"])
-    with refused(SystemExit, "word"):
+    with assert_refused(SystemExit, "word"):
         runpy.run_path(str(EXAMPLE))

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import ExportError
 from thereafter.export.onnx.model import model_bytes
 from thereafter.export.onnx.target import session
@@ -100,7 +100,7 @@ def test_graphs_of_labelled_series_label_as_they_do(gaps: bool, options: dict[st
 
 @pytest.mark.parametrize("model", ["naive", "seasonal-naive", "drift"])
 def test_forecasters_without_weights_are_refused_in_a_sentence(model: str) -> None:
-    with refused(ExportError, "weights"):
+    with assert_refused(ExportError, "weights"):
         graphs_of(build_forecaster(ForecastSettings(model=model), PLAIN))
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import ExportError
 from thereafter.export.onnx.model import model_bytes
 from thereafter.export.task_export import TaskGraphs, check_task, graphs_of
@@ -97,7 +97,7 @@ def test_a_graph_of_a_task_that_differs_is_noticed(tmp_path: Path) -> None:
 
 
 def test_other_networks_of_tasks_are_refused_in_a_sentence() -> None:
-    with refused(ExportError):
+    with assert_refused(ExportError):
         graphs_of(nn.Linear(2, 3))
 
 
@@ -119,5 +119,5 @@ def test_the_export_of_a_task_is_asked_for_as_that_of_a_model(tmp_path: Path) ->
     assert "of drawn inputs, largest difference" in result.output
     wishes: list[Any] = [{"to": "c"}, {"int8": True}]
     for wish in wishes:
-        with refused(ExportError):
+        with assert_refused(ExportError):
             lm.export(tmp_path / "o.onnx", **wish)

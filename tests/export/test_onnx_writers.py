@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import ExportError
 from thereafter.export.onnx.model import model_bytes
 from thereafter.export.task_export import check_task, graphs_of
@@ -74,7 +74,7 @@ def test_networks_without_a_graph_say_why() -> None:
     class Drawer(nn.Module):
         """One by its name."""
 
-    with refused(ExportError, "windows"):
+    with assert_refused(ExportError, "windows"):
         graphs_of(Drawer())
-    with refused(ExportError, "tagger", "torch.export"):
+    with assert_refused(ExportError, "tagger", "torch.export"):
         graphs_of(nn.Linear(2, 3))

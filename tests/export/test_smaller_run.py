@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.cli import app
 from thereafter.errors import ExportError, OptionError, StorageError
 from thereafter.language_model import load_language_model
@@ -54,7 +54,7 @@ def test_a_run_that_costs_too_much_is_not_left(
     lstm: thereafter.LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("thereafter.export.check.MORE_BITS", -1.0)
-    with refused(ExportError, "int8", "--dtype float32"):
+    with assert_refused(ExportError, "int8", "--dtype float32"):
         lstm.export(tmp_path / "small", "run", dtype="int8")
     assert not list(tmp_path.iterdir())
 
@@ -62,18 +62,18 @@ def test_a_run_that_costs_too_much_is_not_left(
 def test_wishes_that_do_not_go_together_are_one_sentence_each(lstm: thereafter.LanguageModel, tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("x")
-    with refused(OptionError, "--int8"):
+    with assert_refused(OptionError, "--int8"):
         lstm.export(tmp_path / "m.onnx", "onnx", dtype="int8")
-    with refused(OptionError, "--dtype int8"):
+    with assert_refused(OptionError, "--dtype int8"):
         lstm.export(tmp_path / "m", "run", int8=True)
-    with refused(OptionError, "float32"):
+    with assert_refused(OptionError, "float32"):
         lstm.export(tmp_path / "m", "run", dtype="int4")
-    with refused(StorageError, "files"):
+    with assert_refused(StorageError, "files"):
         lstm.export(tmp_path / "full", "run", dtype="int8")
     counted = thereafter.train(text=TEXT, model="ngram", order=2)
-    with refused(OptionError, "weights"):
+    with assert_refused(OptionError, "weights"):
         counted.export(tmp_path / "n", "run", dtype="float16")
-    with refused(OptionError, "mixture"):
+    with assert_refused(OptionError, "mixture"):
         thereafter.mixture([counted, counted]).export(tmp_path / "n", "run")
     assert [path.name for path in tmp_path.iterdir()] == ["full"]
     assert counted.export(tmp_path / "n", "run").checked.largest == 0.0

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from step_models import CASES, CORE, GPT2, expected, ran, some_ids, toy
 
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import ExportError
 from thereafter.export import gpt2 as target
 from thereafter.export.parts import SoftmaxPlan
@@ -54,7 +54,7 @@ def test_the_gelu_of_gpt2_is_carried_and_another_epsilon_refused() -> None:
     assert isinstance(lm.model, TransformerModel)
     for norm in (part for part in lm.model.modules() if isinstance(part, torch.nn.LayerNorm)):
         norm.eps = 1e-6
-    with refused(ExportError, "1e-06"):
+    with assert_refused(ExportError, "1e-06"):
         plan_of(lm)
 
 
@@ -98,7 +98,7 @@ def test_a_layer_that_reads_backwards_cannot_be_streamed() -> None:
     plan = plan_of(toy("lstm"))
     assert isinstance(plan, RecurrentPlan)
     both = layers_of(Recurrent("gru", 12, 6, bidirectional=True))
-    with refused(ExportError):
+    with assert_refused(ExportError):
         lower(replace(plan, layers=both))
 
 

@@ -16,7 +16,7 @@ import torch
 
 import thereafter
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import ExportError, FormatError, OptionError
 from thereafter.export.check import check_encoder
 from thereafter.export.gpt2 import TARGET
@@ -131,10 +131,10 @@ def test_a_folder_that_was_written_computes_what_the_model_does(options: dict[st
 def test_options_that_gpt2_has_not(options: dict[str, Any], words: str, tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=words):
         model_of(**options).export(tmp_path / "gpt2", "transformers")
-    with refused(ExportError, "--int8"):
+    with assert_refused(ExportError, "--int8"):
         model_of().export(tmp_path / "gpt2", "transformers", int8=True)
     counted = thereafter.train(text=TEXT, order=2)
-    with refused(ExportError, "ngram"):
+    with assert_refused(ExportError, "ngram"):
         counted.export(tmp_path / "gpt2", "transformers")
     assert not (tmp_path / "gpt2").exists()
 
@@ -171,7 +171,7 @@ def test_what_transformers_wrote_is_read(activation: str, folders: Path, tmp_pat
     assert len(lm.trace("The cat sat").tokens) == len(lm.tokenizer.encode("The cat sat"))
     assert lm.generate("The cat", 8, seed=1).startswith("The cat")
     assert math.isclose(sum(p for _, p in lm.next("The", k=335)), 1, abs_tol=0.2)
-    with refused(OptionError, "folder"):
+    with assert_refused(OptionError, "folder"):
         lm.save(tmp_path / "run")
     config = json.loads((folder / "config.json").read_text())
     for change, words in (
@@ -188,15 +188,15 @@ def test_what_transformers_wrote_is_read(activation: str, folders: Path, tmp_pat
         with pytest.raises((FormatError, OptionError), match=words):
             thereafter.load(folder)
     (folder / "config.json").write_text("[" * 100_000)
-    with refused(FormatError, "JSON"):
+    with assert_refused(FormatError, "JSON"):
         thereafter.load(folder)
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "tokenizer.json").write_text('{"model": {"type": "BPE", "vocab": {"a": [1]}, "merges": 3}}')
-    with refused(FormatError):
+    with assert_refused(FormatError):
         thereafter.load(folder)
     (folder / "tokenizer.json").unlink()
-    with refused(FormatError, "tokenizer.json"):
+    with assert_refused(FormatError, "tokenizer.json"):
         thereafter.load(folder)
     (folder / "model.safetensors").write_bytes(b"\x80\x04.")
-    with refused(FormatError, "safetensors"):
+    with assert_refused(FormatError, "safetensors"):
         thereafter.load(folder)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import FormatError
 from thereafter.figures import catalogue, comparisons
 
@@ -43,8 +43,8 @@ def test_the_folder_is_drawn_with_its_seeds(compared: Path):
 
 def test_another_file_is_refused(tmp_path: Path):
     (tmp_path / "compare.json").write_text('{"rows": 3}', encoding="utf-8")
-    with refused(FormatError, "comparison"):
+    with assert_refused(FormatError, "comparison"):
         comparisons.agreements(tmp_path)
     (tmp_path / "compare.json").write_text('{"rows": [], "source": "book.txt"}', encoding="utf-8")
-    with refused(FormatError, "agreement"):
+    with assert_refused(FormatError, "agreement"):
         comparisons.agreements(tmp_path)

@@ -9,7 +9,7 @@ import pytest
 from test_glimpse_and_drawing_figures import explained_glimpses, traced_drawing
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter import figures, instruments
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.figures import comparisons
@@ -195,7 +195,7 @@ def test_rows_stand_at_their_places():
     ]
     assert one.to_rows() == expected
     assert one.table_of("other").to_rows() == [{"elsewhere": k, "other": 1.0} for k in range(4)]
-    with refused(UnknownNameError, "norm"):
+    with assert_refused(UnknownNameError, "norm"):
         one.table_of("nrm")
     square = Measurement("square", {"cosine": np.eye(2)}, {"cosine": ("sentence", "sentence")})
     assert square.to_rows()[1] == {"sentence": 0, "sentence_2": 1, "cosine": 0.0}
@@ -207,17 +207,17 @@ def test_several_models_in_one_picture_and_what_does_not_go(measured: dict[str, 
     other = Measurement(flow.kind, flow.arrays, flow.axes, flow.about | {"model": "other"})
     drawn = flow.figure("gradient-decay", other)
     assert {row["model"] for row in drawn.to_rows()} == {flow.about["model"], "other"}
-    with refused(OptionError):
+    with assert_refused(OptionError):
         flow.figure("gradient-depth", other)
-    with refused(OptionError):
+    with assert_refused(OptionError):
         flow.figure("gradient-decay", path)
-    with refused(OptionError, "gradient-decay", "gradient-depth"):
+    with assert_refused(OptionError, "gradient-decay", "gradient-depth"):
         flow.figure("units")
-    with refused(UnknownNameError, "gradient-decay"):
+    with assert_refused(UnknownNameError, "gradient-decay"):
         flow.figure("gradient-decaying")
-    with refused(UnknownNameError, "layer"):
+    with assert_refused(UnknownNameError, "layer"):
         flow.figure(leyer="l0")
-    with refused(OptionError, "to_rows"):
+    with assert_refused(OptionError, "to_rows"):
         measured["last-loss"].figure()
 
 
@@ -232,7 +232,7 @@ def test_a_trace_draws_what_it_has(trace: Trace):
     bits = [float(str(row["bits"])) for row in counted.to_rows()]
     (column,) = [name for name in drawn.to_rows()[0] if "bits" in name and "spelling" not in name]
     assert [float(str(row[column])) for row in drawn.to_rows()] == pytest.approx(bits, abs=1e-3)
-    with refused(OptionError, "gates"):
+    with assert_refused(OptionError, "gates"):
         counted.figure("gates")
 
 
@@ -270,5 +270,5 @@ def test_a_comparison_draws_its_models(tmp_path: Path):
     assert drawn.to_rows()[0]["model"] == best.name
     (again,) = figures.draw("bits-per-byte", [tmp_path / "out"])
     assert again.to_rows()[0]["bits per byte"] == pytest.approx(best.bits_per_byte.mean)
-    with refused(thereafter.ThereafterError, "agreement"):
+    with assert_refused(thereafter.ThereafterError, "agreement"):
         compared.figure("agreement")

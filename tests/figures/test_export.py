@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import ExportError, MissingPackageError, OptionError
 from thereafter.export.html.target import browser_path
 from thereafter.figures import pictures
@@ -106,13 +106,13 @@ def test_several_figures_get_a_file_each(tmp_path: Path):
     first = write([figure("one"), figure("two")], tmp_path / "flow.csv")
     assert first.name == "flow-one.csv"
     assert (tmp_path / "flow-two.csv").exists()
-    with refused(OptionError, "name"):
+    with assert_refused(OptionError, "name"):
         write([figure("one"), figure("one")], tmp_path / "flow.csv")
 
 
 @pytest.mark.parametrize("name", ["picture", "picture.gif"])
 def test_an_unknown_ending_is_refused_with_the_known_ones(tmp_path: Path, name: str):
-    with refused(OptionError, ".html", ".png", ".svg", ".csv", ".json"):
+    with assert_refused(OptionError, ".html", ".png", ".svg", ".csv", ".json"):
         write([figure()], tmp_path / name)
 
 
@@ -133,7 +133,7 @@ def test_an_svg_says_title_and_caption_as_text(drawn: dict[str, bytes]):
 
 def test_without_a_browser_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("BROWSER_PATH", str(tmp_path / "nowhere"))
-    with refused(MissingPackageError, "apt-get install chromium", ".html"):
+    with assert_refused(MissingPackageError, "apt-get install chromium", ".html"):
         write([figure()], tmp_path / "one.png")
     assert not list(tmp_path.iterdir())
 
@@ -169,5 +169,5 @@ def test_browsers_that_never_answer_are_given_up_in_a_sentence(monkeypatch: pyte
     monkeypatch.setattr(pictures, "PATIENCE", 1)
     monkeypatch.setattr(kaleido.Kaleido, "open", stall)
     monkeypatch.setattr(kaleido.Kaleido, "close", stall)
-    with refused(ExportError, 1, ".html"):
+    with assert_refused(ExportError, 1, ".html"):
         pictures.render([figure()], "png", 1.0)

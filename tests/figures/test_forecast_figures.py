@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter import figures, instruments
 from thereafter.base.tabular import PlainTable, Row
 from thereafter.errors import OptionError
@@ -73,7 +73,7 @@ def test_of_many_series_the_first_are_drawn_and_the_rest_counted():
     assert set(fan.words("series")) == {f"s{at}" for at in range(6)}
     assert "Drawn are 6 of 9 series." in fan.caption
     assert set(figures.forecast_fan(table, series=["s7"]).words("series")) == {"s7"}
-    with refused(OptionError, "s99"):
+    with assert_refused(OptionError, "s99"):
         figures.forecast_fan(table, series=["s99"])
 
 
@@ -137,7 +137,7 @@ def test_unusual_points_are_marked_and_the_most_surprising_one_named():
     short = figures.unusual_points(surprises(), rows=20)
     assert len(short.words("time")) == 20
     assert "2024-01-01 00:40" in short.words("time")
-    with refused(OptionError, "expected"):
+    with assert_refused(OptionError, "expected"):
         figures.unusual_points(PlainTable(({"series": "a", "time": 1, "value": 2},)))
 
 

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.figures.catalogue import draw
 from thereafter.inspection.trace import Trace
@@ -102,9 +102,9 @@ def test_both_are_drawn_from_saved_files_and_others_are_refused(tmp_path: Path) 
     strokes = figures.measured_strokes(traced_drawing(), read=2, write=4).save(tmp_path / "strokes.npz")
     assert draw("glimpse-path", [path])[0].name == "glimpse-path"
     assert draw("drawn-strokes", [strokes])[0].name == "drawn-strokes"
-    with refused(OptionError, "glimpse-path"):
+    with assert_refused(OptionError, "glimpse-path"):
         draw("drawn-strokes", [path])
-    with refused(OptionError, "canvas"):
+    with assert_refused(OptionError, "canvas"):
         figures.measured_strokes(Trace(["a"], [], {}, {}, {}), read=1, write=1)
-    with refused(OptionError, "patch", 0):
+    with assert_refused(OptionError, "patch", 0):
         figures.measured_glimpses(explained_glimpses(), patch=0)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.figures import gradients, memory, stability
 from thereafter.figures.figure import Figure
@@ -186,7 +186,7 @@ def test_the_same_curve_is_drawn_once() -> None:
 
 
 def test_a_layer_that_is_not_there() -> None:
-    with refused(OptionError, "rnn", "l7", "words", "l0", "l1"):
+    with assert_refused(OptionError, "rnn", "l7", "words", "l0", "l1"):
         gradients.gradient_decay([flow("rnn")], layer="l7")
-    with refused(OptionError):
+    with assert_refused(OptionError):
         gradients.gradient_decay([])

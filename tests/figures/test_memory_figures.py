@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.figures.agreement import (
     accuracy_by_congruence,
@@ -137,7 +137,7 @@ def test_selectivity_is_what_the_control_leaves(drawn: dict[str, Figure]):
 
 
 def test_measurements_of_another_kind_are_refused():
-    with refused(OptionError, "pairs", "memory"):
+    with assert_refused(OptionError, "pairs", "memory"):
         accuracy_by_n([pairs("rnn")])
-    with refused(OptionError):
+    with assert_refused(OptionError):
         information_decay([])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.figures.units import number_along
 from thereafter.inspection.measurement import Measurement
@@ -41,5 +41,5 @@ def test_the_unit_and_its_gates_are_those_of_the_traces():
 
 
 def test_sentences_of_different_length_are_no_twins():
-    with refused(OptionError, 2, 3):
+    with assert_refused(OptionError, 2, 3):
         number_along(best(), traced("a b", 0), traced("a b c", 0), subject=0, verb=1, model="m")

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError, ShapeError
 from thereafter.figures import pictures
 from thereafter.figures.catalogue import draw
@@ -61,7 +61,7 @@ def test_a_png_has_the_pixels_it_was_made_of(shape: tuple[int, int, int]):
 
 def test_what_is_no_picture_is_no_png():
     for shape in ((4, 4), (4, 4, 2), (0, 4, 3)):
-        with refused(ShapeError, 1, 3):
+        with assert_refused(ShapeError, 1, 3):
             pictures.png(np.zeros(shape, np.uint8))
 
 
@@ -107,7 +107,7 @@ def test_without_attention_there_is_nothing_to_draw():
     blind = CaptionExplained(
         "x", "a", ("a",), (1.0,), np.zeros((1, 0), np.float32), (0, 0), np.zeros((2, 2, 1), np.uint8)
     )
-    with refused(OptionError, "see = attention"):
+    with assert_refused(OptionError, "see = attention"):
         captioned.attended_picture(blind)
 
 
@@ -142,7 +142,7 @@ def test_predicted_frames_stand_under_those_that_came():
         "step": [1, 2] * 2,
         "nats": [10, 20.5, 15, 25.5],
     }
-    with refused(OptionError, "clip"):
+    with assert_refused(OptionError, "clip"):
         clips.predicted_frames([one, clips.measured_frames(explained_frames(seed=1), model="copying")])
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import FormatError, OptionError
 from thereafter.figures import surprisal
 from thereafter.figures.catalogue import draw
@@ -61,11 +61,11 @@ def test_a_saved_trace_is_drawn_by_its_surprisal(tmp_path: Path, measured: Measu
     path = trace.save(tmp_path / "trace.npz")
     (drawn,) = draw("surprisal", [path])
     assert drawn.to_rows() == trace.figure("surprisal").to_rows()
-    with refused(OptionError, "trace.npz", "pairs", "gates", "surprisal"):
+    with assert_refused(OptionError, "trace.npz", "pairs", "gates", "surprisal"):
         draw("pairs", [path])
-    with refused(OptionError, "surprisal", "gates", "trace"):
+    with assert_refused(OptionError, "surprisal", "gates", "trace"):
         draw("gates", [measured.save(tmp_path / "bits.npz")])
     (tmp_path / "half.npz").write_bytes(path.read_bytes()[:200])
     for name in ("surprisal", "gates"):
-        with refused(FormatError):
+        with assert_refused(FormatError):
             draw(name, [tmp_path / "half.npz"])

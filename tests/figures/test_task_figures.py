@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.figures import style, tasks
 from thereafter.figures.catalogue import draw
@@ -105,11 +105,11 @@ def test_figures_are_drawn_from_saved_files(aligned: Measurement, tmp_path: Path
 
 
 def test_what_does_not_fit_is_refused():
-    with refused(OptionError, "(2, 3)", "(3, 2)"):
+    with assert_refused(OptionError, "(2, 3)", "(3, 2)"):
         tasks.measured_alignment(["a", "b"], ["x", "y", "z"], np.ones((2, 3)), model="m", text="t")
-    with refused(OptionError, 2):
+    with assert_refused(OptionError, 2):
         tasks.measured_confusion(["a", "b"], np.ones((2, 3)), model="m", text="t")
-    with refused(OptionError, "sources"):
+    with assert_refused(OptionError, "sources"):
         tasks.measured_bleu([], model="m", text="t")
-    with refused(OptionError, "bleu-by-length"):
+    with assert_refused(OptionError, "bleu-by-length"):
         tasks.bleu_by_length([tasks.measured_confusion(["a"], [[1]], model="m", text="t")])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.figures import dynamics, text, traces
 from thereafter.figures.figure import Figure
@@ -46,7 +46,7 @@ def test_gates_over_a_sentence(trace: Trace):
     np.testing.assert_allclose(drawn.table["mean |c|"], np.abs(trace["l0.c"]).mean(axis=1))
     assert "(dog)" in traces.gates(trace, model="m", labels=["the", "(dog)", "sat", "."]).caption
     long = Trace(WORDS * 20, [], {n: np.tile(a, (20, 1)) for n, a in trace.arrays.items()}, trace.axes)
-    with refused(OptionError):
+    with assert_refused(OptionError):
         traces.gates(long, model="m")
 
 
@@ -74,7 +74,7 @@ def test_training_curves_put_validation_where_it_was_made():
     assert_drawn(drawn, "lstm", "ptb")
     assert list(drawn.plot.data[1].x) == [300]
     assert list(drawn.plot.data[1].y) == [pytest.approx(np.exp(2.0))]
-    with refused(OptionError, "steps"):
+    with assert_refused(OptionError, "steps"):
         traces.training_curves({"ngram": [{"event": "trained"}]}, text="ptb")
 
 
@@ -110,7 +110,7 @@ def test_attention_counts_backwards_and_maps_count_forwards():
     np.testing.assert_allclose(weights[0, 0, 2], [0.3, 0.2, 0.1])
     np.testing.assert_allclose(weights[0, 0, 0], [0.6, 0.0, 0.0])
     assert_drawn(traces.head_maps(trace, model="a Transformer", text="the cat sat"), "a Transformer", "the cat sat")
-    with refused(OptionError, "transformer"):
+    with assert_refused(OptionError, "transformer"):
         traces.by_key(Trace(WORDS, [], {}, {}))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.figures import units
 from thereafter.inspection.measurement import Measurement
@@ -50,7 +50,7 @@ def test_the_picture_holds_the_text(found: Measurement):
     for part in ("lstm", "code", "0.94", "0.52"):
         assert part in drawn.caption
     assert "low where the property is high" in units.coloured_units(found, "line-position").caption
-    with refused(OptionError, "quotes"):
+    with assert_refused(OptionError, "quotes"):
         units.coloured_units(found, "quote")
 
 

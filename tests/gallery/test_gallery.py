@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base import progress
 from thereafter.cli import app
 from thereafter.errors import MissingPackageError, OptionError, UnknownNameError
@@ -60,7 +60,7 @@ def test_every_picture_names_its_source_as_the_public_knows_it():
 
 def test_the_pictures_come_by_name_and_an_unknown_one_is_refused():
     assert [picture.name for picture in find_pictures(["lstm-cell", "rnn-cell"])] == ["rnn-cell", "lstm-cell"]
-    with refused(UnknownNameError, "lstm-cel", "lstm-cell"):
+    with assert_refused(UnknownNameError, "lstm-cel", "lstm-cell"):
         find_pictures(["lstm-cel"])
 
 
@@ -192,9 +192,9 @@ def test_a_figure_of_another_kind_of_file_says_which_figures_fit(tmp_path: Path)
     from thereafter.inspection.measurement import Measurement
 
     path = Measurement("units", {"a": np.ones(1)}, {"a": ("unit",)}, {"model": "lstm"}).save(tmp_path / "units.npz")
-    with refused(OptionError, "units", "unit-ranking"):
+    with assert_refused(OptionError, "units", "unit-ranking"):
         draw("gradient-decay", [path])
-    with refused(OptionError, "thereafter inspect gradients"):
+    with assert_refused(OptionError, "thereafter inspect gradients"):
         draw("gradient-decay", [])
 
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import thereafter
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from thereafter.cli import app
 from thereafter.errors import MissingPackageError, OptionError
 from thereafter.language_model import LanguageModel
@@ -102,7 +102,7 @@ def test_documents_are_those_of_score(counted: LanguageModel) -> None:
 
 def test_scores_that_are_no_probabilities_only_compare_choices() -> None:
     raw = RunAnswers(thereafter.train(text=TEXT, order=2, tokens="word", smoothing="stupid-backoff", normalise=False))
-    with refused(OptionError):
+    with assert_refused(OptionError):
         raw.documents([TEXT])
     good, bad = raw.continuations([("the cat", " sees"), ("the cat", " cat")])
     assert good.log_prob > bad.log_prob
@@ -140,12 +140,12 @@ def test_mistakes_at_the_harness_are_sentences(
     words: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = str(words.save(tmp_path / "run"))
-    with refused(OptionError, "--model"):
+    with assert_refused(OptionError, "--model"):
         backend.run_harness(run, ["--model=hf", "--tasks", "blimp"])
-    with refused(OptionError, "--model_args", "max_gen_tok", "max_gen_toks"):
+    with assert_refused(OptionError, "--model_args", "max_gen_tok", "max_gen_toks"):
         backend.RunBackend(run, max_gen_tok=3)
     monkeypatch.setitem(sys.modules, "lm_eval", None)
-    with refused(MissingPackageError, "thereafter[harness]"):
+    with assert_refused(MissingPackageError, "thereafter[harness]"):
         backend.run_harness(run, ["--tasks", "blimp"])
     result = CliRunner().invoke(app, ["lm-eval", "--tasks", "blimp"])
     assert result.exit_code == 2
@@ -164,5 +164,5 @@ def test_all_other_arguments_go_to_the_harness(monkeypatch: pytest.MonkeyPatch) 
 def test_the_entry_point_names_the_class() -> None:
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
     assert groups["lm_eval.models"] == {backend.NAME: "thereafter.serving.harness.backend:ThereafterLM"}
-    with refused(AttributeError, "Other"):
+    with assert_refused(AttributeError, "Other"):
         backend.Other  # noqa: B018

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from made_files import drawn, png, write
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.data.finding import find_files
 from thereafter.errors import EmptyCorpusError, FormatError, ThereafterError
 from thereafter.vision.captioning.reading import CAPTIONED_FILES, read_captioned
@@ -117,7 +117,7 @@ def test_captions_alone_and_two_pictures_of_one_name(tmp_path: Path):
     for place in ("one", "two"):
         write(tmp_path / place / "a.png", png(drawn()))
     files = find_files(tmp_path, CAPTIONED_FILES)
-    with refused(FormatError, "a.png", "one/a.png", "two/a.png"):
+    with assert_refused(FormatError, "a.png", "one/a.png", "two/a.png"):
         read_captioned(files)
     write(captions, "one/a.png\tfirst\ntwo/a.png\tsecond\n")
     assert [one.captions for one in read_captioned(files)] == [("first",), ("second",)]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import FormatError, OptionError
 from thereafter.tasks import TASKS
 from thereafter.vision.acting.game import (
@@ -106,7 +106,7 @@ def test_a_wrong_rule_of_catch_is_refused(text: str, problem: str) -> None:
 
 def test_a_screen_of_another_size_is_refused() -> None:
     codec = CatchCodec.fit([Episode(1, size=8)])
-    with refused(FormatError, "24 x 24", "8 x 8"):
+    with assert_refused(FormatError, "24 x 24", "8 x 8"):
         codec.check(Episodes([CatchRule()]), "the rule")
     with pytest.raises(OptionError, match="no episodes"):
         CatchCodec.fit([])

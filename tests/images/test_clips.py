@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import EmptyCorpusError, FormatError, SourceError, ThereafterError
 from thereafter.vision.clips.clip import ArrayClips, lengths_of, read_many
 from thereafter.vision.clips.moving import MovingClips, MovingRule
@@ -94,7 +94,7 @@ def test_a_batch_may_come_from_several_sources():
     assert np.array_equal(frames[1], FRAMES[1])
     assert np.array_equal(frames[2, :2], FRAMES[2, :2])
     other = ArrayClips(FRAMES[..., :3], name="narrow")
-    with refused(FormatError, "5 x 7", "long", "5 x 3", "narrow"):
+    with assert_refused(FormatError, "5 x 7", "long", "5 x 3", "narrow"):
         read_many([long[0], other[0]])
 
 
@@ -139,7 +139,7 @@ def test_frames_of_two_sizes_are_refused_by_name(tmp_path: Path):
     written(tmp_path / "b", FRAMES[0, :, :3])
     clips = read_clips(sorted(tmp_path.rglob("*.png")))
     assert clips[0].read().shape == (4, 5, 7)
-    with refused(FormatError, "b/frame0.png", "3 x 7"):
+    with assert_refused(FormatError, "b/frame0.png", "3 x 7"):
         clips[1].read()
     np.save(tmp_path / "x.npy", FRAMES)
     with pytest.raises(SourceError, match="one kind"):
@@ -184,20 +184,20 @@ def test_bad_files_are_refused_in_a_sentence(name: str, tmp_path: Path):
 
 
 def test_a_bad_npz_is_refused_in_a_sentence(tmp_path: Path):
-    with refused(FormatError, "label", 3, 6):
+    with assert_refused(FormatError, "label", 3, 6):
         read_clips([saved(tmp_path, frames=FRAMES, label=np.arange(3))])
-    with refused(FormatError, "[]"):
+    with assert_refused(FormatError, "[]"):
         read_clips([saved(tmp_path, frames=np.array(3), label=np.arange(3))])
-    with refused(FormatError, "label", 1):  # one clip, and a label for every frame
+    with assert_refused(FormatError, "label", 1):  # one clip, and a label for every frame
         read_clips([saved(tmp_path, frames=FRAMES[0], label=np.zeros(len(FRAMES[0]), int))])
-    with refused(FormatError, "a, b", "frames"):
+    with assert_refused(FormatError, "a, b", "frames"):
         read_clips([saved(tmp_path, a=FRAMES, b=FRAMES)])
     with pytest.raises(FormatError, match="strings or whole numbers"):
         read_clips([saved(tmp_path, frames=FRAMES, label=np.arange(6) / 2)])
     for content in (promising(), npy(np.array([{}, []], object), allow_pickle=True), b"junk"):
         with zipfile.ZipFile(tmp_path / "made.npz", "w") as archive:
             archive.writestr("frames.npy", content)
-        with refused(ThereafterError, "frames"):
+        with assert_refused(ThereafterError, "frames"):
             read_clips([tmp_path / "made.npz"])
     with pytest.raises(EmptyCorpusError):
         read_clips([])
@@ -205,7 +205,7 @@ def test_a_bad_npz_is_refused_in_a_sentence(tmp_path: Path):
 
 def test_floats_beyond_one_are_refused_when_they_are_read(tmp_path: Path):
     clips = read_clips([saved(tmp_path, frames=FRAMES.astype(float))])
-    with refused(FormatError, "0 to 1"):
+    with assert_refused(FormatError, "0 to 1"):
         clips[0].read()
 
 
@@ -216,5 +216,5 @@ def test_clips_are_looked_for_by_their_endings():
 
 @pytest.mark.parametrize("given", ["hello world", "clips/no.npz", "x" * 5000])
 def test_a_clip_that_is_not_there_is_named_as_such(given: str):
-    with refused(SourceError, f"{given[:200]!r}"):
+    with assert_refused(SourceError, f"{given[:200]!r}"):
         clip_of(given)

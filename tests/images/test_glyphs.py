@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.vision.pictures.glyphs import SIDE, glyph, numbered_glyphs, ways_of, written
 from thereafter.vision.rules import uniforms
@@ -53,7 +53,7 @@ def test_glyphs_of_a_generator_follow_it():
     one, again, other = (glyph(5, np.random.default_rng(seed)) for seed in (1, 1, 2))
     assert np.array_equal(one, again)
     assert not np.array_equal(one, other)
-    with refused(OptionError, 0, 9, 10):
+    with assert_refused(OptionError, 0, 9, 10):
         glyph(10, np.random.default_rng(1))
 
 

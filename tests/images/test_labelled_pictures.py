@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from made_files import drawn, idx, png, write
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.data.finding import find_files
 from thereafter.errors import FormatError, ThereafterError
 from thereafter.vision.pictures.labelled_pictures import (
@@ -52,7 +52,7 @@ def test_a_table_of_labels_beside_pictures(tmp_path: Path):
     write(tmp_path / "labels.csv", "image,label\n" + rows)
     assert read(tmp_path) == EXPECTED
     write(tmp_path / "labels.csv", rows + "9.png,dog\n")
-    with refused(FormatError, 5, "labels.csv", "9.png"):
+    with assert_refused(FormatError, 5, "labels.csv", "9.png"):
         read(tmp_path)
 
 
@@ -72,7 +72,7 @@ def test_idx_pairs_by_the_beginning_of_their_names(tmp_path: Path, packed: bool)
     examples = read_labelled_pictures(find_files(tmp_path, LABELLED_FILES))
     assert [one.label for one in examples] == ["0", "1", "2", "3"]
     np.testing.assert_array_equal(np.stack([one.picture.read()[:, :, 0] for one in examples]), PIXELS_NHW)
-    with refused(FormatError, 1, 0):
+    with assert_refused(FormatError, 1, 0):
         read_labelled_pictures(sorted(tmp_path.glob("train-images*")))
 
 
@@ -94,12 +94,12 @@ def test_arrays_whose_labels_do_not_fit(tmp_path: Path, labels: dict[str, np.nda
 def test_pictures_without_labels_and_labels_never_seen(tmp_path: Path):
     for number in range(2):
         write(tmp_path / f"{number}.png", png(PIXELS_NHW[number, :, :, None]))
-    with refused(FormatError, 2):
+    with assert_refused(FormatError, 2):
         read(tmp_path)
     np.savez(tmp_path / "a.npz", pixels=PIXELS_NHW, labels=np.array(LABELS))
     examples = read_labelled_pictures([tmp_path / "a.npz"])
     require_known_picture_labels(examples, set(LABELS), "here")
-    with refused(FormatError, 3, "eel"):
+    with assert_refused(FormatError, 3, "eel"):
         require_known_picture_labels(examples, {"cat", "dog"}, "here")
 
 
@@ -111,5 +111,5 @@ def test_a_table_without_labels_leaves_them_to_the_folders(tmp_path: Path, table
     assert read(tmp_path) == EXPECTED
     for file in sorted(tmp_path.glob("*/*.png")):
         file.rename(tmp_path / file.name)
-    with refused(FormatError, "captions.tsv", "image and label"):
+    with assert_refused(FormatError, "captions.tsv", "image and label"):
         read(tmp_path)

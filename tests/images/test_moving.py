@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import FormatError, OptionError, ShapeError
 from thereafter.vision.clips.moving import NAMES, MovingClips, MovingRule, corners, headings, move
 from thereafter.vision.pictures.glyphs import SIDE, numbered_glyphs
@@ -201,7 +201,7 @@ def test_a_digit_of_ones_own_is_moved_as_it_is_told():
     assert edges == [round(place) for place in walked(0, 3, 30, 12)]
     assert frames[:, 12:].any()
     assert not frames[:, :12].any()  # y up: it lies on the floor
-    with refused(ShapeError, 28, 20):
+    with assert_refused(ShapeError, 28, 20):
         move(digit, [[0, 0]], [[1, 0]], size=20)
 
 
@@ -246,12 +246,12 @@ def test_a_wrong_rule_says_what_is_wrong(change: dict[str, object], message: str
 @pytest.mark.parametrize("content", [b"", b"[]", b"3", b"{", b"\xff\xfe", b"[" * 100_000, b" " * 200_000])
 def test_what_is_no_rule_is_refused(content: bytes, tmp_path: Path):
     (tmp_path / "rule.json").write_bytes(content)
-    with refused(FormatError, "rule.json"):
+    with assert_refused(FormatError, "rule.json"):
         MovingRule.read(tmp_path / "rule.json")
     with pytest.raises(FormatError, match="could not be read"):
         MovingRule.read(tmp_path / "none.json")
 
 
 def test_more_digits_than_there_can_be_are_refused():
-    with refused(OptionError, 10000000):
+    with assert_refused(OptionError, 10000000):
         MovingClips(MovingRule(end=10**7))

@@ -13,7 +13,7 @@ import pytest
 from made_files import drawn, png, write
 from PIL import Image, ImageOps
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base import progress
 from thereafter.base.progress import Silent
 from thereafter.errors import FormatError, OptionError
@@ -93,7 +93,7 @@ def test_different_sizes_are_read_as_64_unless_a_size_is_asked_for(tmp_path: Pat
     codec = PictureCodec.fit(pictures, size=16)
     assert codec.batch(pictures).shape == (2, 1, 16, 16)
     for size in (-1, 100_000):
-        with refused(OptionError, "size", size, 1, 4096):
+        with assert_refused(OptionError, "size", size, 1, 4096):
             PictureCodec.fit(pictures, size=size)
     with pytest.raises(OptionError, match="no pictures to learn from"):
         PictureCodec.fit([])
@@ -166,11 +166,11 @@ def test_features_where_pixels_are_expected_and_both_at_once(tmp_path: Path):
     np.save(tmp_path / "b.npy", np.zeros((2, 7)))
     vectors, others = (pictures_of(open_pictures(tmp_path / name)) for name in ("a.npy", "b.npy"))
     pixels = picture_of(drawn())
-    with refused(OptionError, "a.npy", 5, "6 x 8"):
+    with assert_refused(OptionError, "a.npy", 5, "6 x 8"):
         PictureCodec.fit([pixels]).encode(vectors[0])
     with pytest.raises(FormatError, match=r"the pictures are pixels .* and vectors .*expected one kind"):
         PictureCodec.fit([pixels, vectors[0]])
-    with refused(FormatError, "b.npy", 7, 5):
+    with assert_refused(FormatError, "b.npy", 7, 5):
         PictureCodec.fit([vectors[0], others[0]])
 
 

@@ -10,7 +10,7 @@ import pytest
 from made_files import drawn, png, write
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.data.sources import locate
 from thereafter.errors import SourceError, UnknownNameError
 from thereafter.vision.captioning.reading import CAPTIONED_FILES, read_captioned
@@ -38,7 +38,7 @@ def test_a_part_of_pictures_is_several_files(corpora_folder: Path):
     names = [path.name for path in photographs.parts["text"].files]
     assert names == ["Flickr8k.token.txt", "images_64x64.zip", "Flickr_8k.devImages.txt"]
     assert locate("flickr8k:captions", CAPTIONED_FILES).parts["text"].files[0].name == "Flickr8k.token.txt"
-    with refused(UnknownNameError, "mnist", "dev", "test, train"):
+    with assert_refused(UnknownNameError, "mnist", "dev", "test, train"):
         locate("mnist:dev", LABELLED_FILES)
 
 
@@ -62,7 +62,7 @@ def test_parts_share_no_picture_and_decode_one_archive(corpora_folder: Path):
 def test_a_language_model_points_to_the_task_that_reads_pictures(
     corpora_folder: Path, name: str, task: str, content: str
 ):
-    with refused(SourceError, name, f"task='{task}'") as caught:
+    with assert_refused(SourceError, name, f"task='{task}'") as caught:
         thereafter.train(name)
     assert f"--task {task}" in caught.value.in_shell
 

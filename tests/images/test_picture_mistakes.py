@@ -16,7 +16,7 @@ import pytest
 from made_files import drawn, idx, jpeg, png, png_of, write
 from PIL import Image, ImageFile
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import (
     EmptyCorpusError,
     FormatError,
@@ -34,11 +34,11 @@ from thereafter.vision.pictures.sources import open_pictures
 
 def test_a_folder_without_pictures(tmp_path: Path):
     write(tmp_path / "notes.md", "none")
-    with refused(SourceError, ".png"):
+    with assert_refused(SourceError, ".png"):
         open_pictures(tmp_path)
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("notes.txt", "none")
-    with refused(EmptyCorpusError, "a.zip"):
+    with assert_refused(EmptyCorpusError, "a.zip"):
         open_pictures(tmp_path / "a.zip")
 
 
@@ -48,7 +48,7 @@ def test_a_file_that_is_cut_short_is_named(tmp_path: Path, content: bytes):
     write(tmp_path / "short.jpg", content)
     pictures = pictures_of(open_pictures(tmp_path))
     codec = PictureCodec.fit(pictures[:1])
-    with refused(SourceError, "short.jpg") as caught:
+    with assert_refused(SourceError, "short.jpg") as caught:
         codec.keep(pictures)
     assert "\n" not in str(caught.value)
 
@@ -71,7 +71,7 @@ def test_what_is_no_picture_whatever_its_name(tmp_path: Path, content: bytes | s
 def test_a_bomb_is_refused_by_its_header(tmp_path: Path, side: int):
     source = open_pictures(write(tmp_path / "a.png", png_of(side, side, 2, zlib.compress(b"\0" * 1000))))
     for look in (source.read, source.shape):
-        with refused(SourceError, "a.png", "64 million"):
+        with assert_refused(SourceError, "a.png", "64 million"):
             look(0)
 
 
@@ -111,10 +111,10 @@ def declaring(path: Path, size: int) -> Path:
 
 
 def test_an_archive_that_declares_absurd_sizes(tmp_path: Path):
-    with refused(SourceError, "a.png", 4000000000):
+    with assert_refused(SourceError, "a.png", 4000000000):
         open_pictures(declaring(tmp_path / "large.zip", 4_000_000_000))
     source = open_pictures(declaring(tmp_path / "small.zip", 50))
-    with refused(SourceError, "a.png"):
+    with assert_refused(SourceError, "a.png"):
         source.read(0)
 
 
@@ -152,17 +152,17 @@ def test_a_member_beyond_the_end_of_its_archive(tmp_path: Path, packed: int, off
 
 
 def test_an_archive_that_is_none_damaged_or_encrypted(tmp_path: Path):
-    with refused(SourceError, "a.zip"):
+    with assert_refused(SourceError, "a.zip"):
         open_pictures(write(tmp_path / "a.zip", "text"))
     path = tmp_path / "b.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a.png", png(drawn()))
     content = bytearray(path.read_bytes())
     content[60] ^= 1
-    with refused(SourceError, "a.png", "c.zip"):
+    with assert_refused(SourceError, "a.png", "c.zip"):
         open_pictures(write(tmp_path / "c.zip", bytes(content))).read(0)
     content[content.rindex(b"PK\1\2") + 8] |= 1
-    with refused(SourceError, "a.png", "d.zip"):
+    with assert_refused(SourceError, "a.png", "d.zip"):
         open_pictures(write(tmp_path / "d.zip", bytes(content)))
 
 
@@ -174,18 +174,18 @@ def test_an_idx_header_that_promises_more_than_there_is(tmp_path: Path, packed: 
         content = struct.pack(">4B3I", 0, 0, 8, 3, *sizes) + bytes(2 * 6 * 8)
         path = tmp_path / ("a-idx3-ubyte" + (".gz" if packed else ""))
         write(path, gzip.compress(content) if packed else content)
-        with refused(FormatError, "a-idx3-ubyte"):
+        with assert_refused(FormatError, "a-idx3-ubyte"):
             open_pictures(path)
 
 
 def test_idx_labels_are_no_pictures_and_other_files_no_idx(tmp_path: Path):
-    with refused(FormatError, "images-idx3-ubyte"):
+    with assert_refused(FormatError, "images-idx3-ubyte"):
         open_pictures(write(tmp_path / "labels-idx1-ubyte", idx(np.zeros(5, np.uint8))))
-    with refused(FormatError, "b-idx3-ubyte"):
+    with assert_refused(FormatError, "b-idx3-ubyte"):
         open_pictures(write(tmp_path / "b-idx3-ubyte", "not an idx file at all"))
-    with refused(SourceError, "b.pdf"):
+    with assert_refused(SourceError, "b.pdf"):
         open_pictures(write(tmp_path / "b.pdf", "not a picture at all"))
-    with refused(SourceError, "none.png"):
+    with assert_refused(SourceError, "none.png"):
         open_pictures(tmp_path / "none.png")
 
 
@@ -194,7 +194,7 @@ def test_objects_are_never_unpickled(tmp_path: Path, ending: str):
     path = tmp_path / f"a.{ending}"
     objects = np.array([drawn(), drawn(1, 3)], object)
     np.save(path, objects) if ending == "npy" else np.savez(path, pixels=objects)
-    with refused(FormatError, "np.stack"):
+    with assert_refused(FormatError, "np.stack"):
         open_pictures(path)
 
 
@@ -207,7 +207,7 @@ def test_an_array_that_promises_more_than_there_is(tmp_path: Path, ending: str):
         path = tmp_path / "b.npz"
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("pixels.npy", content)
-    with refused(FormatError, "[99999, 9, 9]"):
+    with assert_refused(FormatError, "[99999, 9, 9]"):
         open_pictures(path)
 
 
@@ -219,14 +219,14 @@ def test_an_npz_that_would_fill_the_disk(
     np.savez_compressed(tmp_path / "a.npz", frames=np.zeros((50, 10, 30, 30), np.uint8)[:, :3])
     room = shutil.disk_usage(tmp_path)._replace(free=100_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: room)
-    with refused(StorageError, "frames.npy", "a.npz", 135000, 100000):
+    with assert_refused(StorageError, "frames.npy", "a.npz", 135000, 100000):
         read(tmp_path / "a.npz")
 
 
 def test_labels_of_an_npz_that_would_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(archives, "_MOST_STRINGS", 1_000)
     np.savez_compressed(tmp_path / "a.npz", pixels=np.zeros((9, 4, 4), np.uint8), names=np.full(9, "a" * 100))
-    with refused(SourceError, "names.npy", 1000):
+    with assert_refused(SourceError, "names.npy", 1000):
         open_pictures(tmp_path / "a.npz")
 
 
@@ -249,7 +249,7 @@ def test_arrays_that_are_no_pictures(tmp_path: Path, array: np.ndarray, sentence
 @pytest.mark.parametrize("array", [np.full((2, 4, 4), "a"), np.zeros((2, 4, 4), complex), np.zeros((2, 4, 4), "V4")])
 def test_an_npz_whose_pixels_are_no_numbers(tmp_path: Path, array: np.ndarray):
     np.savez(tmp_path / "a.npz", pixels=array)
-    with refused(FormatError, "pixels", "a.npz"):
+    with assert_refused(FormatError, "pixels", "a.npz"):
         open_pictures(tmp_path / "a.npz")
 
 
@@ -262,7 +262,7 @@ def test_values_that_no_picture_has(tmp_path: Path, array: np.ndarray):
 
 def test_an_npz_without_a_name_for_its_pictures(tmp_path: Path):
     np.savez(tmp_path / "a.npz", first=np.zeros((2, 4, 4), np.uint8), second=np.zeros(2))
-    with refused(FormatError, "first, second", "pixels"):
+    with assert_refused(FormatError, "first, second", "pixels"):
         open_pictures(tmp_path / "a.npz")
 
 
@@ -303,7 +303,7 @@ def test_without_pillow_the_install_line_is_named(tmp_path: Path, monkeypatch: p
     for module in [name for name in sys.modules if name.partition(".")[0] == "PIL"]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setattr(sys, "meta_path", [Hidden(), *sys.meta_path])
-    with refused(MissingPackageError, "thereafter[pictures]"):
+    with assert_refused(MissingPackageError, "thereafter[pictures]"):
         source.read(0)
 
 

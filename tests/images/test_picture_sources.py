@@ -18,7 +18,7 @@ import pytest
 from made_files import drawn, idx, jpeg, png, png_of, write
 from PIL import Image
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.vision.pictures.decoding import decode
 from thereafter.vision.pictures.picture import Picture, pictures_of
@@ -177,13 +177,13 @@ def test_what_is_no_picture_is_refused(given: Any, wrong: str):
 
 
 def test_floats_beyond_one_are_refused_where_pixels_are_read():
-    with refused(OptionError, 0, 3, 1, "uint8"):
+    with assert_refused(OptionError, 0, 3, 1, "uint8"):
         picture_of(np.array([[0.0, 3.0]])).read()
 
 
 def test_a_file_with_several_pictures_is_not_one(tmp_path: Path):
     np.save(tmp_path / "a.npy", np.zeros((2, 4, 4), np.uint8))
-    with refused(OptionError, 2):
+    with assert_refused(OptionError, 2):
         picture_of(tmp_path / "a.npy")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.inspection.decay import VERDICTS, fit_decay
 
@@ -74,5 +74,5 @@ def test_distances_may_have_gaps() -> None:
 
 @pytest.mark.parametrize("norm", [[1.0, 1.0], [1.0, np.nan, 1.0], [1.0, 1.0, np.inf]])
 def test_too_little_to_judge(norm: list[float]) -> None:
-    with refused(OptionError, 2):
+    with assert_refused(OptionError, 2):
         fit_decay(np.array(norm))

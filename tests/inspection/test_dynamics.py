@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.gallery.traces import senses, sparsity
 from thereafter.inspection import dynamics
@@ -54,7 +54,7 @@ def test_components_are_the_eigenvectors_of_the_covariance():
         assert axis[np.abs(axis).argmax()] > 0
     whole = dynamics.principal(points, 6)
     np.testing.assert_allclose(whole.lift(whole.project(points)), points, atol=1e-9)
-    with refused(OptionError, 2):
+    with assert_refused(OptionError, 2):
         dynamics.principal(points[:1])
 
 
@@ -66,7 +66,7 @@ def test_a_path_in_a_plane_is_drawn_as_it_is():
     assert found["share"][:2].sum() == pytest.approx(1.0)
     apart = np.linalg.norm(np.diff(found["point"], axis=0), axis=1)
     np.testing.assert_allclose(apart, np.linalg.norm(np.diff(circle, axis=0), axis=1), atol=1e-9)
-    with refused(OptionError, "states"):
+    with assert_refused(OptionError, "states"):
         dynamics.trajectory(trace_of(l0__h=turned), "l0.x")
 
 
@@ -84,7 +84,7 @@ def test_saturation_and_timescales_of_gates_that_are_known():
     np.testing.assert_allclose(dynamics.timescales(gru)["steps"][0], [3, 50, np.inf])
     minimal = trace_of(l0__update=1 - kept)
     np.testing.assert_allclose(dynamics.timescales(minimal)["steps"][0], [3, 50, np.inf])
-    with refused(OptionError, "gates"):
+    with assert_refused(OptionError, "gates"):
         dynamics.saturation(trace_of(l0__h=kept))
 
 
@@ -123,7 +123,7 @@ def test_a_gates_surface_goes_through_the_traced_gates(kind: str):
     np.testing.assert_allclose(found["gate"], lm.trace("the cat sat on the mat")[f"l0.{gate}"][:, 3], atol=1e-6)
     summed = found["met"].sum(axis=1) + found.about["bias"]
     np.testing.assert_allclose(found["gate"], 1 / (1 + np.exp(-summed)), atol=1e-6)
-    with refused(OptionError, "gate"):
+    with assert_refused(OptionError, "gate"):
         gate_surface(lm.model, lm.tokenizer, "the cat", "cell")
 
 
@@ -138,7 +138,7 @@ def test_senses_compare_the_state_and_not_the_vector():
     moved = states - states.mean(axis=0)
     one = moved[0] @ moved[1] / np.linalg.norm(moved[0]) / np.linalg.norm(moved[1])
     assert found["cosine"][0, 1] == pytest.approx(one, abs=1e-5)
-    with refused(OptionError):
+    with assert_refused(OptionError):
         senses(lm.model, lm.tokenizer, "cat", {"one": ["the dog", "a cat"], "two": ["the cat", "a cat"]})
 
 

@@ -12,7 +12,7 @@ import torch
 
 import thereafter
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.inspection.gradients import decays, gradient_flow, last_loss
 from thereafter.inspection.measurement import Measurement
@@ -120,7 +120,7 @@ def test_lines_that_stand_alone_are_measured_alone() -> None:
     assert (flow.about["distance"], flow.about["rows"]) == (6, 2)
     apart = [gradient_flow(model, np.array(line)) for line in (lines[1], lines[3])]
     np.testing.assert_allclose(flow["norm"], (apart[0]["norm"] + apart[1]["norm"]) / 2)
-    with refused(OptionError, 7, 9):
+    with assert_refused(OptionError, 7, 9):
         gradient_flow(model, ids, distance=8)
 
 
@@ -231,18 +231,18 @@ def test_the_last_loss_of_a_long_text_and_of_lines() -> None:
 
 def test_mistakes() -> None:
     model = made("rnn", hidden=8)
-    with refused(OptionError, 1, 2):
+    with assert_refused(OptionError, 1, 2):
         gradient_flow(model, tokens(100), distance=1)
-    with refused(OptionError, "rows", 0):
+    with assert_refused(OptionError, "rows", 0):
         gradient_flow(model, tokens(100), rows=0)
-    with refused(OptionError, 0, 14):
+    with assert_refused(OptionError, 0, 14):
         gradient_flow(model, tokens(100) + 5, distance=5)
     counted = thereafter.train(text="the cat sat on the mat\n" * 3, order=2)
-    with refused(OptionError, "ngram"):
+    with assert_refused(OptionError, "ngram"):
         gradient_flow(counted.model, tokens(100))
-    with refused(OptionError, "transformer", "rnn"):
+    with assert_refused(OptionError, "transformer", "rnn"):
         last_loss(made("transformer", **KINDS["transformer"]), tokens(10))
-    with refused(OptionError, "ngram"):
+    with assert_refused(OptionError, "ngram"):
         last_loss(counted.model, tokens(10))
-    with refused(OptionError, 2, 3):
+    with assert_refused(OptionError, 2, 3):
         last_loss(model, tokens(2))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.inspection.growth import bptt_memory, growth, kept_for_backward
 from thereafter.models.build import build, settings_of
@@ -51,9 +51,9 @@ def test_the_models_are_left_alone() -> None:
 
 
 def test_mistakes() -> None:
-    with refused(OptionError, 64, 128):
+    with assert_refused(OptionError, 64, 128):
         growth({"transformer": made("transformer")}, (32, 128))
-    with refused(OptionError, 1):
+    with assert_refused(OptionError, 1):
         growth({"rnn": made("rnn")}, ())
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.inspection.jacobians import jacobian_decays, jacobians, layer_jacobians, product
 from thereafter.inspection.reading import still_copy
@@ -133,5 +133,5 @@ def test_what_is_measured() -> None:
 
 def test_models_without_a_recurrent_state() -> None:
     settings = settings_of("transformer")(hidden=8, layers=1, heads=2, context=16)
-    with refused(OptionError, "transformer"):
+    with assert_refused(OptionError, "transformer"):
         jacobians(build("transformer", settings, vocabulary_size=V), tokens(30))

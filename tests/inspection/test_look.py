@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from thereafter import inspection
 from thereafter.errors import OptionError
 from thereafter.models.build import build, settings_of
@@ -98,7 +98,7 @@ def test_models_that_carry_nothing_say_so() -> None:
     model, ids = made("window"), tokens()
     assert (model.fields, dict(model.cells), model.recurrent_weights) == ((), {}, {})
     assert model.carried(model.fresh(1)) == {}
-    with refused(OptionError, "state"):
+    with assert_refused(OptionError, "state"):
         model.look(ids, model.fresh(2), reset_BT=torch.zeros(2, 30, dtype=torch.bool))
     assert (model.most_at_once, made("transformer").most_at_once) == (None, 20)
 

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.cli import app
 from thereafter.errors import OptionError
 from thereafter.inspection.measurement import Measurement
@@ -145,7 +145,7 @@ def test_memory_on_the_command_line(tmp_path: Path):
 def test_a_model_of_other_words_is_refused():
     lm = thereafter.train(text="the cat sat\n" * 4, tokens="word", order=2)
     for one in TASKS.values():
-        with refused(OptionError, "word"):
+        with assert_refused(OptionError, "word"):
             memory(SentenceReader.of(lm.model, lm.tokenizer, lm.config), one, one.spans()[:2], count=1)
-    with refused(OptionError, 0):
+    with assert_refused(OptionError, 0):
         memory(SentenceReader.of(lm.model, lm.tokenizer, lm.config), task("remember-first"), ())

@@ -10,7 +10,7 @@ import torch
 
 import thereafter
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.inspection.number_unit import number_unit
 from thereafter.inspection.sentence_reader import SentenceReader
@@ -126,7 +126,7 @@ def test_one_field_can_be_asked_for(tokenizer: Any):
     assert measured.about["units"] == 12
     assert measured["unit"][0] == f"l0.c[{KEEPER}]"
     assert number_unit(reader, made_sentences(120, 5), field="h")["unit"][0].startswith("l0.h[")
-    with refused(OptionError, "c", "h"):
+    with assert_refused(OptionError, "c", "h"):
         number_unit(reader_of(tokenizer, "gru"), made_sentences(120, 5), field="c")
 
 
@@ -139,10 +139,10 @@ def test_cells_without_c_show_their_h(tokenizer: Any, kind: str):
 
 def test_what_cannot_be_searched_says_so(tokenizer: Any):
     reader = reader_of(tokenizer)
-    with refused(OptionError, 20):
+    with assert_refused(OptionError, 20):
         number_unit(reader, made_sentences(40))
     adjacent = list(generated(300, seed=1, max_distance=0))
-    with refused(OptionError, 0, "singular", "plural"):
+    with assert_refused(OptionError, 0, "singular", "plural"):
         number_unit(reader, adjacent)
-    with refused(OptionError, "units"):
+    with assert_refused(OptionError, "units"):
         number_unit(reader_of(tokenizer, "transformer", heads=2), made_sentences(200))

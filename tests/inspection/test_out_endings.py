@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.cli import main
 from thereafter.errors import OptionError
 from thereafter.inspection.measurement import Measurement
@@ -44,7 +44,7 @@ def test_json_has_everything(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["p.txt", "p.npy"])
 def test_other_endings_are_refused(tmp_path: Path, name: str) -> None:
-    with refused(OptionError, ".npz", "p.npz"):
+    with assert_refused(OptionError, ".npz", "p.npz"):
         FOUND.save(tmp_path / name)
     assert not list(tmp_path.iterdir())
 

@@ -16,7 +16,7 @@ from scipy import stats
 from typer.testing import CliRunner
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter import instruments
 from thereafter.cli import app
 from thereafter.comparing.pair_verdicts import ComparedPairs
@@ -57,13 +57,13 @@ def test_a_wilson_interval_ends_where_the_score_test_does(right: float, total: i
     """Its ends are the shares p that a test would just not refuse: |right / n - p| = z sqrt(p (1 - p) / n)."""
     share, z = right / total, 1.959963984540054
 
-    def refused(p: float) -> bool:
+    def is_refused(p: float) -> bool:
         return abs(share - p) > z * math.sqrt(p * (1 - p) / total)
 
     def edge(outside: float, inside: float) -> float:
         for _ in range(200):
             middle = (outside + inside) / 2
-            outside, inside = (middle, inside) if refused(middle) else (outside, middle)
+            outside, inside = (middle, inside) if is_refused(middle) else (outside, middle)
         return inside
 
     low, high = wilson([share], [total])
@@ -187,7 +187,7 @@ def test_the_columns_of_a_sheet_are_kept_and_grouped_by(lm: Any, tmp_path: Path)
 def test_a_table_of_other_columns_is_no_pairs(tmp_path: Path):
     path = tmp_path / "stimuli.csv"
     path.write_text("condition,sentence\na,the dog barks .\nb,the dogs bark .\n", encoding="utf-8")
-    with refused(FormatError, "condition", "sentence", "good", "bad"):
+    with assert_refused(FormatError, "condition", "sentence", "good", "bad"):
         read_pair_files(path)
     path.write_text("dogs,dog\ncats,cat\n", encoding="utf-8")  # beginnings of a word each
     assert [pair.good for pair in read_pair_files(path)] == ["dogs", "cats"]
@@ -232,7 +232,7 @@ def test_several_runs_on_the_same_pairs(lm: Any, tmp_path: Path):
     assert "first-run is better than second run by" in result.stdout
     figures = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)
     assert [row["model"] for row in figures] == ["first-run", "second run"]
-    with refused(OptionError, "pairs"):
+    with assert_refused(OptionError, "pairs"):
         CliRunner().invoke(app, words[:-1], catch_exceptions=False)
 
 
@@ -279,7 +279,7 @@ def test_several_files_are_groups(lm: Any, folder: Path):
     named = [str(folder / "two.jsonl"), folder / "one.jsonl", f"{folder}/o*.jsonl"]
     assert [pair.file for pair in read_pair_files(named)] == ["two.jsonl"] * 2 + ["one.jsonl"] * 2
     assert read_pair_files(folder) == read_pair_files(f"{folder}/*.jsonl")
-    with refused(SourceError, "blimp/*.jsonl"):
+    with assert_refused(SourceError, "blimp/*.jsonl"):
         read_pair_files(f"{folder}/*.nothing")
 
 

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter import instruments
 from thereafter.cli import app
 from thereafter.errors import EmptyCorpusError, EncodingError, FormatError, OptionError
@@ -136,7 +136,7 @@ def test_both_kinds_of_file_are_read_in_any_encoding(tmp_path: Path):
         assert read_pairs(tmp_path / name) == wanted
     (tmp_path / "old.tsv").write_bytes(tabs.encode("latin-1"))
     assert read_pairs(tmp_path / "old.tsv", encoding="latin-1") == wanted
-    with refused(EncodingError, "--encoding latin-1"):
+    with assert_refused(EncodingError, "--encoding latin-1"):
         read_pairs(tmp_path / "old.tsv")
     row = {"sentence_good": "Who left?", "sentence_bad": "Who leave?", "field": "syntax", "UID": "u1", "pairID": "0"}
     (tmp_path / "blimp.jsonl").write_text(json.dumps(row) + "\n")
@@ -175,7 +175,7 @@ def test_columns_of_a_spreadsheet_are_found_by_their_names(tmp_path: Path):
     (tmp_path / "pairs.csv").write_text("UID,bad,good\nu1,he go,he goes\n")
     assert read_pairs(tmp_path / "pairs.csv") == [Pair("he goes", "he go", {"UID": "u1"})]
     (tmp_path / "pairs.csv").write_text("he goes,he go,he went\n")
-    with refused(FormatError, 1, 3, "he goes", "he went"):
+    with assert_refused(FormatError, 1, 3, "he goes", "he went"):
         read_pairs(tmp_path / "pairs.csv")
 
 
@@ -187,9 +187,9 @@ def test_a_first_line_with_the_names_of_the_columns_is_no_pair(tmp_path: Path):
 
 def test_no_pairs_are_nothing_to_score(tmp_path: Path, ngram: Any):
     (tmp_path / "empty.tsv").write_text("\n\n")
-    with refused(EmptyCorpusError, "pairs"):
+    with assert_refused(EmptyCorpusError, "pairs"):
         read_pairs(tmp_path / "empty.tsv")
-    with refused(EmptyCorpusError, "pairs"):
+    with assert_refused(EmptyCorpusError, "pairs"):
         score_each(reader_of(ngram), [])
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import thereafter
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from thereafter import instruments
 from thereafter.cli import app
 from thereafter.errors import OptionError
@@ -204,18 +204,18 @@ def test_the_cell_state_of_an_lstm_is_read_on_request(tokenizer: Any):
     for at, token in enumerate(reader.ids(" ".join(words))):
         state = model.step(np.array([token]), state)[1]
         np.testing.assert_allclose(states[at], state.memory["c_l0"][0].numpy(), atol=1e-5)
-    with refused(OptionError, "c", "h"):
+    with assert_refused(OptionError, "c", "h"):
         read_states(reader_of(tokenizer, "gru", hidden=7, layers=1), [words], field="c")
 
 
 def test_counting_models_have_no_states_and_letters_no_words(tokenizer: Any):
     lm = thereafter.train(text=TEXT, tokens="word", order=2)
-    with refused(OptionError, "ngram"):
+    with assert_refused(OptionError, "ngram"):
         probe_class(SentenceReader.of(lm.model, lm.tokenizer, lm.config))
     letters = thereafter.train(text=TEXT[:500], tokens="char", model="rnn", hidden=4, epochs=0.01)
-    with refused(OptionError, "char", "word"):
+    with assert_refused(OptionError, "char", "word"):
         probe_class(SentenceReader.of(letters.model, letters.tokenizer, letters.config))
-    with refused(OptionError, 0, 40):
+    with assert_refused(OptionError, 0, 40):
         probe_number(reader_of(tokenizer, "rnn", hidden=4), (41,))
 
 

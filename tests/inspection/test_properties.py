@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.inspection import properties as p
 from thereafter.text.tokenizers import TOKENIZERS
@@ -78,13 +78,13 @@ def test_speech_and_the_users_own():
     assert marked(p.of_regex("b+").of("abba")) == ".xx."
     upper = p.of_function(lambda text: [c.isupper() for c in text], "upper")
     assert marked(upper.of("aBc")) == ".x."
-    with refused(OptionError):
+    with assert_refused(OptionError):
         p.of_regex("(")
-    with refused(OptionError):
+    with assert_refused(OptionError):
         p.of_function(lambda text: [1.0]).of("abc")
-    with refused(OptionError, "finite"):
+    with assert_refused(OptionError, "finite"):
         p.of_function(lambda text: [float("nan")] * len(text)).of("abc")
-    with refused(UnknownNameError, "quotes"):
+    with assert_refused(UnknownNameError, "quotes"):
         p.named("quote")
 
 

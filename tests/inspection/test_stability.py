@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.inspection.stability import activation_stability, repeated_multiplication
 
@@ -51,7 +51,7 @@ def test_an_lstm_with_the_same_matrix_by_autograd(forget: float) -> None:
 
 
 def test_the_forget_gate_is_a_share() -> None:
-    with refused(OptionError, 1.5, 0, 1):
+    with assert_refused(OptionError, 1.5, 0, 1):
         repeated_multiplication(forget=1.5)
 
 
@@ -76,5 +76,5 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
 
 
 def test_an_unknown_activation() -> None:
-    with refused(UnknownNameError, "relu"):
+    with assert_refused(UnknownNameError, "relu"):
         activation_stability(["relo"])

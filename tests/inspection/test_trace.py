@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import FormatError, OptionError
 from thereafter.inspection.trace import Trace
 from thereafter.text.tokenizers import TOKENIZERS
@@ -92,23 +92,23 @@ def test_what_is_not_a_trace(tmp_path: Path) -> None:
     damaged += [b"", b"text", b"\x93NUMPY", bytes(100)]
     for content in damaged:
         bad.write_bytes(content)
-        with refused(FormatError, "bad.npz"):
+        with assert_refused(FormatError, "bad.npz"):
             Trace.load(bad)
     np.savez(bad, x=np.arange(3))
-    with refused(FormatError, "trace"):
+    with assert_refused(FormatError, "trace"):
         Trace.load(bad)
     np.savez(bad, trace=np.frombuffer(b"[1, 2]", np.uint8))
-    with refused(FormatError, "trace"):
+    with assert_refused(FormatError, "trace"):
         Trace.load(bad)
     with bad.open("wb") as file:
         np.save(file, np.arange(3))
-    with refused(FormatError, "trace"):
+    with assert_refused(FormatError, "trace"):
         Trace.load(bad)
     with bad.open("wb") as file:
         np.savez(file, trace=np.array([object()], dtype=object))  # a pickle: never opened
-    with refused(FormatError, "trace"):
+    with assert_refused(FormatError, "trace"):
         Trace.load(bad)
-    with refused(FormatError, "trace"):
+    with assert_refused(FormatError, "trace"):
         Trace.load(tmp_path / "nowhere.npz")
-    with refused(FormatError, "trace"):
+    with assert_refused(FormatError, "trace"):
         Trace.load(tmp_path)

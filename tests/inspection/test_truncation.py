@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.inspection.jacobians import truncation_effect
 from thereafter.layers.bptt import bptt
@@ -62,8 +62,8 @@ def test_every_recurrent_model_keeps_all_at_full_length(kind: str) -> None:
 
 def test_mistakes() -> None:
     model = build("window", settings_of("window")(hidden=6), vocabulary_size=V)
-    with refused(OptionError, "recurrent"):
+    with assert_refused(OptionError, "recurrent"):
         truncation_effect(model, np.arange(10))
     rnn = build("rnn", settings_of("rnn")(hidden=6), vocabulary_size=V)
-    with refused(OptionError, 1):
+    with assert_refused(OptionError, 1):
         truncation_effect(rnn, np.arange(10), lengths=(0, 5))

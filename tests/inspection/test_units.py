@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import thereafter
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from thereafter.cli import app
 from thereafter.errors import OptionError
 from thereafter.inspection import properties, reading
@@ -140,11 +140,11 @@ def test_streamed_states_are_those_of_a_trace(kind: str, tokens: str):
 
 def test_what_cannot_be_searched_says_so(lm):
     ngram = thereafter.train(text=written(20), tokens="char", order=2)
-    with refused(OptionError, "units"):
+    with assert_refused(OptionError, "units"):
         search(ngram.model, ngram.tokenizer, written(100), [properties.named("speech")])
-    with refused(OptionError, 0):
+    with assert_refused(OptionError, 0):
         search(lm.model, lm.tokenizer, written(200), [properties.named("comment")])
-    with refused(OptionError):
+    with assert_refused(OptionError):
         search(lm.model, lm.tokenizer, written(200), [])
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.inspection.gradients import decays, gradient_flow, verb_flow
 from thereafter.inspection.measurement import Measurement
@@ -176,23 +176,23 @@ def test_verbs_the_model_does_not_know_are_left_out() -> None:
     of = reader("rnn")
     strange = [replace(one, words=(*one.prefix, "zorbs"), wrong_form="zorb") for one in FIVE]
     assert verb_flow(of, [*strange[:3], *FIVE[:2]], distance=5).about["losses"] == 2
-    with refused(OptionError, "zorbs"):
+    with assert_refused(OptionError, "zorbs"):
         verb_flow(of, strange, distance=5)
 
 
 def test_mistakes() -> None:
     of = reader("rnn")
-    with refused(OptionError, 1, 2, 40):
+    with assert_refused(OptionError, 1, 2, 40):
         verb_flow(of, FIVE, distance=1)
-    with refused(OptionError, 0):
+    with assert_refused(OptionError, 0):
         verb_flow(of, FIVE, count=0)
-    with refused(OptionError, 7, 5):
+    with assert_refused(OptionError, 7, 5):
         verb_flow(of, FIVE, distance=7)
-    with refused(OptionError):
+    with assert_refused(OptionError):
         verb_flow(of, [])
     counted = thereafter.train(text="the cat sat on the mat\n" * 3, order=2, tokens="word")
-    with refused(OptionError, "ngram"):
+    with assert_refused(OptionError, "ngram"):
         verb_flow(SentenceReader.of(counted.model, counted.tokenizer, counted.config))
     small = thereafter.train(text="the cat sat on the mat\n" * 30, model="rnn", tokens="char", hidden=4, epochs=0.1)
-    with refused(OptionError, "char", "word"):
+    with assert_refused(OptionError, "char", "word"):
         verb_flow(SentenceReader.of(small.model, small.tokenizer, small.config))

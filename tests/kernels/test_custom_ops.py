@@ -14,7 +14,7 @@ from torch.export import Dim
 from torch.utils._pytree import tree_leaves
 
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from thereafter import nn
 from thereafter.base.packages import installed
 from thereafter.cells import CELLS
@@ -127,7 +127,7 @@ def test_exported_layers_run_at_other_sizes() -> None:
 def test_exported_layers_refuse_lengths_beyond_the_end() -> None:
     x, lengths, reset = batch(3, 6)
     program = torch.export.export(Called(made("gru")).eval(), (x, lengths, reset), dynamic_shapes=FREE)
-    with refused(ShapeError, 7, 0, 6):
+    with assert_refused(ShapeError, 7, 0, 6):
         program.module()(x, torch.tensor([1, 7, 2]), reset)
 
 

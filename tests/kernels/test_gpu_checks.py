@@ -21,7 +21,7 @@ from parity import TOLERANCES, Situation, differences, make_job, pieces, plain, 
 from tally import Tally, share_of
 from watchdog import STATUS
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.cells import CELLS
 from thereafter.kernels.gpu.compiling import noted
 from thereafter.kernels.jobs import Job
@@ -140,7 +140,7 @@ def test_shares_are_equal_and_leave_nothing_out():
     shares = [share_of(things, f"{number}/4") for number in (1, 2, 3, 4)]
     assert sorted(number for share in shares for number in share) == things
     assert {len(share) for share in shares} == {2, 3}
-    with refused(SystemExit, "--share", "5/4", "1/4", "4/4"):
+    with assert_refused(SystemExit, "--share", "5/4", "1/4", "4/4"):
         share_of(things, "5/4")
 
 
@@ -201,7 +201,7 @@ def test_a_trial_that_does_not_end_is_killed_and_says_so():
         stderr=subprocess.PIPE,
         text=True,
     )
-    with refused(gpu_faults.TrialFailed, "0.2"):
+    with assert_refused(gpu_faults.TrialFailed, "0.2"):
         gpu_faults.sentence(process, 0.2)
     assert process.returncode
     assert TRIALS["without gradients"](Place("cpu", "reference")) == "the same bits as with gradients"

@@ -17,7 +17,7 @@ from pathlib import Path
 import gpu_driver_check
 import pytest
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base import progress
 from thereafter.errors import FormatError, OptionError
 from thereafter.kernels.gpu import compiling
@@ -272,7 +272,7 @@ def test_what_cannot_be_wanted_is_refused(wrong: Callable[[], Wanted], words: st
 
 
 def test_a_module_without_a_file_is_refused(folder: Callable[[], Path]):
-    with refused(OptionError, "thereafter.nowhere"):
+    with assert_refused(OptionError, "thereafter.nowhere"):
         CompiledPrograms(StandIn(), folder).get(replace(WANTED, module="thereafter.nowhere"))
 
 
@@ -345,7 +345,7 @@ def test_a_compiled_file_says_what_it_takes():
     assert read_facts(cubin, "scale") == SCALE_FACTS
     assert scratch_pointers(gpu_driver_check.SCALE, SCALE_FACTS) == 2
     for damaged in (b"", b"\x7fELF", cubin[:100], cubin[:-70], elf(b"", b""), b"no" + cubin[2:]):
-        with refused(FormatError, "scale"):
+        with assert_refused(FormatError, "scale"):
             read_facts(damaged, "scale")
     with pytest.raises(FormatError, match="meet"):
         read_facts(cubin, "meet")
@@ -362,7 +362,7 @@ def test_a_compiled_file_says_what_it_takes():
     ids=["one less", "an argument is gone", "a number more", "more threads"],
 )
 def test_another_layout_of_arguments_is_refused(facts: CubinFacts):
-    with refused(OptionError, 128, "0:8, 8:16, 16:20, 20:24"):
+    with assert_refused(OptionError, 128, "0:8, 8:16, 16:20, 20:24"):
         scratch_pointers(gpu_driver_check.SCALE, facts)
 
 
@@ -384,7 +384,7 @@ def test_carried_programs_are_taken_and_no_others(carried: Path):
     assert lacks_triton() is None
     assert binary(WANTED).cubin == repr(WANTED).encode()
     other = replace(WANTED, constants=(("BLOCK", 2.0), ("FORM", "gru")), aligned=())
-    with refused(OptionError, "carried", "scale", 90, "{'BLOCK': 2.0"):
+    with assert_refused(OptionError, "carried", "scale", 90, "{'BLOCK': 2.0"):
         binary(other)
     assert noted(carried) == [other]
     assert (carried / "triton").read_text() == "3.7.1\n"
@@ -399,7 +399,7 @@ def test_programs_of_another_triton_are_not_mistaken_for_carried_ones(carried: P
 def test_a_folder_that_names_no_triton_is_refused_in_words(carried: Path):
     (carried / "triton").unlink()
     assert "no file 'triton' says which Triton compiled the programs (No such file" in str(lacks_triton())
-    with refused(FormatError, "THEREAFTER_GPU_PROGRAMS"):
+    with assert_refused(FormatError, "THEREAFTER_GPU_PROGRAMS"):
         Carried(carried).version()
 
 
@@ -426,7 +426,7 @@ def test_triton_compiles_plain_and_gluon_programs(folder: Callable[[], Path]):
 
 @needs_triton
 def test_arguments_of_another_name_are_refused(folder: Callable[[], Path]):
-    with refused(OptionError, "['x', 'y', 'length', 'factor', 'BLOCK']"):
+    with assert_refused(OptionError, "['x', 'y', 'length', 'factor', 'BLOCK']"):
         CompiledPrograms(Triton(), folder).get(WANTED)
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import ThereafterError
 from thereafter.kernels.gpu import driver
 from thereafter.kernels.gpu.compiling import NUMBERS, POINTERS, Binary
@@ -175,7 +175,7 @@ def test_threads_do_not_mix_their_arguments(cuda: StandInDriver):
 
 def test_more_blocks_than_fit_are_refused_before_they_start(cuda: StandInDriver):
     loaded = Loaded(BINARY, 0)
-    with refused(DriverError, 31, "cuda:0", 30):
+    with assert_refused(DriverError, 31, "cuda:0", 30):
         loaded.launch(31, ARGUMENTS, together=True, stream=0)
     assert cuda.launches == []
 
@@ -203,25 +203,25 @@ def test_an_argument_that_does_not_fit_is_refused_by_name(cuda: StandInDriver, p
 
 def test_an_argument_too_few_or_no_block_is_refused(cuda: StandInDriver):
     loaded = Loaded(BINARY, 0)
-    with refused(DriverError, 5, 1, 6):
+    with assert_refused(DriverError, 5, 1, 6):
         loaded.launch(1, ARGUMENTS[:5], together=False, stream=0)
-    with refused(DriverError, 0):
+    with assert_refused(DriverError, 0):
         loaded.launch(0, ARGUMENTS, together=True, stream=0)
 
 
 def test_errors_have_the_words_of_the_driver(cuda: StandInDriver):
-    with refused(DriverError, "cuda:3", "words of the driver", "CUDA_ERROR_OTHER", 101):
+    with assert_refused(DriverError, "cuda:3", "words of the driver", "CUDA_ERROR_OTHER", 101):
         Loaded(BINARY, 3)
-    with refused(DriverError, "program", "cuda:0", "words of the driver"):
+    with assert_refused(DriverError, "program", "cuda:0", "words of the driver"):
         Loaded(replace(BINARY, cubin=b"damaged"), 0)
-    with refused(DriverError, "nothing", "cuda:0"):
+    with assert_refused(DriverError, "nothing", "cuda:0"):
         Loaded(replace(BINARY, entry="nothing"), 0)
-    with refused(DriverError, "program", 300000, "cuda:0", 232448):
+    with assert_refused(DriverError, "program", 300000, "cuda:0", 232448):
         Loaded(replace(BINARY, shared=300_000), 0)
     assert (cuda.contexts, cuda.capture_mode) == ([], 0)
     loaded = Loaded(BINARY, 0)
     cuda.refusal = 720
-    with refused(DriverError, 2, "program", "cuda:0", "words of the driver", 720):
+    with assert_refused(DriverError, 2, "program", "cuda:0", "words of the driver", 720):
         loaded.launch(2, ARGUMENTS, together=True, stream=0)
     assert issubclass(DriverError, ThereafterError)
     assert issubclass(DriverError, RuntimeError)
@@ -237,7 +237,7 @@ def test_where_the_driver_is_missing_one_sentence_says_so(monkeypatch: pytest.Mo
     lacks = lacks_driver()
     assert lacks is not None
     assert lacks.startswith("there is no NVIDIA driver here (libnothing-of-this-name.so.1 cannot be loaded")
-    with refused(DriverError, "NVIDIA"):
+    with assert_refused(DriverError, "NVIDIA"):
         driver._Device(0)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter import nn
 from thereafter.errors import OptionError
 from thereafter.kernels import onednn, vendor
@@ -61,7 +61,7 @@ def test_a_named_kernel_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) ->
     layer = nn.LSTM(5, 8, kernel="vendor")
     with (
         torch.autocast("cpu", torch.bfloat16),
-        refused(OptionError, "lstm", "bfloat16"),
+        assert_refused(OptionError, "lstm", "bfloat16"),
     ):
         layer(torch.randn(2, 6, 5))
     assert layer(torch.randn(2, 6, 5))[0].dtype == torch.float32  # float32 is as it was

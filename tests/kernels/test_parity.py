@@ -9,7 +9,7 @@ import torch
 from conditions import WIDE
 from parity import PAIRS, SITUATIONS, Situation, cases, compare, make_job, ready, situations
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base import compiled
 from thereafter.cells import CELLS
 from thereafter.errors import OptionError, UnknownNameError
@@ -61,7 +61,7 @@ def test_an_explicit_kernel_runs_or_raises_and_says_why(label: str):
             if reason is None:
                 assert unroll(job.cell, job.x_BTI, job.state, job.weights, **run).y_BTO.shape == (3, 6, 5)
             else:
-                with refused(OptionError, "kernel='auto'"):
+                with assert_refused(OptionError, "kernel='auto'"):
                     unroll(job.cell, job.x_BTI, job.state, job.weights, **run)
 
 
@@ -69,7 +69,7 @@ def test_auto_takes_the_fast_one_and_a_typo_is_caught():
     job = make_job(CELLS.load("lstm")(4, 5, peephole=True), Situation("plain"), torch.float32, "cpu")
     if compiled.available():
         assert choose(job).name == "cpu"
-    with refused(UnknownNameError, "reference"):
+    with assert_refused(UnknownNameError, "reference"):
         unroll(job.cell, job.x_BTI, job.state, job.weights, kernel="referense")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base import compiled
 from thereafter.base.locks import take
 from thereafter.base.processor import Processor
@@ -69,7 +69,7 @@ def test_vectors_are_read_or_named() -> None:
     assert "assumed" in read_vectors("riscv64", {}).source
     assert Vectors.from_text(" 32x16 ") == Vectors(32, 16, "THEREAFTER_VECTORS")
     for wrong in ("32", "x", "32x", "24x16", "128x32", "16x4", "16x999", "-16x32"):
-        with refused(OptionError, "THEREAFTER_VECTORS"):
+        with assert_refused(OptionError, "THEREAFTER_VECTORS"):
             Vectors.from_text(wrong)
 
 

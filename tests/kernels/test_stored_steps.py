@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter import nn
 from thereafter.base.compiled import available
 from thereafter.errors import OptionError
@@ -93,7 +93,7 @@ def test_streams_of_two_threads_do_not_disturb_each_other() -> None:
 
 
 def test_other_forms_of_weights_are_refused_by_name() -> None:
-    with refused(OptionError, "weights", "int4", "bfloat16", "int8"):
+    with assert_refused(OptionError, "weights", "int4", "bfloat16", "int8"):
         layer("LSTM", 3, 4).stream(weights="int4")
     model = AverageModel(AverageSettings(), vocabulary_size=5, context="stream", line_end=None)
     with pytest.raises(OptionError, match="expected a recurrent model"):
@@ -144,7 +144,7 @@ def test_a_stored_model_predicts_as_one_of_rounded_weights(tied: bool) -> None:
 
 def test_only_float32_layers_are_stored_in_fewer_bytes():
     layer = nn.LSTM(3, 4).double()
-    with refused(OptionError, "float32"):
+    with assert_refused(OptionError, "float32"):
         layer.stream(1, weights="int8")
 
 

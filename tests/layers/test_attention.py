@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError, ShapeError, UnknownNameError
 from thereafter.layers import attention
 from thereafter.layers.attention import KINDS, Attention, CrossAttention, masked_softmax
@@ -196,15 +196,15 @@ def test_huge_scores_stay_finite() -> None:
 
 def test_mistakes_are_sentences() -> None:
     look, query, memory = drawn("dot")
-    with refused(UnknownNameError, "aditive", "additive"):
+    with assert_refused(UnknownNameError, "aditive", "additive"):
         Attention(2, 2, "aditive")
-    with refused(OptionError, 2, 4, "bilinear"):
+    with assert_refused(OptionError, 2, 4, "bilinear"):
         Attention(2, 4, "dot")
     with pytest.raises(OptionError, match="no inner layer"):
         Attention(2, 2, "dot", inner=5)
-    with refused(OptionError, "size", 8, 3):
+    with assert_refused(OptionError, "size", 8, 3):
         CrossAttention(8, 3)
-    with refused(ShapeError, "[B, T, 6]", "[B, 6]", "[B, S, 6]"):
+    with assert_refused(ShapeError, "[B, T, 6]", "[B, 6]", "[B, S, 6]"):
         look(query[..., :3], memory)
     with pytest.raises(ShapeError, match="expected as many rows in both"):
         look(query[:2], memory)
@@ -212,9 +212,9 @@ def test_mistakes_are_sentences() -> None:
         look(query, memory[:, :0])
     with pytest.raises(ShapeError, match="expected as many rows in both"):
         look(query, memory[0])
-    with refused(ShapeError, "(3, 5)"):
+    with assert_refused(ShapeError, "(3, 5)"):
         look(query, memory, None, MASK.long())
     empty = MASK & (LENGTHS > 1).unsqueeze(1)
-    with refused(ShapeError, 2):
+    with assert_refused(ShapeError, 2):
         look(query, memory, None, empty)
     assert math.isfinite(float(look(query, memory, None, MASK)[0].sum()))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter import nn
 from thereafter.cells import CELLS
 from thereafter.errors import OptionError, UnknownNameError
@@ -65,9 +65,9 @@ def test_what_torch_cannot_express_is_said(ours: Any, reason: str):
 
 
 def test_weights_that_do_not_fit_are_refused():
-    with refused(OptionError, "bias_hh_l0", "bias_ih_l0"):
+    with assert_refused(OptionError, "bias_hh_l0", "bias_ih_l0"):
         copy_weights(torch.nn.GRU(3, 4), nn.GRU(3, 4, bias=False))
-    with refused(OptionError, "weight_ih_l0", "(12, 3)", "(15, 3)"):
+    with assert_refused(OptionError, "weight_ih_l0", "(12, 3)", "(15, 3)"):
         copy_weights(torch.nn.GRU(3, 4), nn.GRU(3, 5))
 
 
@@ -80,7 +80,7 @@ def test_gates_are_reordered_by_name():
         assert torch.equal(reorder_gates(there, gate_order(cell, library), own), weight)
     with pytest.raises(OptionError, match="expected the same as"):
         reorder_gates(torch.zeros(4), ("a", "b"), ("a", "c"))
-    with refused(OptionError, 5, 4):
+    with assert_refused(OptionError, 5, 4):
         reorder_gates(torch.zeros(5), gate_order("lstm", "onnx"), gate_order("lstm", "torch"))
-    with refused(UnknownNameError, "lstm of keras"):
+    with assert_refused(UnknownNameError, "lstm of keras"):
         gate_order("lstm", "kera")

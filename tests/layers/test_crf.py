@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError, ShapeError
 from thereafter.kernels.functions import leaving_unread
 from thereafter.tasks.tag.chains import Crf
@@ -199,7 +199,7 @@ def test_a_row_may_have_a_weight() -> None:
     weights = torch.tensor([2.0, 0.0, 1.0, 0.5, 1.0, 3.0], dtype=torch.float64)
     each = torch.stack([crf.nll(e[b : b + 1, :n], y[b : b + 1, :n]) for b, n in enumerate(LENGTHS)])
     torch.testing.assert_close(crf.nll(e, y, LENGTHS, weights), (weights * each).sum())
-    with refused(ShapeError, "counted_B", "(2,)", 6):
+    with assert_refused(ShapeError, "counted_B", "(2,)", 6):
         crf.nll(e, y, LENGTHS, weights[:2])
 
 
@@ -242,17 +242,17 @@ def test_a_batch_of_no_rows_is_no_mistake() -> None:
 
 def test_mistakes_are_sentences() -> None:
     crf, e, y = drawn(3)
-    with refused(ShapeError, 1, 0):
+    with assert_refused(ShapeError, 1, 0):
         crf.nll(e, y, [3, 0, 5, 2, 4, 1])
-    with refused(ShapeError, 1, 6, 0, 5):
+    with assert_refused(ShapeError, 1, 6, 0, 5):
         crf.decode(e, [3, 1, 6, 2, 4, 1])
-    with refused(ShapeError, "(6, 5, 3)", "[rows, steps, 4]"):
+    with assert_refused(ShapeError, "(6, 5, 3)", "[rows, steps, 4]"):
         Crf(4).decode(e, LENGTHS)
-    with refused(ShapeError, 0, 3, 2):
+    with assert_refused(ShapeError, 0, 3, 2):
         crf.nll(e, y.masked_fill(y == 2, 3), LENGTHS)
-    with refused(ShapeError, "(6, 5)"):
+    with assert_refused(ShapeError, "(6, 5)"):
         crf.nll(e, y[:, :4], LENGTHS)
-    with refused(ShapeError, "torch.int64", "emissions.float()"):
+    with assert_refused(ShapeError, "torch.int64", "emissions.float()"):
         crf.decode(e.long(), LENGTHS)
-    with refused(OptionError, 0):
+    with assert_refused(OptionError, 0):
         Crf(0)

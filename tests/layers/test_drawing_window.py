@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError, ShapeError
 from thereafter.layers.dropout import content_keys, normal_by_key, uniform_by_key
 from thereafter.vision.drawing.window import WindowGrid, read_window, write_window
@@ -106,9 +106,9 @@ def test_a_narrow_window_of_the_pixels_own_stride_copies_the_picture() -> None:
 
 
 def test_windows_of_no_places_are_refused() -> None:
-    with refused(OptionError, 1):
+    with assert_refused(OptionError, 1):
         WindowGrid((0, 3), height=5, width=5)
-    with refused(ShapeError, "[B, 2, 5]"):
+    with assert_refused(ShapeError, "[B, 2, 5]"):
         WindowGrid(SIDES, height=5, width=5).place(torch.zeros(1, 1, 5))
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.distributions import Normal
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError, ShapeError
 from thereafter.layers.embedding import Embedding
 from thereafter.layers.heads import Gaussian, Head, QuantileHead, WordHead
@@ -92,17 +92,17 @@ def test_a_density_is_worked_out_in_float32_at_least() -> None:
 
 def test_mistakes_are_told() -> None:
     head, f, y = gaussian(3)
-    with refused(ShapeError, "(7, 5)", "(7,)", "[N, 5]", "[N, 3]"):
+    with assert_refused(ShapeError, "(7, 5)", "(7,)", "[N, 5]", "[N, 3]"):
         head.nll(f, y[:, 0])
-    with refused(ShapeError, "(7, 4)", "[N, 5]"):
+    with assert_refused(ShapeError, "(7, 4)", "[N, 5]"):
         head.sample(f[:, 1:])
-    with refused(OptionError, 0, 1):
+    with assert_refused(OptionError, 0, 1):
         head.quantiles(f, torch.tensor([0.5, 1.0]))
-    with refused(OptionError, "size", 0):
+    with assert_refused(OptionError, "size", 0):
         Gaussian(4, 0)
-    with refused(ShapeError, "[B, T, 2]"):
+    with assert_refused(ShapeError, "[B, T, 2]"):
         Numbers(2, 4)(torch.zeros(1, 3))
-    with refused(OptionError, "size", 0):
+    with assert_refused(OptionError, "size", 0):
         Numbers(None, 0)
 
 

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError, ShapeError, UnknownNameError
 from thereafter.series.distributions import Laplace, Normal, Quantiles
 from thereafter.series.number_heads import LEVELS, NUMBER_HEADS, NumberHead
@@ -153,9 +153,9 @@ def test_half_precision_is_widened(name: str) -> None:
 
 
 def test_mistakes_are_named() -> None:
-    with refused(UnknownNameError, "gaussian"):
+    with assert_refused(UnknownNameError, "gaussian"):
         NUMBER_HEADS.load("gausian")
-    with refused(OptionError, 1):
+    with assert_refused(OptionError, 1):
         NUMBER_HEADS.load("squared")(0, 1)
-    with refused(ShapeError, "[N, 5]"):
+    with assert_refused(ShapeError, "[N, 5]"):
         make("gaussian").expect(torch.zeros(2, 3))

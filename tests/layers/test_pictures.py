@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.vision.captioning.network import Augmenting
 from thereafter.vision.encoder import BatchNorm, PictureEncoder
@@ -51,7 +51,7 @@ def test_the_map_of_a_picture_is_that_of_its_blocks(norm: str) -> None:
 
 
 def test_an_unknown_norm_of_pictures_is_refused() -> None:
-    with refused(OptionError, "norm", "layer", "batch", "group"):
+    with assert_refused(OptionError, "norm", "layer", "batch", "group"):
         PictureEncoder(3, norm="layer")
 
 

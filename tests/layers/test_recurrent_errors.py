@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn.utils.rnn import pack_sequence
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter import nn
 from thereafter.errors import OptionError, ShapeError, ThereafterError, UnknownNameError
 from thereafter.layers.bptt import bptt
@@ -95,11 +95,11 @@ def test_a_wrong_option_says_what_to_do(call: Callable[[], Any], message: str):
 
 
 def test_names_with_a_typo_are_guessed():
-    with refused(UnknownNameError, "vendor"):
+    with assert_refused(UnknownNameError, "vendor"):
         nn.LSTM(3, 4, kernel="vender")
-    with refused(UnknownNameError, "leaky_relu"):
+    with assert_refused(UnknownNameError, "leaky_relu"):
         nn.RNN(3, 4, nonlinearity="leakyrelu")
-    with refused(TypeError, "peepholes"):
+    with assert_refused(TypeError, "peepholes"):
         nn.LSTM(3, 4, peepholes=True)  # type: ignore[call-arg]
 
 
@@ -108,14 +108,14 @@ def test_check_finds_what_is_not_a_number(bad: float):
     x = torch.zeros(2, 5, 3)
     x[1, 4, 2] = bad
     module = nn.LSTM(3, 4, batch_first=True, check=True)
-    with refused(ShapeError, bad, 1, 4, 2):
+    with assert_refused(ShapeError, bad, 1, 4, 2):
         module(x)
     assert bool(module(x, lengths=[5, 4])[0].isfinite().all())  # beyond a row's end it does not matter
     nn.LSTM(3, 4, batch_first=True)(x)
 
 
 def test_wrong_shapes_by_hand():
-    with refused(ShapeError, "U", "(2, 3)", "(2, 2)"):
+    with assert_refused(ShapeError, "U", "(2, 3)", "(2, 2)"):
         bptt(
             torch.zeros(1, 3, 2),
             torch.zeros(1, 2),
@@ -124,5 +124,5 @@ def test_wrong_shapes_by_hand():
             torch.zeros(2),
             torch.zeros(1, 3, 2),
         )
-    with refused(OptionError, "truncation", 0, 1):
+    with assert_refused(OptionError, "truncation", 0, 1):
         bptt(torch.zeros(1, 3, 2), torch.zeros(1, 2), torch.eye(2), torch.eye(2), torch.zeros(2), X, truncation=0)

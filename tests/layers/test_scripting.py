@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter import nn
 from thereafter.errors import OptionError
 
@@ -28,7 +28,7 @@ class Around(torch.nn.Module):
 
 @pytest.mark.parametrize("module", [nn.LSTM(3, 4, peephole=True), nn.Recurrent("gru", 3, 4), Around()])
 def test_torch_jit_script_is_told_what_to_use_instead(module: torch.nn.Module) -> None:
-    with refused(OptionError, "torch.jit.script", "torch.export"):
+    with assert_refused(OptionError, "torch.jit.script", "torch.export"):
         torch.jit.script(module)
 
 

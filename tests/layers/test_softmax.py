@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError, ShapeError
 from thereafter.layers.embedding import Embedding
 from thereafter.layers.softmax import AdaptiveSoftmax, Softmax, rows_at_once, softmax_nll
@@ -160,9 +160,9 @@ def test_under_autocast_products_are_short_and_the_softmax_is_not() -> None:
 
 def test_wrong_shapes_say_what_was_expected() -> None:
     f, W, b, y = drawn()
-    with refused(ShapeError, "(7, 4)", "[N, 5]"):
+    with assert_refused(ShapeError, "(7, 4)", "[N, 5]"):
         softmax_nll(f[:, :4], W, b, y, V)
-    with refused(ShapeError, "tied=False"):
+    with assert_refused(ShapeError, "tied=False"):
         Softmax(5, V, tied=Embedding(V, 4))
 
 
@@ -287,10 +287,10 @@ def test_words_are_sorted_by_how_often_they_were_seen() -> None:
 
 @pytest.mark.parametrize("cutoffs", [(0,), (5, 5), (8, 3), (20,), (25,)])
 def test_bad_cutoffs_are_refused(cutoffs: tuple[int, ...]) -> None:
-    with refused(OptionError, "cutoffs"):
+    with assert_refused(OptionError, "cutoffs"):
         AdaptiveSoftmax(8, 20, cutoffs)
 
 
 def test_counts_that_do_not_fit_are_refused() -> None:
-    with refused(ShapeError, 3, 5):
+    with assert_refused(ShapeError, 3, 5):
         AdaptiveSoftmax(4, 5, (2,), torch.ones(3))

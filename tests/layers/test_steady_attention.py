@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.kernels.functions import apply_one
 from thereafter.layers import attention
 from thereafter.layers.attention import _OrderedAttention, _strictly, attend
@@ -99,7 +99,7 @@ def test_products_that_a_strict_switch_refuses_are_computed_all_the_same():
     torch._C._set_deterministic_algorithms(True, warn_only=True)
     try:
         assert _strictly(product) == "computed"
-        with refused(RuntimeError, "other"):
+        with assert_refused(RuntimeError, "other"):
             _strictly(lambda: (_ for _ in ()).throw(RuntimeError("other")))
     finally:
         torch._C._set_deterministic_algorithms(False, warn_only=False)

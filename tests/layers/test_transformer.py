@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.layers.embedding import Positions, sinusoids
 from thereafter.layers.transformer import Block, CausalAttention, Sight
@@ -139,9 +139,9 @@ def test_learned_positions_are_parameters_and_sinusoidal_ones_are_not() -> None:
 
 
 def test_wrong_options_are_refused() -> None:
-    with refused(OptionError, "sinusoidal", "learned"):
+    with assert_refused(OptionError, "sinusoidal", "learned"):
         Positions("rotary", 4, 6)
-    with refused(OptionError, "pre", "post"):
+    with assert_refused(OptionError, "pre", "post"):
         Block(8, 2, 8, norm="both")
     with pytest.raises(OptionError, match="expected a multiple"):
         CausalAttention(8, 3)

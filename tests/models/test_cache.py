@@ -9,7 +9,7 @@ import pytest
 from wrapped import END, TOLERANCE, V, assert_every_way, counted, lstm, made, rows
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.models import cache
 from thereafter.models import cache as module
@@ -168,7 +168,7 @@ def test_a_score_with_a_cache_says_so() -> None:
     assert with_cache.switches == "with a cache of 500 tokens (decay 0.995, weight 0.4)"
     assert plain.switches == ""
     assert (with_cache.tokens, with_cache.bytes) == (plain.tokens, plain.bytes)
-    with refused(OptionError, "sise", "size"):
+    with assert_refused(OptionError, "sise", "size"):
         lm.score(text=other, cache={"sise": 3})
-    with refused(OptionError, "True", "False"):
+    with assert_refused(OptionError, "True", "False"):
         lm.score(text=other, cache=3)  # type: ignore[arg-type]

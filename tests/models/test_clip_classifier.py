@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.vision.clips.labels import ClipBatch, ClipClassifier, ClipClassifierSettings
 from thereafter.vision.encoder import FrameEncoder, as_floats, from_patches, to_patches
@@ -142,7 +142,7 @@ def test_a_clip_classifier_runs_under_autocast():
 def test_mistakes_about_clips_are_named():
     with pytest.raises(OptionError, match="a batch without labels has no loss"):
         network().nats(ClipBatch(clips().frames_BTHW, clips().lengths_B))
-    with refused(OptionError, 3, 1, 2):
+    with assert_refused(OptionError, 3, 1, 2):
         ClipClassifier(ClipClassifierSettings(), height=8, width=8, labels=(3, 1))
     for options, words in (
         ({"cell": "lstmm"}, "cell is 'lstmm'"),

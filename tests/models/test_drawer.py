@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.vision.drawing.network import Drawer, DrawerSettings, DrawingBatch, Strokes, gaussian_kl
 
@@ -199,7 +199,7 @@ def test_pictures_of_the_prior_have_numbers(attend: bool) -> None:
     torch.testing.assert_close(net.sample(2, seed=3), made[:2])
     assert not torch.allclose(net.sample(5, seed=4), made)
     assert not torch.allclose(made[0], made[1])
-    with refused(OptionError, 1):
+    with assert_refused(OptionError, 1):
         net.sample(0)
 
 
@@ -225,7 +225,7 @@ def test_every_weight_of_a_drawer_learns(attend: bool) -> None:
 def test_settings_of_a_drawer_are_checked() -> None:
     wrong: list[tuple[str, Any]] = [("strokes", 0), ("latent", 0), ("read", -1), ("cell", "lsmt"), ("dropout", 1.0)]
     for name, value in wrong:
-        with refused(OptionError, name):
+        with assert_refused(OptionError, name):
             DrawerSettings(**{name: value})
 
 

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from statsmodels.tsa import ar_model
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.series.batches import WindowBatch
 from thereafter.series.forecasters.forecaster import ENDS, Forecaster, WindowFacts
@@ -224,11 +224,11 @@ def test_drawn_paths_go_together_as_the_steps_did():
 
 
 def test_settings_that_do_not_go_together_are_refused():
-    with refused(OptionError, "segments"):
+    with assert_refused(OptionError, "segments"):
         build_forecaster(ForecastSettings(model="gru", segment=5), FACTS).expect(windows(series(30)))
     with pytest.raises(OptionError, match="one row at a time"):
         build_forecaster(ForecastSettings(model="gru", segment=3, strategy="recursive"), FACTS)
     with pytest.raises(OptionError, match="counts are not shifted"):
         build_forecaster(ForecastSettings(model="gru", head="negative-binomial", norm="last"), FACTS)
-    with refused(OptionError, "horizon", 0):
+    with assert_refused(OptionError, "horizon", 0):
         ForecastSettings(horizon=0)

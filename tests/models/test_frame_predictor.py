@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.vision.clips.frame_predictor import FrameBatch, FramePredictor, FramePredictorSettings, equal_units
 
@@ -152,7 +152,7 @@ def test_a_frame_predictor_runs_under_autocast(options: dict[str, Any]):
 def test_mistakes_about_frames_are_named():
     with pytest.raises(OptionError, match="a batch without the frames that came next has no loss"):
         predictor().nats(FrameBatch(frames().read_BTHW))
-    with refused(OptionError, "model", "copy"):
+    with assert_refused(OptionError, "model", "copy"):
         predictor(model="copy")
     for options, words in (
         ({"model": "gru"}, "model is 'gru'"),

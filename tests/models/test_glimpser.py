@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.vision.glimpsing.network import (
     Glimpser,
@@ -117,7 +117,7 @@ def test_the_convolutions_beside_it_have_about_as_many_parameters(channels: int)
     assert isinstance(whole, WholePicture)
     assert 0.8 * most < whole.parameters_count() <= most
     assert equal_width(replace(settings, hidden=1, read=1, patch=1), channels=1, labels=2, stages=2) == 1
-    with refused(OptionError, "3 x 3"):
+    with assert_refused(OptionError, "3 x 3"):
         WholePicture(settings, channels=1, height=9, width=2, labels=2)
     batch = PixelBatch(torch.zeros(2, channels, 12, 10, dtype=torch.uint8))
     assert whole.looked(batch).beliefs_BTL.shape == (2, 1, 10)
@@ -154,5 +154,5 @@ def test_it_learns_to_look_where_the_answer_is(places: str) -> None:
     [{"places": "left"}, {"cell": "lstmm"}, {"glimpses": 0}, {"deviation": 0.0}, {"scales": 7}, {"learn": "first"}],
 )
 def test_settings_of_glimpses_are_checked(wrong: dict[str, Any]) -> None:
-    with refused(OptionError, next(iter(wrong))):
+    with assert_refused(OptionError, next(iter(wrong))):
         GlimpserSettings(**wrong)

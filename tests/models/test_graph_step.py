@@ -9,7 +9,7 @@ import pytest
 import torch
 from tiny import CONTEXTS, END, EVERY, TOLERANCE, VARIANTS, V, made, rows
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError, ShapeError
 from thereafter.kernels.gpu.one_row import segment_size
 from thereafter.models.graph_step import GraphStep
@@ -106,14 +106,14 @@ def test_a_plain_stack_of_lstms_is_one_product_a_layer():
 
 def test_what_does_not_fit_is_refused():
     model = made("lstm", {"hidden": 8})
-    with refused(OptionError, "rows", 0):
+    with assert_refused(OptionError, "rows", 0):
         GraphStep(model, 0)
-    with refused(OptionError, "weights", "int8"):
+    with assert_refused(OptionError, "weights", "int8"):
         GraphStep(model, weights="int8")
     step = GraphStep(model, 2)
     with pytest.raises(ShapeError, match="the tokens are"):
         step.step(np.array([1]))
-    with refused(ShapeError, 2):
+    with assert_refused(ShapeError, 2):
         step.reset(model.start(3))
     with pytest.raises(OptionError, match="token ids"):
         step.step(np.array([1, V]))

@@ -13,7 +13,7 @@ from members import assert_every_member_answers, assert_rows_stack
 from torch import Tensor
 from wrapped import END, V, assert_every_way, counted, lstm, made, rows
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.evaluation.dynamic import DynamicModel
 from thereafter.evaluation.dynamic_settings import DynamicSettings
@@ -89,7 +89,7 @@ def test_rows_of_a_model_made_of_others_are_stacked(name: str) -> None:
 def test_a_model_that_cannot_stack_says_so() -> None:
     model = Uniform()
     assert model.stack([model.start(2)]) == Rows(2)
-    with refused(OptionError, "Uniform", 2, "stack"):
+    with assert_refused(OptionError, "Uniform", 2, "stack"):
         CacheModel(model).stack([CacheModel(model).start(1)] * 2)
 
 
@@ -155,9 +155,9 @@ class Unfinished(SequenceModel[Rows]):
 
 def test_a_model_that_leaves_something_out_cannot_be_made() -> None:
     about: dict[str, Any] = {"vocabulary_size": V, "context": "stream", "line_end": END}
-    with refused(TypeError, "encode"):
+    with assert_refused(TypeError, "encode"):
         NoBody(NeuralSettings(), **about)
-    with refused(TypeError, "fresh"):
+    with assert_refused(TypeError, "fresh"):
         NoStart(NeuralSettings(), **about)
-    with refused(TypeError, "facts, log_probs, predict, record, start"):
+    with assert_refused(TypeError, "facts, log_probs, predict, record, start"):
         Unfinished()

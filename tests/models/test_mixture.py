@@ -11,7 +11,7 @@ import pytest
 from wrapped import END, TOLERANCE, V, assert_every_way, counted, lstm, made, rows
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.models import mixture as module
 from thereafter.models.mixture import MixtureModel
@@ -82,14 +82,14 @@ def test_states_have_keys_where_all_models_have() -> None:
 
 def test_weights_are_shares_of_a_whole() -> None:
     for wrong in ((0.5, 0.4), (1.5, -0.5), (np.nan, 1.0), (0.5, np.inf)):
-        with refused(OptionError, 1):
+        with assert_refused(OptionError, 1):
             MixtureModel(members("nl"), wrong)
-    with refused(OptionError, 3, 2):
+    with assert_refused(OptionError, 3, 2):
         MixtureModel(members("nl"), (0.2, 0.3, 0.5))
     assert sum(MixtureModel(members("nlt"), (0.3333, 0.3333, 0.3333)).weights) == pytest.approx(1, abs=1e-12)
     small: Any = counted()
     small.vocabulary_size = 7
-    with refused(OptionError, 7, 13):
+    with assert_refused(OptionError, 7, 13):
         MixtureModel([small, lstm()], (0.5, 0.5))
     with pytest.raises(OptionError, match="axes"):
         MixtureModel(members("nl"), (0.5, 0.5)).log_probs(np.arange(3), None)  # type: ignore[arg-type]
@@ -118,7 +118,7 @@ def test_a_mixture_is_a_language_model(tmp_path: Path) -> None:
     assert both.trace("the cat sat").arrays["share"].shape == (3, 2)
     assert "mixture" in repr(both)
     assert both.summary()["weights"] == [0.25, 0.75]
-    with refused(OptionError, "ngram", "gru"):
+    with assert_refused(OptionError, "ngram", "gru"):
         both.save(tmp_path / "both")
     assert not (tmp_path / "both").exists()
     with pytest.raises(OptionError, match="no embeddings"):
@@ -138,16 +138,16 @@ def test_run_folders_mix_too_and_mixtures_of_mixtures(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_mixed_says_why() -> None:
-    with refused(OptionError, "ngram", "gru", "word", 13, "char"):
+    with assert_refused(OptionError, "ngram", "gru", "word", 13, "char"):
         thereafter.mixture([trained("ngram"), trained("gru", "char")])
-    with refused(OptionError, "tokens=", "split="):
+    with assert_refused(OptionError, "tokens=", "split="):
         thereafter.mixture([trained("ngram"), thereafter.train(text="a dog is a dog\n" * 9, tokens="word", order=2)])
     lowered = thereafter.train(text=TEXT, tokens="word", order=2, lower=True, split="90/10")
-    with refused(OptionError, "lower", "False", "ngram", "True", "ngram-2"):
+    with assert_refused(OptionError, "lower", "False", "ngram", "True", "ngram-2"):
         thereafter.mixture([trained("ngram"), lowered])
     with pytest.raises(OptionError, match="two or more"):
         thereafter.mixture([trained("ngram")])
     with pytest.raises(OptionError, match="expected several"):
         thereafter.mixture("runs/book")
-    with refused(OptionError, "weights=", "tune="):
+    with assert_refused(OptionError, "weights=", "tune="):
         thereafter.mixture([trained("ngram"), trained("gru")], [0.5, 0.5], tune="ptb")

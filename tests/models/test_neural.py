@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from tiny import CONTEXTS, END, EVERY, SMALL, TOLERANCE, VARIANTS, V, made, rows, stepped
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.models import scoring
 from thereafter.models.build import NEURAL
@@ -115,7 +115,7 @@ def test_a_state_comes_back_from_its_tensors(name: str, options: dict[str, Any])
                 assert one.tensors().keys() == two.tensors().keys()
     read = model.read(ids.numpy(), model.start(3))  # and with the features a prediction needs
     np.testing.assert_array_equal(model.predict(model.fresh(3).with_tensors(read.tensors())), model.predict(read))
-    with refused(OptionError, "other"):
+    with assert_refused(OptionError, "other"):
         state.with_tensors({"other": torch.zeros(3)})
 
 

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from tiny import EVERY, SMALL, TOLERANCE, VARIANTS, V, made, rows, stepped
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base.kinds import KINDS
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.models.build import NEURAL, build, settings_of
@@ -215,18 +215,18 @@ def test_wrong_settings_are_refused(name: str, options: dict[str, Any], said: st
 
 def test_wrong_names_tokens_and_states_are_refused() -> None:
     assert set(NEURAL) == {name for name, kind in KINDS.items() if kind.settings}
-    with refused(UnknownNameError, "lstm"):
+    with assert_refused(UnknownNameError, "lstm"):
         build("ltsm", vocabulary_size=V)
-    with refused(OptionError, "GruSettings"):
+    with assert_refused(OptionError, "GruSettings"):
         build("gru", LstmSettings(), vocabulary_size=V)
-    with refused(OptionError, "line", "stream"):
+    with assert_refused(OptionError, "line", "stream"):
         build("gru", vocabulary_size=V, context="page")
     model = made("lstm", {"hidden": 8})
-    with refused(OptionError, 0, 13, 12):
+    with assert_refused(OptionError, 0, 13, 12):
         model.log_probs(np.array([[0, V]]), model.start(1))
-    with refused(OptionError, "[rows, steps]"):
+    with assert_refused(OptionError, "[rows, steps]"):
         model.log_probs(np.array([0]), model.start(1))
-    with refused(OptionError, "<s>"):
+    with assert_refused(OptionError, "<s>"):
         model.predict(model.fresh(1))
 
 

@@ -13,7 +13,7 @@ import pytest
 from brute import Gram
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError, StorageError
 from thereafter.ngram.arpa import read_arpa, write_arpa
 from thereafter.ngram.arpa_write import escape, unescape
@@ -104,7 +104,7 @@ def test_stupid_backoffs_raw_scores_are_written_too(tmp_path: Path) -> None:
 
 
 def test_add_alpha_has_no_arpa_form(tmp_path: Path) -> None:
-    with refused(OptionError, "add-alpha", "smoothing="):
+    with assert_refused(OptionError, "add-alpha", "smoothing="):
         write_arpa(random_model("add-alpha"), FORMS, tmp_path / "m.arpa")
     assert list(tmp_path.iterdir()) == []
 

@@ -10,7 +10,7 @@ import pytest
 from test_arpa import FORMS, UNIGRAMS, random_model, small
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import FormatError, OptionError
 from thereafter.ngram.arpa import read_arpa, write_arpa
 
@@ -19,7 +19,7 @@ TRIPLE = "-0.1\ta b c"
 GOOD = small(UNIGRAMS, PAIRS, TRIPLE)
 
 
-def assert_refused(path: Path) -> str:
+def refusal_of(path: Path) -> str:
     with pytest.raises(FormatError) as caught:
         read_arpa(path)
     said = str(caught.value)
@@ -92,9 +92,9 @@ def test_damaged(tmp_path: Path, what: str) -> None:
     text, said = DAMAGED[what]
     path = tmp_path / "m.arpa"
     path.write_text(text)
-    assert re.search(said, assert_refused(path))
+    assert re.search(said, refusal_of(path))
     path.write_bytes(gzip.compress(text.encode()))
-    assert re.search(said, assert_refused(path))
+    assert re.search(said, refusal_of(path))
 
 
 def test_cut_short_anywhere(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_cut_short_anywhere(tmp_path: Path) -> None:
     whole = GOOD.encode()
     for size in range(len(whole.rstrip()) - 1):
         path.write_bytes(whole[:size])
-        assert_refused(path)
+        refusal_of(path)
 
 
 def test_gzip_cut_short_or_damaged(tmp_path: Path) -> None:
@@ -110,50 +110,50 @@ def test_gzip_cut_short_or_damaged(tmp_path: Path) -> None:
     path = tmp_path / "m.arpa.gz"
     for size in (2, 9, 15, len(packed) // 2, len(packed) - 9, len(packed) - 1):
         path.write_bytes(packed[:size])
-        assert "gzip file that is damaged or cut short" in assert_refused(path)
+        assert "gzip file that is damaged or cut short" in refusal_of(path)
     path.write_bytes(packed[:200] + bytes(b ^ 0x55 for b in packed[200:300]) + packed[300:])
-    assert_refused(path)
+    refusal_of(path)
     path.write_bytes(packed[:-8] + b"\0" * 8)  # the checksum itself
-    assert "gzip file that is damaged" in assert_refused(path)
+    assert "gzip file that is damaged" in refusal_of(path)
 
 
 def test_other_kinds_of_file(tmp_path: Path) -> None:
     path = tmp_path / "m.bin"
     path.write_bytes(b"mmap lm http://kheafield.com/code format version 5\n\0" + bytes(range(256)) * 9)
-    assert "KenLM binary" in assert_refused(path)
-    assert "try the ARPA file it was built from" in assert_refused(path)
+    assert "KenLM binary" in refusal_of(path)
+    assert "try the ARPA file it was built from" in refusal_of(path)
     path.write_bytes(b"\x7fELF\x02\x01" + bytes(range(256)) * 40)
-    assert "looks like a binary file" in assert_refused(path)
+    assert "looks like a binary file" in refusal_of(path)
     path.write_bytes(GOOD.encode("utf-16"))
-    assert "looks like a binary file" in assert_refused(path)
+    assert "looks like a binary file" in refusal_of(path)
     path.write_bytes(b"x" * 2_000_000)
-    assert "looks like a binary file" in assert_refused(path)
+    assert "looks like a binary file" in refusal_of(path)
 
 
 def test_a_folder_and_nothing(tmp_path: Path) -> None:
-    assert "directory" in assert_refused(tmp_path).lower()
-    assert "No such file" in assert_refused(tmp_path / "nowhere.arpa")
+    assert "directory" in refusal_of(tmp_path).lower()
+    assert "No such file" in refusal_of(tmp_path / "nowhere.arpa")
 
 
 def test_words_that_are_not_utf8(tmp_path: Path) -> None:
     path = tmp_path / "latin.arpa"
     path.write_bytes(GOOD.replace("\tc\t", "\tcafé\t").replace(" c", " café").encode("latin-1"))
     assert read_arpa(path)[1][-1] == b"caf\xe9"  # bytes are bytes below the tokenizer
-    with refused(FormatError, "latin.arpa", "UTF-8", "iconv"):
+    with assert_refused(FormatError, "latin.arpa", "UTF-8", "iconv"):
         thereafter.load(path)
 
 
 def test_a_file_without_lines_is_not_read_as_lines_of_words(tmp_path: Path) -> None:
     path = tmp_path / "stream.arpa"
     path.write_text(small("-0.3\ta\t-0.1;-0.4\tb", "-0.2\ta b"))
-    with refused(FormatError, "stream.arpa", "</s>", "tokens='prose'"):
+    with assert_refused(FormatError, "stream.arpa", "</s>", "tokens='prose'"):
         thereafter.read_arpa(path)
-    with refused(OptionError, "byte", "word, prose, char"):
+    with assert_refused(OptionError, "byte", "word, prose, char"):
         thereafter.read_arpa(path, tokens="byte")
 
 
 def test_a_failed_reading_closes_the_file(tmp_path: Path) -> None:
     path = tmp_path / "m.arpa"
     path.write_text(GOOD[:-20])
-    assert_refused(path)  # an open file left behind would warn, and warnings are errors here
+    refusal_of(path)  # an open file left behind would warn, and warnings are errors here
     assert line_of(GOOD, "-0.25") == 16

@@ -10,7 +10,7 @@ from brute import Gram, count_grams
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.ngram import counts as counting
 from thereafter.ngram.counts import Counts, count
@@ -106,7 +106,7 @@ def test_lines_stand_alone() -> None:
 
 @pytest.mark.parametrize("order", [0, 11, -1])
 def test_orders_out_of_range_are_refused(order: int) -> None:
-    with refused(OptionError, "order", order, 1, 10):
+    with assert_refused(OptionError, "order", order, 1, 10):
         count(np.array([1, 2]), 3, order)
 
 

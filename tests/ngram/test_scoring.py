@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import FormatError, OptionError
 from thereafter.ngram import model as ngram_model
 from thereafter.ngram.estimate import estimate
@@ -178,13 +178,13 @@ def test_ids_of_any_width_and_layout() -> None:
 @pytest.mark.parametrize("ids", [[[0, 3]], [[-1]]])
 def test_ids_outside_the_vocabulary_are_refused(ids: list[list[int]]) -> None:
     model = estimate(np.array([1, 2, 0]), 3, order=2)
-    with refused(OptionError, 0, 2):
+    with assert_refused(OptionError, 0, 2):
         model.log_probs(np.array(ids), model.start(1))
 
 
 def test_tokens_need_two_axes() -> None:
     model = estimate(np.array([1, 2, 0]), 3, order=2)
-    with refused(OptionError, "[rows, steps]"):
+    with assert_refused(OptionError, "[rows, steps]"):
         model.log_probs(np.array([1, 2]), model.start(1))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import FormatError, OptionError
 from thereafter.ngram.estimate import estimate
 
@@ -21,18 +21,18 @@ def test_a_discount_of_nothing_falls_back():
 
 
 def test_token_ids_outside_the_vocabulary_are_refused():
-    with refused(OptionError, 0, 1):
+    with assert_refused(OptionError, 0, 1):
         estimate(np.array([0, 100_000_000, 1]), 2, order=3)
 
 
 def test_arpa_keeps_what_it_can_say(tmp_path: Path):
     for tokens, context in (("word", "stream"), ("prose", "line")):
         lm = thereafter.train(text="a b\nc a\n" * 4, tokens=tokens, context=context, order=2)
-        with refused(OptionError, "ARPA"):
+        with assert_refused(OptionError, "ARPA"):
             lm.to_arpa(tmp_path / "m.arpa")
     foreign = thereafter.train(text="\\xff \\x61 a \\x20b\n" * 3, tokens="word", order=2)
     again = thereafter.read_arpa(foreign.to_arpa(tmp_path / "w.arpa"))
     assert again.tokenizer.vocabulary.forms == foreign.tokenizer.vocabulary.forms
     words = thereafter.train(text="cat sat\n" * 3, tokens="word", order=2).to_arpa(tmp_path / "c.arpa")
-    with refused(FormatError, "--tokens word"):
+    with assert_refused(FormatError, "--tokens word"):
         thereafter.read_arpa(words, tokens="char")

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.ngram.estimate import complete_cutoffs, estimate
 from thereafter.ngram.model import NgramModel, NgramState
@@ -222,7 +222,7 @@ def test_settings_that_mean_nothing_are_refused(options: dict[str, Any], said: s
 
 
 def test_an_unknown_smoothing_names_the_nearest() -> None:
-    with refused(UnknownNameError, "'kneser-ney'"):
+    with assert_refused(UnknownNameError, "'kneser-ney'"):
         estimate(np.array([1, 2, 1]), 3, smoothing="kneserney")
 
 

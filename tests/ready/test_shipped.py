@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base import config
 from thereafter.base.storage import map_arrays
 from thereafter.errors import FormatError
@@ -114,7 +114,7 @@ def test_a_damaged_file_is_refused_and_leaves_nothing(tmp_path: Path, monkeypatc
     (copy / "rnn" / shipped.WEIGHTS).write_bytes(bytes(content))
     monkeypatch.setattr(shipped, "weights_folder", lambda: copy)
     rnn = next(one for one in models.READY if one.name == "rnn")
-    with refused(FormatError, "rnn"):
+    with assert_refused(FormatError, "rnn"):
         shipped.unpack(rnn, tmp_path / "ready")
     assert list((tmp_path / "ready").iterdir()) == []
 

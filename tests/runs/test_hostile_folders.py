@@ -21,7 +21,7 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base.storage import map_arrays
 from thereafter.cli import main
 from thereafter.errors import FormatError, ThereafterError
@@ -311,7 +311,7 @@ def test_finite_weights_that_overflow_do_not_predict(tmp_path: Path) -> None:
     arrays(lambda some: some.update({name: np.full_like(array, 1e38) for name, array in some.items()}))(run)
     lm = thereafter.load(run)
     for ask in (lm.next, lm.generate, lambda prompt: lm.generate(prompt, num_beams=2)):
-        with refused(FormatError, "nan"):
+        with assert_refused(FormatError, "nan"):
             ask("the")
 
 
@@ -323,12 +323,12 @@ def test_solved_weights_that_are_nan_are_refused_as_trained_ones_are() -> None:
 
     assert torch.equal(restored(solved, {"solved": np.ones(3, np.float32)}).solved, torch.ones(3))
     for damaged in (np.nan, np.inf):
-        with refused(FormatError, "'solved'", "nan", "inf"):
+        with assert_refused(FormatError, "'solved'", "nan", "inf"):
             restored(solved, {"solved": np.array([1, damaged, 1], np.float32)})
 
 
 def test_a_captioner_of_a_billion_blocks_is_refused_before_it_is_built() -> None:
-    with refused(FormatError, "blocks", 10**9, 40):
+    with assert_refused(FormatError, "blocks", 10**9, 40):
         check_counts(CaptionerSettings(blocks=10**9), 40)
     check_counts(CaptionerSettings(blocks=30), 40)
 
@@ -346,7 +346,7 @@ def test_a_model_that_is_built_with_numbers_takes_no_memory_for_what_was_not_sto
     weight = np.ones((2, 3), np.float32)
     model = restored(lambda: LooksWhileItIsBuilt(2), {"layer.weight": weight})
     assert model.layer.weight.tolist() == weight.tolist()
-    with refused(FormatError, 6):
+    with assert_refused(FormatError, 6):
         restored(lambda: LooksWhileItIsBuilt(10**10), {"layer.weight": weight})
-    with refused(FormatError, "layer.weight", (2, 3)):
+    with assert_refused(FormatError, "layer.weight", (2, 3)):
         restored(lambda: LooksWhileItIsBuilt(4), {"layer.weight": weight})

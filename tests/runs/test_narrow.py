@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from tasks.toys import tagged
 from thereafter.base import progress
 from thereafter.base.storage import map_arrays
@@ -130,18 +130,18 @@ def test_a_task_is_stored_small(tmp_path: Path) -> None:
     size = (tmp_path / "run" / "weights.safetensors").stat().st_size
     assert size < 0.4 * (model.save(tmp_path / "wide") / "weights.safetensors").stat().st_size
     assert again.score(source).accuracy == pytest.approx(model.score(source).accuracy, abs=0.02)
-    with refused(OptionError, "dtype", "int4", "float32", "float16", "int8"):
+    with assert_refused(OptionError, "dtype", "int4", "float32", "float16", "int8"):
         model.save(tmp_path / "four", dtype="int4")
     assert not (tmp_path / "four").exists()
 
 
 def test_counted_models_and_broken_ones_are_refused(lm: thereafter.LanguageModel, tmp_path: Path) -> None:
     counted = thereafter.train(text=TEXT, order=2)
-    with refused(OptionError, "ngram", "dtype"):
+    with assert_refused(OptionError, "ngram", "dtype"):
         counted.save(tmp_path / "run", dtype="int8")
-    with refused(OptionError, "'w'", "int8", "dtype='float32'"):
+    with assert_refused(OptionError, "'w'", "int8", "dtype='float32'"):
         narrowed({"w": np.full((40, 40), np.nan, np.float32)}, "int8")
-    with refused(OptionError, "dtype", "int9"):
+    with assert_refused(OptionError, "dtype", "int9"):
         lm.save(tmp_path / "run", dtype="int9")
     assert not (tmp_path / "run").exists()
 
@@ -176,7 +176,7 @@ def test_a_form_that_nobody_writes_is_one_sentence(small: Path, form: str) -> No
     config = small / "config.toml"
     head, _ = config.read_text().split("[weights]")
     config.write_text(head + f"[weights]\n{form}" if " = " in form else f"weights = {form}\n{head}")
-    with refused(FormatError, "dtype", "float32", "float16"):
+    with assert_refused(FormatError, "dtype", "float32", "float16"):
         thereafter.load(small)
 
 
@@ -184,5 +184,5 @@ def test_int8_without_its_form_is_refused(small: Path, tmp_path: Path) -> None:
     shutil.copytree(small, tmp_path / "copy")
     config = tmp_path / "copy" / "config.toml"
     config.write_text(config.read_text().split("[weights]")[0])
-    with refused(FormatError, "embedding.weight"):
+    with assert_refused(FormatError, "embedding.weight"):
         thereafter.load(tmp_path / "copy")

@@ -18,7 +18,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base.storage import map_arrays
 from thereafter.errors import FormatError, StorageError, ThereafterError
 from thereafter.ngram.estimate import estimate
@@ -106,11 +106,11 @@ def test_other_folders_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "dear.txt").write_text("dear")
     (tmp_path / "file").write_text("x")
-    with refused(StorageError, tmp_path / "letters"):
+    with assert_refused(StorageError, tmp_path / "letters"):
         trained().save(tmp_path / "letters")
-    with refused(StorageError, tmp_path / "file"):
+    with assert_refused(StorageError, tmp_path / "file"):
         trained().save(tmp_path / "file")
-    with refused(StorageError, tmp_path / "file"):
+    with assert_refused(StorageError, tmp_path / "file"):
         trained().save(tmp_path / "file" / "run")
     assert sorted(listing(tmp_path / "letters")) == ["dear.txt"]
 
@@ -143,7 +143,7 @@ def test_a_disk_that_fills_up_keeps_the_old_run(run: Path, victim: str) -> None:
         if victim == "tokenizer.json":
             patch.setattr("thereafter.text.tokenizers.base.write_stored", no_space_for_the_tokenizer)
         for folder in (run, fresh):
-            with refused(StorageError, "No space left on device"):
+            with assert_refused(StorageError, "No space left on device"):
                 trained("char").save(folder)
     assert listing(run) == before
     assert thereafter.load(run).tokenizer.name == "word"
@@ -158,7 +158,7 @@ def test_a_really_full_disk_keeps_the_old_run(run: Path) -> None:
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limit[1]))  # the system lets no file grow beyond this
     try:
-        with refused(StorageError, run):
+        with assert_refused(StorageError, run):
             larger.save(run)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
@@ -167,18 +167,18 @@ def test_a_really_full_disk_keeps_the_old_run(run: Path) -> None:
 
 def test_what_a_crash_left_half_moved_can_be_written_again(run: Path) -> None:
     (run / "config.toml").unlink()
-    with refused(FormatError, "config.toml"):
+    with assert_refused(FormatError, "config.toml"):
         thereafter.load(run)
     trained().save(run)
     thereafter.load(run)
 
 
 def test_what_is_no_run(tmp_path: Path, run: Path) -> None:
-    with refused(FormatError, "config.toml"):
+    with assert_refused(FormatError, "config.toml"):
         thereafter.load(tmp_path)
-    with refused(FormatError, tmp_path / "rum", run):
+    with assert_refused(FormatError, tmp_path / "rum", run):
         thereafter.load(tmp_path / "rum")
-    with refused(FormatError, tmp_path / "far" / "away", "thereafter train"):
+    with assert_refused(FormatError, tmp_path / "far" / "away", "thereafter train"):
         thereafter.load(tmp_path / "far" / "away")
 
 
@@ -223,7 +223,7 @@ def test_files_cut_short_changed_or_gone(run: Path, name: str) -> None:
 def test_the_parts_of_two_runs_do_not_mix(run: Path, tmp_path: Path) -> None:
     other = trained("char").save(tmp_path / "other")
     shutil.copy(other / "tokenizer.json", run / "tokenizer.json")
-    with refused(FormatError, run):
+    with assert_refused(FormatError, run):
         thereafter.load(run)
 
 
@@ -236,7 +236,7 @@ def test_another_format_or_model_is_refused(run: Path) -> None:
     ]:
         assert old in config
         (run / "config.toml").write_text(config.replace(old, new))
-        with refused(FormatError, *facts):
+        with assert_refused(FormatError, *facts):
             thereafter.load(run)
 
 
@@ -292,7 +292,7 @@ def test_hostile_tables_are_refused(run: Path, what: str) -> None:
     arrays = dict(load_file(run / "weights.safetensors"))
     HOSTILE[what](arrays)
     save_file(arrays, run / "weights.safetensors", metadata=facts_of(run))
-    with refused(FormatError, "n-gram"):
+    with assert_refused(FormatError, "n-gram"):
         thereafter.load(run)
 
 
@@ -315,7 +315,7 @@ def test_hostile_facts_are_refused(run: Path, facts: dict[str, Any]) -> None:
     save_file(
         load_file(run / "weights.safetensors"), run / "weights.safetensors", metadata={"ngram": json.dumps(known)}
     )
-    with refused(FormatError, "n-gram"):
+    with assert_refused(FormatError, "n-gram"):
         thereafter.load(run)
 
 

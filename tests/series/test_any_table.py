@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from refusals import assert_remedies_parse, refused
+from refusals import assert_refused, assert_remedies_parse
 from thereafter.errors import FormatError, ThereafterError
 from thereafter.series.reading import read_series
 from thereafter.series.table import ColumnChoice, SeriesTable
@@ -187,7 +187,7 @@ def test_a_table_is_read_or_refused(tmp_path: Path, seed: int):
 def test_a_column_is_named_as_a_shell_reads_it(tmp_path: Path, names: tuple[str, str]):
     path = tmp_path / "table.csv"
     path.write_text(f"{names[0]},{names[1]}\n" + "1.5,2.5\n2.5,1.5\n" * 4)
-    with refused(FormatError, names[1] or "2") as caught:
+    with assert_refused(FormatError, names[1] or "2") as caught:
         read_series([path])
     option = re.search(r"\(target=('.*?'|\".*?\")\)", str(caught.value))
     assert option

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import FormatError, OptionError, SourceError, ThereafterError
 from thereafter.series.labelled import form_of, holds_series, read_labelled_series, read_questions
 from thereafter.series.labelled_series import LabelColumns, LabelledSeries, series_of, with_channels
@@ -61,7 +61,7 @@ def test_columns_can_be_named(tmp_path: Path):
     path = write(tmp_path / "named.csv", text)
     series = read_labelled_series([path], LabelColumns("kind", "who", "", ("v",)))
     assert shapes(series) == [("a", "1", (2, 1)), ("b", "2", (2, 1))]
-    with refused(FormatError, "wh", "who, kind"):
+    with assert_refused(FormatError, "wh", "who, kind"):
         read_labelled_series([path], LabelColumns("kind", "wh"))
 
 
@@ -92,7 +92,7 @@ def test_a_long_table_is_refused_with_line_and_remedy(tmp_path: Path, old: str, 
 def test_text_further_down_than_the_first_rows_is_refused_with_its_line(tmp_path: Path):
     rows = "".join(f"s{k // 5},{k % 5},{k}.5,{'ab'[k // 5 % 2]}\n" for k in range(2000))
     path = write(tmp_path / "long.csv", "series,step,x,label\n" + rows + "s1999,1,oops,a\n")
-    with refused(FormatError, 2002, "oops", "x"):
+    with assert_refused(FormatError, 2002, "oops", "x"):
         read_labelled_series([path])
 
 
@@ -167,16 +167,16 @@ def test_labels_beside_the_files(tmp_path: Path, header: str):
     assert shapes(series) == [("one", "high", (3, 1)), ("two", "low", (2, 1))]
     assert series[0].channels == ("value",)
     write(table, header + "one.csv,high\n")
-    with refused(SourceError, "two.csv", "labels.csv"):
+    with assert_refused(SourceError, "two.csv", "labels.csv"):
         read_labelled_series(files)
     write(table, header + "onne.csv,high\nsub/two,low\n")
-    with refused(SourceError, "onne.csv"):
+    with assert_refused(SourceError, "onne.csv"):
         read_labelled_series(files)
 
 
 def test_channels_must_be_the_same_everywhere(tmp_path: Path):
     files = [write(tmp_path / "a" / "1.csv", "x,y\n1,2\n"), write(tmp_path / "b" / "2.csv", "x,z\n1,2\n")]
-    with refused(FormatError, "x, z", "x, y"):
+    with assert_refused(FormatError, "x, z", "x, y"):
         read_labelled_series(files)
 
 
@@ -206,7 +206,7 @@ def test_series_are_recognised_by_content_and_texts_are_not(tmp_path: Path):
     assert not holds_series([tmp_path / "missing.csv"])
     plain = write(tmp_path / "plain.csv", "1,2\n3,4\n")
     assert not holds_series([plain])
-    with refused(ThereafterError, "plain.csv"):
+    with assert_refused(ThereafterError, "plain.csv"):
         read_labelled_series([plain])
 
 
@@ -254,7 +254,7 @@ def test_series_from_python():
             series_of(wrong)
     named = LabelledSeries(np.array([[1.0, 2.0]]), channels=("y", "x"))
     assert with_channels(named, ("x", "y")).values_TC.tolist() == [[2, 1]]
-    with refused(OptionError, "y, x", "z"):
+    with assert_refused(OptionError, "y, x", "z"):
         with_channels(named, ("z",))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.data import corpora
 from thereafter.data.finding import FileKind
 from thereafter.data.sources import locate
@@ -113,13 +113,13 @@ def test_ett_alone_is_the_hourly_one(corpora_folder: Path):
         table = read_series(files.files, ColumnChoice(target=("OT",)))
         assert str(table.frequency) == frequency
         assert files.split
-    with refused(UnknownNameError, "ett", "ETTh2"):
+    with assert_refused(UnknownNameError, "ett", "ETTh2"):
         locate("ett:ETTh2", TABLES)
 
 
 @pytest.mark.parametrize(("name", "task"), [("noisy-sine", "forecast"), ("wave-shapes", "classify")])
 def test_a_language_model_points_to_the_task_that_reads_numbers(name: str, task: str):
-    with refused(SourceError, name, f"task='{task}'") as caught:
+    with assert_refused(SourceError, name, f"task='{task}'") as caught:
         thereafter.train(name)
     assert f"--task {task}" in caught.value.in_shell
 

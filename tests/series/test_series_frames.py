@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.series.reading import read_series
 from thereafter.series.table import ColumnChoice, SeriesTable, is_frame, spool_frame
@@ -182,7 +182,7 @@ def test_summer_time_is_no_second_zone(freq: str, first: str, as_index: bool):
 
 @pytest.mark.parametrize("array", [np.zeros((2, 2, 2)), np.zeros(0), np.array(["a"]), np.array(1.0)])
 def test_other_arrays_are_refused(array: np.ndarray):
-    with refused(OptionError, "[T]", "[T, D]"):
+    with assert_refused(OptionError, "[T]", "[T, D]"):
         spool_frame(array)
 
 

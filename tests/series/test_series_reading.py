@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import FormatError, OptionError, SourceError, ThereafterError, UnknownNameError
 from thereafter.series.reading import read_series
 from thereafter.series.table import ColumnChoice, SeriesTable
@@ -344,7 +344,7 @@ def test_texts_beside_a_single_series_are_not_series(tmp_path: Path):
     text = "date,x,note\n" + "".join(
         f"2020-01-0{day},{day},{note}\n" for day, note in zip((1, 2, 4, 3), notes, strict=True)
     )
-    with refused(FormatError, "--series note"):
+    with assert_refused(FormatError, "--series note"):
         read(tmp_path, text)
     assert len(read(tmp_path, "date,x,note\n2020-01-01,1,fine\n2020-01-02,2,odd\n")) == 1
 
@@ -363,7 +363,7 @@ def test_counted_rows_by_name(tmp_path: Path):
 
 def test_a_repeated_time_points_to_the_column_of_the_series(tmp_path: Path):
     text = "store,date,x\n" + "".join(f"{store},2020-01-{day:02},1\n" for store in (1, 2) for day in range(1, 6))
-    with refused(ThereafterError, "--series store"):
+    with assert_refused(ThereafterError, "--series store"):
         read(tmp_path, text, target="x")
     assert read(tmp_path, text, target="x", series="store").names == ("1", "2")
 

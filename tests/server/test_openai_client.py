@@ -15,7 +15,7 @@ import pytest
 
 import thereafter
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from served_runs import ServedRuns, served_runs
 from thereafter.api import LanguageModel
 from thereafter.serving.server.models import ServedModel, served_language_model
@@ -57,7 +57,7 @@ def client(server: ServedRuns) -> Iterator[openai.OpenAI]:
 def test_the_client_lists_the_runs(client: openai.OpenAI):
     assert [model.id for model in client.models.list()] == ["words", "prose", "bytes", "tagger"]
     assert client.models.retrieve("prose").owned_by == "thereafter"
-    with refused(openai.NotFoundError, "verse", "prose"):
+    with assert_refused(openai.NotFoundError, "verse", "prose"):
         client.models.retrieve("verse")
 
 
@@ -265,14 +265,14 @@ def test_a_wrong_request_raises_the_clients_own_error_with_our_sentence(
 
 
 def test_what_is_not_there_is_not_found(client: openai.OpenAI, server: ServedRuns):
-    with refused(openai.NotFoundError) as unknown:
+    with assert_refused(openai.NotFoundError) as unknown:
         client.completions.create(model="gpt-3.5-turbo-instruct", prompt="a")
     assert (unknown.value.code, unknown.value.param) == ("model_not_found", "model")
-    with refused(openai.NotFoundError, "tag", "/v1/completions", "/tag"):
+    with assert_refused(openai.NotFoundError, "tag", "/v1/completions", "/tag"):
         client.completions.create(model="tagger", prompt="a")
-    with refused(openai.NotFoundError, "/v1/completions"):
+    with assert_refused(openai.NotFoundError, "/v1/completions"):
         client.chat.completions.create(model="prose", messages=[{"role": "user", "content": "hello"}])
-    with refused(openai.NotFoundError):
+    with assert_refused(openai.NotFoundError):
         client.embeddings.create(model="prose", input="a")
     unnamed = httpx.post(f"{server.address}/v1/completions", json={"prompt": "a"})
     assert unnamed.status_code == 404

@@ -20,7 +20,7 @@ import pytest
 from numpy.typing import NDArray
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from served_runs import ServedRuns, served_runs
 from thereafter.api import LanguageModel
 from thereafter.errors import OptionError
@@ -86,9 +86,9 @@ def test_without_a_token_it_listens_on_this_machine_alone():
     made = [start.token_for("0.0.0.0", None) for _ in "12"]
     assert made[0] != made[1]
     assert all(made)
-    with refused(OptionError, 8):
+    with assert_refused(OptionError, 8):
         start.token_for("127.0.0.1", "short")
-    with start.listen("127.0.0.1", [0]) as door, refused(OptionError, 0):
+    with start.listen("127.0.0.1", [0]) as door, assert_refused(OptionError, 0):
         start.serve([LSTM], port=door.getsockname()[1], say=lambda text: None)
 
 
@@ -179,10 +179,10 @@ def test_a_full_queue_is_a_rate_limit(slow: LanguageModel):
 def test_an_answer_that_takes_too_long_is_broken_off(slow: LanguageModel):
     with served_runs([served_language_model(slow, "slow")], seconds=0.3) as server, asking(server) as client:
         options = {"model": "slow", "prompt": "the", "max_tokens": 3_000}
-        with refused(openai.InternalServerError, "0.3") as caught:
+        with assert_refused(openai.InternalServerError, "0.3") as caught:
             client.completions.create(**options)
         assert caught.value.response.headers["x-should-retry"] == "false"
-        with refused(openai.APIError, "0.3"):
+        with assert_refused(openai.APIError, "0.3"):
             list(client.completions.create(stream=True, **options))
         engine = server.models.get().engine
         assert engine is not None
@@ -278,9 +278,9 @@ def test_the_token_is_read_from_the_command_line_a_file_or_the_environment(
         with pytest.raises(OptionError, match=re.escape(str(file))):
             listening.read_token(None, file)
     for path in (tmp_path, tmp_path / "nowhere"):
-        with refused(OptionError, "token"):
+        with assert_refused(OptionError, "token"):
             listening.read_token(None, path)
-    with refused(OptionError, "--token", "--token-file"):
+    with assert_refused(OptionError, "--token", "--token-file"):
         listening.read_token("of the command", file)
 
 
@@ -311,7 +311,7 @@ def test_all_bytes_of_a_character_before_a_stop_string_are_reported():
 
 
 def test_runs_have_names_of_their_own(slow: LanguageModel):
-    with refused(OptionError, "a"):
+    with assert_refused(OptionError, "a"):
         ServedModels([ServedModel("a", language_model=slow), ServedModel("a", language_model=slow)])
-    with refused(OptionError):
+    with assert_refused(OptionError):
         ServedModels([])

@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from numpy.typing import NDArray
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from served_runs import served_runs
 from thereafter.api import LanguageModel
 from thereafter.ngram.model import NgramModel
@@ -50,10 +50,10 @@ def test_a_stream_whose_model_fails_ends_in_an_error_event(broken: LanguageModel
     ):
         stream = client.completions.create(model="broken", prompt="the", max_tokens=9, stream=True)
         assert next(stream).choices[0].text
-        with refused(openai.APIError, "terminal") as event:
+        with assert_refused(openai.APIError, "terminal") as event:
             list(stream)
         assert event.value.type == "server_error"
-        with refused(openai.InternalServerError, "terminal"):
+        with assert_refused(openai.InternalServerError, "terminal"):
             client.completions.create(model="broken", prompt="the", max_tokens=9)
     assert capfd.readouterr().err.count("RuntimeError: the wires crossed") == 2
 

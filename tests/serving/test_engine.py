@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from stepping_models import Inbox, Last, Lonely, Upwards, V, ask
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.decoding.sampling import generators
 from thereafter.decoding.warping import Warping
 from thereafter.errors import BusyError, OptionError
@@ -131,7 +131,7 @@ def test_paused_rows_are_few_leave_when_cancelled_and_hear_of_the_end(start: Sta
     wait_for(lambda: engine.rows == 2)
     engine.close()
     assert [inbox.end_of(row) for row in rows] == ["ending", "", "ending"]
-    with refused(OptionError, "most_unread", 0):
+    with assert_refused(OptionError, "most_unread", 0):
         ask(0, 1, most_unread=0)
 
 
@@ -142,7 +142,7 @@ def test_a_full_queue_refuses_and_there_is_room_again_later(start: Start) -> Non
     rows = [engine.submit(ask(0, 5, prompt=0), inbox.deliver)]
     assert model.at_gate.wait(60)
     rows += [engine.submit(ask(10, 5), inbox.deliver) for _ in range(2)]
-    with refused(BusyError, 2):
+    with assert_refused(BusyError, 2):
         engine.submit(ask(20, 5), inbox.deliver)
     assert (engine.rows, engine.waiting) == (1, 2)
     model.gate.set()
@@ -154,13 +154,13 @@ def test_what_cannot_be_generated_is_refused_at_once(start: Start) -> None:
     engine = start(Upwards())
     with pytest.raises(OptionError, match=f"expected 0 to {V - 1}"):
         engine.submit(ask(V + 5, 5), Inbox().deliver)
-    with refused(OptionError, 0):
+    with assert_refused(OptionError, 0):
         engine.score([np.array([V], dtype=np.int32)])
-    with refused(OptionError, "max_tokens", 0):
+    with assert_refused(OptionError, "max_tokens", 0):
         ask(0, 0)
-    with refused(OptionError, "top", -1):
+    with assert_refused(OptionError, "top", -1):
         ask(0, 1, top=-1)
-    with refused(OptionError, "most_rows", 0):
+    with assert_refused(OptionError, "most_rows", 0):
         Engine(Upwards(), most_rows=0)
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.inspection.decay import fit_decay
 from thereafter.inspection.gradients import verb_flow
@@ -106,7 +106,7 @@ def test_a_model_with_broken_weights_is_still_said_in_json(ready_folder: Any) ->
 
 def test_what_has_no_gradient_through_time_says_so(ready_folder: Any, lstm: Any) -> None:
     for name, facts in (("ngram", ()), ("transformer", ("rnn", "gru")), ("window", ("rnn", "gru"))):
-        with refused(OptionError, *facts):
+        with assert_refused(OptionError, *facts):
             backprop(thereafter.load(ready_folder / name), SENTENCE, limit=40).model_dump()
-    with refused(OptionError, 2, 3):
+    with assert_refused(OptionError, 2, 3):
         backprop(lstm, "the author", limit=40).model_dump()

@@ -12,7 +12,7 @@ import pytest
 from serving_studio import Served
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.comparing.comparison import Comparison
 from thereafter.errors import FormatError
 from thereafter.evaluation.agreement import measure_agreement
@@ -96,10 +96,10 @@ def test_a_damaged_log_and_a_folder_that_is_gone_are_sentences(
     ready_folder: Path, texts: dict[str, Path], tmp_path: Path
 ):
     lm = thereafter.load(ready_folder / "window")
-    with refused(NotThereError, "nowhere"):
+    with assert_refused(NotThereError, "nowhere"):
         comparison.measure(lm, "window", tmp_path / "nowhere", texts)
     lm.log.append({"event": "validation", "step": 3})
-    with refused(FormatError, "window"):
+    with assert_refused(FormatError, "window"):
         comparison.measure(lm, "window", ready_folder / "window", texts)
 
 
@@ -127,7 +127,7 @@ def test_a_comparison_of_the_library_is_shown_as_it_was_made(kept: tuple[Path, C
 def test_only_what_is_listed_is_opened(kept: tuple[Path, Comparison], tmp_path: Path):
     runs, _ = kept
     for name in ("nobody", "../kept", "small/../small", "", "."):
-        with refused(NotThereError, repr(name)):
+        with assert_refused(NotThereError, repr(name)):
             comparison.read_kept(runs, name)
     inside = tmp_path / "runs"
     (inside / "file").mkdir(parents=True)
@@ -153,7 +153,7 @@ def test_only_what_is_listed_is_opened(kept: tuple[Path, Comparison], tmp_path: 
 def test_a_damaged_comparison_is_a_sentence(tmp_path: Path, content: str):
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "compare.json").write_text(content, encoding="utf-8")
-    with refused(FormatError, "broken/compare.json"):
+    with assert_refused(FormatError, "broken/compare.json"):
         comparison.read_kept(tmp_path, "broken")
 
 
@@ -164,7 +164,7 @@ def test_figures_of_the_wrong_kind_are_a_sentence(kept: tuple[Path, Comparison],
         wrong = json.loads(json.dumps(stored))
         wrong["rows"][0]["trials"][0][name] = value
         (tmp_path / "odd" / "compare.json").write_text(json.dumps(wrong), encoding="utf-8")
-        with refused(FormatError, "odd/compare.json"):
+        with assert_refused(FormatError, "odd/compare.json"):
             comparison.read_kept(tmp_path, "odd")
 
 

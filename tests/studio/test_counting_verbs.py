@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import EmptyCorpusError
 from thereafter.studio.panels.counting import FOUR, LONGEST, MOST_WORDS, count_pairs
 
@@ -149,7 +149,7 @@ def test_blank_lines_are_no_sentences_and_no_text_is_an_error():
         "<unk>",
         "</s>",
     ]
-    with refused(EmptyCorpusError):
+    with assert_refused(EmptyCorpusError):
         count_pairs(" \n\t\n", 3, "mle").model_dump()
 
 

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from serving_studio import Served
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.studio.panels import drawing as verbs
 from thereafter.studio.panels import pictures as opening
@@ -112,7 +112,7 @@ def test_without_attention_there_are_no_windows_and_lone_pixels_are_refused(
     answer = verbs.draw_again(plain, opening.open_digit_made(1, verbs.drawer_of(plain)[1], 0))
     assert {(one.read, one.write) for one in answer.strokes} == {(None, None)}
     assert len(answer.strokes) == 4
-    with refused(OptionError, "pixel"):
+    with assert_refused(OptionError, "pixel"):
         verbs.draw_new(trained_drawer(tmp_path_factory, model="pixels"), 0)
 
 

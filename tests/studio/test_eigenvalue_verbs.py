@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.inspection.gradients import last_loss
 from thereafter.studio.panels.eigenvalue import multiply, scale_trained
@@ -62,15 +62,15 @@ def test_its_own_radius_gives_the_model_itself(rnn: Any) -> None:
 
 
 def test_what_cannot_be_scaled_says_so(rnn: Any, ready_folder: Any) -> None:
-    with refused(OptionError, "lstm", "rnn"):
+    with assert_refused(OptionError, "lstm", "rnn"):
         scale_trained(thereafter.load(ready_folder / "lstm"), 0.9, 20, TEXT).model_dump()
-    with refused(OptionError, "empty"):
+    with assert_refused(OptionError, "empty"):
         scale_trained(rnn, 0.9, 20, "").model_dump()
     for value in (0.0, float("nan")):
         broken = thereafter.load(ready_folder / "rnn")
         with torch.no_grad():
             broken.model.layers.weight_hh_l0.fill_(value)
-        with refused(OptionError, "eigenvalue"):
+        with assert_refused(OptionError, "eigenvalue"):
             scale_trained(broken, 0.9, 20, TEXT).model_dump()
 
 

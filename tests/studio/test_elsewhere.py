@@ -18,7 +18,7 @@ from serving_studio import SCALE, Served, served
 from test_jobs import ORDERED, book, job_of, pid_of, wait_for_state, wait_for_steps
 from visits import visiting
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import BusyError
 from thereafter.studio.curves import curve
 from thereafter.studio.jobs import TEXTS, Jobs
@@ -87,7 +87,7 @@ def test_of_two_studios_one_trains_and_the_other_says_who(jobs: Jobs):
         assert (seen.name, seen.state, seen.resumable) == (name, "elsewhere", False)
         assert f"process {os.getpid()} (thereafter studio), since " in seen.owner
         for ask in (other.resume, other.pause, other.stop):
-            with refused(BusyError, "mine", os.getpid()):
+            with assert_refused(BusyError, "mine", os.getpid()):
                 ask(name)
     assert job_of(jobs, name)["state"] == "running"
     assert other.curve(name).step
@@ -98,7 +98,7 @@ def test_of_two_studios_one_trains_and_the_other_says_who(jobs: Jobs):
     assert job_of(other, name)["resumable"]
     other.resume(name)
     assert job_of(jobs, name)["state"] == "elsewhere"
-    with refused(BusyError, name):
+    with assert_refused(BusyError, name):
         jobs.resume(name)
     assert pid_of(other, name) != pid
     other.close()
@@ -115,7 +115,7 @@ def test_a_training_in_a_terminal_is_running_elsewhere_until_it_ends(jobs: Jobs,
         seen = job_of(jobs, "typed")
         assert (seen["state"], seen["model"], seen["resumable"]) == ("elsewhere", "rnn", False)
         assert f"process {terminal.pid} (" in seen["owner"]
-        with refused(BusyError, "typed", terminal.pid):
+        with assert_refused(BusyError, "typed", terminal.pid):
             jobs.resume("typed")
         terminal.kill()
         terminal.wait()

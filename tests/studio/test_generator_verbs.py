@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.studio.panels.generation import MOST_UNITS, GrowingText
 
@@ -100,5 +100,5 @@ def test_half_a_character_is_held_back_and_said_at_the_end():
 
 def test_a_temperature_that_is_none_is_refused(ready_folder: Path):
     writer = GrowingText(thereafter.load(ready_folder / "ngram"), "the")
-    with refused(OptionError, "temperature", -1, 0, 0.8):
+    with assert_refused(OptionError, "temperature", -1, 0, 0.8):
         writer.set(-1, None)

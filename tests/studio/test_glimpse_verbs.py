@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from serving_studio import Served
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.studio.panels import glimpsing as verbs
 from thereafter.studio.panels import pictures as opening
@@ -87,7 +87,7 @@ def test_a_drawn_digit_is_put_where_its_number_says() -> None:
     assert len(set(places)) > 3
     whole = opening.open_digit_drawn(SEVEN, 5, codec(SIDE)).picture.read()
     assert whole.shape == (SIDE, SIDE, 1)
-    with refused(OptionError, "drawn"):
+    with assert_refused(OptionError, "drawn"):
         opening.open_digit_drawn("", 0, codec(60))
 
 

@@ -21,7 +21,7 @@ import pytest
 from safetensors.numpy import load_file
 from serving_studio import Served
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base.storage import write_text
 from thereafter.errors import OptionError, SourceError, TrainingError
 from thereafter.ready import models as ready
@@ -94,7 +94,7 @@ def is_running(pid: int) -> bool:
 def test_a_paused_training_goes_on_to_the_weights_of_one_that_was_never_paused(jobs: Jobs):
     paused = jobs.begin("paused", "lstm", text=book(), tokens="word", options=BUDGET).name
     whole = jobs.begin("whole", "lstm", text=book(), tokens="word", options=BUDGET).name
-    with refused(OptionError, 2, paused, whole):
+    with assert_refused(OptionError, 2, paused, whole):
         jobs.begin("third", "lstm", text=book())
     assert MOST_RUNNING == 2
     wait_for_steps(jobs, paused, 30)
@@ -120,7 +120,7 @@ def test_a_paused_training_goes_on_to_the_weights_of_one_that_was_never_paused(j
     assert one.keys() == other.keys()
     assert all(np.array_equal(one[name], other[name]) for name in one)
     assert later.curve(paused).valid_loss == jobs.curve(whole).valid_loss
-    with refused(OptionError, paused, "finished", "paused"):
+    with assert_refused(OptionError, paused, "finished", "paused"):
         later.resume(paused)
     later.close()
 
@@ -135,14 +135,14 @@ def test_stop_close_and_what_was_not_begun_yet(jobs: Jobs):
     jobs.stop(stopped)
     assert wait_for_state(jobs, stopped, "stopped")["resumable"]
     assert (jobs.folder / stopped / "weights.safetensors").is_file()  # validated at step 50
-    with refused(OptionError, stopped, "stopped"):
+    with assert_refused(OptionError, stopped, "stopped"):
         jobs.pause(stopped)
     waiting = jobs.begin("waiting", "rnn", text=book(), tokens="word", options=ORDERED).name
     pids.append(pid_of(jobs, waiting))
 
     jobs.close()
     assert not any(map(is_running, pids))
-    with refused(OptionError, "closing"):
+    with assert_refused(OptionError, "closing"):
         jobs.begin("late", "rnn", text=book())
     later = Jobs(jobs.folder)
     assert {job.name: job.state for job in later.all()} == dict.fromkeys((stopped, closed, waiting), "paused")
@@ -202,7 +202,7 @@ def test_failures_are_sentences_and_leave_nothing_behind(jobs: Jobs):
         ("a", "agreement", ("text", "corpus")),
         (" \n\t ", None, ("empty",)),
     ):
-        with refused(SourceError, *facts):
+        with assert_refused(SourceError, *facts):
             jobs.begin("none", "lstm", text=text, source=source)
     assert jobs.all() == []
     tiny = jobs.begin("", "lstm", text="too few words").name
@@ -211,10 +211,10 @@ def test_failures_are_sentences_and_leave_nothing_behind(jobs: Jobs):
     assert "too little to hold out some for validation" in found["error"]
     assert not found["resumable"]
     assert list((jobs.folder / TEXTS).iterdir()) == []
-    with refused(NotThereError, tiny):
+    with assert_refused(NotThereError, tiny):
         jobs.resume(tiny)
     for ask in (jobs.pause, jobs.stop, jobs.resume, jobs.curve):
-        with refused(NotThereError, "nobody"):
+        with assert_refused(NotThereError, "nobody"):
             ask("nobody")
 
 
@@ -242,7 +242,7 @@ def test_a_run_that_is_deleted_meanwhile_goes_from_the_list(jobs: Jobs):
     assert jobs.curve(name).step == []
     shutil.rmtree(jobs.folder / name)
     assert jobs.all() == []
-    with refused(NotThereError, name):
+    with assert_refused(NotThereError, name):
         jobs.curve(name)
     assert jobs.begin("counted", "ngram", text=book(), tokens="word").name == "counted-2"  # its text is still there
 

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from serving_studio import Served
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.ready import tasks as ready_tasks
 from thereafter.studio.panels import moving as opening
@@ -170,5 +170,5 @@ def test_over_the_wire_the_same_and_what_cannot_be_shown_gets_a_sentence(
 
 def test_frames_in_which_no_digit_can_move_are_refused():
     for codec in (ClipCodec(64, 48), ClipCodec(30, 30)):
-        with refused(OptionError, codec.width, codec.height):
+        with assert_refused(OptionError, codec.width, codec.height):
             opening.open_made(0, codec, 10)

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError, StorageError
 from thereafter.studio import queue as queues
 from thereafter.studio.child import Report
@@ -80,7 +80,7 @@ def test_own_trainings_start_at_once_up_to_a_number():
         queue.submit(training(Rank.OWN, name))
     assert started() == queue.running == ["a", "b"]
     assert MOST_RUNNING == 2
-    with refused(OptionError, 2, "a", "b"):
+    with assert_refused(OptionError, 2, "a", "b"):
         queue.check_room()
     Process.started[0].finish()
     queue.check_room()
@@ -148,7 +148,7 @@ def test_a_closed_queue_starts_nothing():
     queue.submit(waiting)
     queue.close()
     for ask in (queue.check_room, lambda: queue.submit(training(Rank.OWN, "late"))):
-        with refused(OptionError, "closing"):
+        with assert_refused(OptionError, "closing"):
             ask()
     queue.end([own, waiting])
     wait_for(lambda: codes == [INTERRUPTED, INTERRUPTED])
@@ -196,7 +196,7 @@ def test_the_start_and_train_anew_take_the_same_lock(tmp_path: Path):
     thread.start()
     thread.join()
     assert stage.making == "ngram"
-    with refused(OptionError, "studio"):
+    with assert_refused(OptionError, "studio"):
         Making(tmp_path, 1.0).begin_anew("lstm")
     here = Making(tmp_path, 1.0, queue=queue, lock=lock)
     here.begin_anew("lstm")

@@ -14,7 +14,7 @@ import pytest
 from serving_studio import Served
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.serving.errors import NotThereError
 from thereafter.serving.shelf import Shelf
 from thereafter.studio.curves import curve
@@ -63,7 +63,7 @@ def test_names_lead_nowhere_but_to_the_listing(ready_folder: Path, tmp_path: Pat
     assert [card.name for card in shelf.cards() if card.name.startswith("runs:")] == ["runs:good"]
     for name in names:
         for prefix in ("runs:", "ready:", "", "other:", "../"):
-            with refused(NotThereError, repr(prefix + name)):
+            with assert_refused(NotThereError, repr(prefix + name)):
                 shelf.place(prefix + name)
 
 

@@ -20,7 +20,7 @@ from visits import visiting
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.cli import app as cli
 from thereafter.errors import OptionError
 from thereafter.serving import guard
@@ -83,7 +83,7 @@ def test_elsewhere_a_token_is_made_up_and_stands_in_the_address(
 
 @pytest.mark.parametrize("short", ["", "secret"])
 def test_a_token_that_can_be_guessed_is_refused(tmp_path: Path, short: str):
-    with refused(OptionError, 8):
+    with assert_refused(OptionError, 8):
         serving.serve(tmp_path, host="0.0.0.0", port=0, token=short, browser=False, say=lambda text: None)
 
 

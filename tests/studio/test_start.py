@@ -20,7 +20,7 @@ import httpx
 import pytest
 from visits import visiting
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.studio import serve as serving
 from thereafter.studio.serve import FIRST_PORT, listen, make_server
@@ -191,13 +191,13 @@ def test_a_taken_port_is_passed_over():
 def test_a_port_that_was_asked_for_and_is_taken_is_a_sentence():
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
-        with refused(OptionError, "127.0.0.1", port, "--port"):
+        with assert_refused(OptionError, "127.0.0.1", port, "--port"):
             listen("127.0.0.1", port)
 
 
 @pytest.mark.parametrize("host", ["no.such.host.example", "256.1.1.1", "not an address"])
 def test_an_address_that_is_none_is_a_sentence(host: str):
-    with refused(OptionError, host):
+    with assert_refused(OptionError, host):
         listen(host, 0)
 
 

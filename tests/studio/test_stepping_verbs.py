@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.inspection.dynamics import GATES as BETWEEN_0_AND_1
 from thereafter.ready.models import WORD_UNITS
@@ -74,7 +74,7 @@ def test_one_layer_without_gates(small: Any):
     assert set(found["steps"][0]["state"]) <= {"l1.h", "l1.c"}
     assert found["steps"][0]["gates"] == {}
     assert found["left"] == 1
-    with refused(OptionError, "layer", 2, 0, 1):
+    with assert_refused(OptionError, "layer", 2, 0, 1):
         step(small, "", "the", layer=2).model_dump()
 
 
@@ -157,7 +157,7 @@ def test_of_a_large_model_fewer_steps_are_shown(ready_folder: Path, monkeypatch:
 
 def test_an_empty_text_is_refused_with_a_sentence(ready_folder: Path):
     lm = thereafter.load(ready_folder / "lstm")
-    with refused(OptionError, "empty"):
+    with assert_refused(OptionError, "empty"):
         step(lm, "the", "  ").model_dump()
 
 

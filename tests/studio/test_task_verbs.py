@@ -11,7 +11,7 @@ import httpx
 import pytest
 from serving_studio import SCALE, Served
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base import locks
 from thereafter.errors import FormatError, OptionError
 from thereafter.ready import tasks as ready_tasks
@@ -152,9 +152,9 @@ def test_tags_and_labels_are_the_librarys_own(models: dict[str, TaskModel]):
 
 
 def test_a_model_of_another_task_is_refused_with_a_sentence(models: dict[str, TaskModel]):
-    with refused(OptionError, "tag", "translate"):
+    with assert_refused(OptionError, "tag", "translate"):
         verbs.translate(models["tagger"], "the cat").model_dump()
-    with refused(OptionError):
+    with assert_refused(OptionError):
         verbs.tag(models["tagger"], "   ").model_dump()
 
 
@@ -186,7 +186,7 @@ def test_the_list_says_what_there_is_and_names_lead_nowhere_else(server: Served,
     shelf = TaskShelf(ready_folder, tmp_path)
     assert [card.name for card in shelf.cards() if card.name.startswith("runs:")] == ["runs:mine"]
     (tmp_path / "mine" / "weights.safetensors").write_bytes(b"damaged")
-    with refused(FormatError, tmp_path / "mine"), shelf.borrow("runs:mine"):
+    with assert_refused(FormatError, tmp_path / "mine"), shelf.borrow("runs:mine"):
         pass
 
 
@@ -222,9 +222,9 @@ def test_another_studio_at_it_is_told_and_nothing_begins_while_closing(tmp_path:
     making = Making(tmp_path, SCALE)
     turn = locks.take(tmp_path / LOCK)
     assert turn is not None
-    with refused(OptionError, "studio"):
+    with assert_refused(OptionError, "studio"):
         making.begin("tag")
     turn.release()
     making.close()
-    with refused(OptionError, "closing"):
+    with assert_refused(OptionError, "closing"):
         making.begin("tag")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import CorpusError, OptionError, SourceError, UnknownNameError
 from thereafter.inspection.properties import PROPERTIES
 from thereafter.inspection.units import search
@@ -111,7 +111,7 @@ def test_a_copy_of_the_model_reads_alike_and_is_another(ready_folder: Path):
 def test_errors_name_what_would_be_right(
     ready_folder: Path, name: str, asked: dict, error: type, facts: tuple[object, ...]
 ):
-    with refused(error, *facts):
+    with assert_refused(error, *facts):
         units.show_unit(thereafter.load(ready_folder / name), **asked).model_dump()
 
 
@@ -121,12 +121,12 @@ def test_a_text_that_is_gone_or_not_here_is_not_looked_for_elsewhere(tmp_path: P
     lm = thereafter.train(path, model="rnn", tokens="word", hidden=4, tokens_budget=100, seed=0)
     assert units.own_text(lm)[0].startswith("one two")
     path.unlink()
-    with refused(SourceError, str(tmp_path)[:40]):
+    with assert_refused(SourceError, str(tmp_path)[:40]):
         units.own_text(lm)
     monkeypatch.setenv("THEREAFTER_DATA", str(tmp_path))
     monkeypatch.setenv("THEREAFTER_CACHE", str(tmp_path))
     lm.config["source"] = {"name": "wikitext-2"}
-    with refused(CorpusError, "thereafter data get wikitext-2"):
+    with assert_refused(CorpusError, "thereafter data get wikitext-2"):
         units.own_text(lm)
 
 

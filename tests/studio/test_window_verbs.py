@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.models.build import build
 from thereafter.models.settings import WindowSettings
@@ -118,5 +118,5 @@ def test_the_worked_example_has_the_shapes_and_the_size_of_the_books_table():
 
 def test_another_kind_of_model_is_refused_with_a_way_out():
     lm = thereafter.train(text=TEXT, tokens="word", order=2)
-    with refused(OptionError, "ngram", "ready:window"):
+    with assert_refused(OptionError, "ngram", "ready:window"):
         look(lm, "the").model_dump()

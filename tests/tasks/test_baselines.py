@@ -11,7 +11,7 @@ import pytest
 from toys import labelled, sentences, tagged
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.cli import main
 from thereafter.errors import FormatError, SourceError
 from thereafter.tasks import TASKS, baselines, finding
@@ -89,13 +89,13 @@ def test_a_strange_label_and_changed_examples_are_noticed(tmp_path: Path):
     model = thereafter.train(train, task="classify", **TINY)
     strange = tmp_path / "strange.tsv"
     strange.write_text("a dull film\tbad\na film\tgood\nthe film\tstrange\none film\tbad\n", encoding="utf-8")
-    with refused(FormatError, 3, "strange.tsv", "strange"):
+    with assert_refused(FormatError, 3, "strange.tsv", "strange"):
         model.baselines(strange, trained=False)
     task = TASKS.load("classify")
     part = finding.find(task, train, "train")
     assert [name for name, _ in baselines.baseline_rows(task, part, part)] == ["Naive Bayes"]
     labelled(train, 41)
-    with refused(SourceError, train):
+    with assert_refused(SourceError, train):
         model.baselines(test)
 
 

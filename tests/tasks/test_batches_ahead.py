@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import torch
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import FormatError
 from thereafter.tasks import TASKS
 from thereafter.tasks.learning import ExampleEpoch, Examples
@@ -78,7 +78,7 @@ def test_a_fault_of_the_thread_is_raised_where_its_batch_is_asked_for() -> None:
     epoch = examples_of(AHEAD, _Broken(), shuffle=False).epoch(0)
     assert len(starts(epoch, 0)) == len(starts(epoch, 1)) == 4
     for _ in range(2):
-        with refused(FormatError, "game", 9):
+        with assert_refused(FormatError, "game", 9):
             starts(epoch, 2)
     assert len(starts(epoch, 3)) == 4
 

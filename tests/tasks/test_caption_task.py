@@ -17,7 +17,7 @@ from toy_captions import COLOURS, HALVES, SAVED, captioned, captions_of, painted
 from toys import Shell, assert_resumed_to_the_bit
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base import progress
 from thereafter.data.files import Files, Parts
 from thereafter.decoding import sources
@@ -70,7 +70,7 @@ def test_paths_arrays_and_images_of_pillow_are_pictures(model: TaskModel) -> Non
     assert model.predict(given) == [model.predict(RED)] * 5
     larger = np.asarray(Image.open(SAVED / "blue-bottom.png"))  # fitted to the size of the run
     assert "blue" in model.predict(larger)
-    with refused(OptionError, "int"):
+    with assert_refused(OptionError, "int"):
         model.predict(3)
 
 
@@ -277,14 +277,14 @@ def test_flips_are_questioned_where_captions_say_left_or_right(tmp_path: Path, m
 def test_mistakes_with_captions_are_one_sentence(tmp_path: Path, model: TaskModel) -> None:
     lonely = tmp_path / "captions.tsv"
     lonely.write_text("image\tcaption\na.png\ta dog\n", encoding="utf-8")
-    with refused(ThereafterError, "captions.tsv") as caught:
+    with assert_refused(ThereafterError, "captions.tsv") as caught:
         thereafter.train(lonely, task="caption")
     assert "\n" not in str(caught.value)
     damaged = tmp_path / "damaged.png"
     damaged.write_bytes(RED.read_bytes()[:60])
-    with refused(ThereafterError, "damaged.png"):
+    with assert_refused(ThereafterError, "damaged.png"):
         model.predict(damaged)
-    with refused(ThereafterError, "missing.png"):
+    with assert_refused(ThereafterError, "missing.png"):
         model.predict(tmp_path / "missing.png")
     with pytest.raises(OptionError, match="the path of a picture is empty; expected"):
         model.predict(" ")

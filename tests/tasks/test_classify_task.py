@@ -10,7 +10,7 @@ import pytest
 from toys import keyword_of, labelled, parity_of
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError, SourceError
 from thereafter.tasks.classify.network import POOLINGS
 from thereafter.tasks.lexicon import Lexicon
@@ -77,31 +77,31 @@ def test_mistakes_are_sentences(tmp_path: Path, keyword: Path, corpora_folder: P
     model = thereafter.load(keyword)
     other = tmp_path / "other.tsv"
     other.write_text("a fine film\tgood\na strange film\tstrange\n", encoding="utf-8")
-    with refused(FormatError, 2, "other.tsv", "strange", "bad", "good"):
+    with assert_refused(FormatError, 2, "other.tsv", "strange", "bad", "good"):
         model.score(other)
     other.write_text("a fine film\tgood\n\t\n", encoding="utf-8")
     assert model.score(other).total == 1
     other.write_text("a fine film\tgood\n \tbad\n", encoding="utf-8")
-    with refused(FormatError, 2, "other.tsv"):
+    with assert_refused(FormatError, 2, "other.tsv"):
         model.score(other)
     other.write_text("a fine film\n", encoding="utf-8")
-    with refused(FormatError, "other.tsv", 1):
+    with assert_refused(FormatError, "other.tsv", 1):
         model.score(other)
     other.write_text("a film\tgood\nno\tfilm\tbad\n", encoding="utf-8")
-    with refused(FormatError, "other.tsv", 1, 2, 3):
+    with assert_refused(FormatError, "other.tsv", 1, 2, 3):
         thereafter.train(other, task="classify")
     other.write_text("".join(f"{n}\tthe film {n}\n" for n in range(30)), encoding="utf-8")
-    with refused(FormatError, "other.tsv"):
+    with assert_refused(FormatError, "other.tsv"):
         thereafter.train(other, task="classify")
     other.write_text("a film\tgood\n" * 4, encoding="utf-8")
-    with refused(OptionError, 1, 2):
+    with assert_refused(OptionError, 1, 2):
         thereafter.train(other, task="classify")
     other.write_text("", encoding="utf-8")
-    with refused(EmptyCorpusError, "other.tsv"):
+    with assert_refused(EmptyCorpusError, "other.tsv"):
         thereafter.train(other, task="classify")
-    with refused(SourceError, "ud-english-ewt", "tagged", "labelled"):
+    with assert_refused(SourceError, "ud-english-ewt", "tagged", "labelled"):
         thereafter.train("ud-english-ewt", task="classify")
-    with refused(OptionError, "pooling", "sum", "last"):
+    with assert_refused(OptionError, "pooling", "sum", "last"):
         thereafter.train(other, task="classify", pooling="sum")
     for empty in ("", "  "):
         with pytest.raises(OptionError, match="has no words"):

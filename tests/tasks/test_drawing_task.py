@@ -14,7 +14,7 @@ from PIL import Image
 from toys import Shell, assert_resumed_to_the_bit
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from tasks.toy_pictures import SAVED, bare_pictures, labelled_pictures, stacked_pictures
 from thereafter.comparing.task_trials import compare_task
 from thereafter.errors import OptionError, ThereafterError
@@ -44,7 +44,7 @@ def test_pictures_are_read_with_labels_or_without(tmp_path: Path, source: Path) 
     assert len(DRAWING.read([stacked_pictures(tmp_path / "both.npz", 12)])) == 12
     labelled_pictures(tmp_path / "table.tsv", 7)
     assert len(DRAWING.read(sorted((tmp_path / "lit").glob("*.png")))) == 7
-    with refused(ThereafterError, "words.txt"):
+    with assert_refused(ThereafterError, "words.txt"):
         DRAWING.read([tmp_path / "words.txt"])
 
 
@@ -199,5 +199,5 @@ def test_mistakes_of_drawing_are_refused_in_a_sentence(
         lines, code = shell("predict", run, *words)
         assert (code, lines) == (2, [])
     assert not [*tmp_path.glob("*.svg"), *tmp_path.glob("*.png")]
-    with refused(OptionError, "model", "vae", "draw", "pixels"):
+    with assert_refused(OptionError, "model", "vae", "draw", "pixels"):
         thereafter.train(tmp_path / "never-read.npz", task="draw", model="vae")

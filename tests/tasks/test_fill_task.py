@@ -11,7 +11,7 @@ import torch
 from toys import ANIMALS, sentences
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError, SourceError
 from thereafter.tasks.fill import FILLING, ClozeSentence, FillBatch, Filled, Filler, FillerSettings
 
@@ -164,15 +164,15 @@ def test_any_text_is_read_a_sentence_a_line(tmp_path: Path):
 
 def test_mistakes_are_sentences(tmp_path: Path, runs: dict[str, Path], corpora_folder: Path):
     model = thereafter.load(runs["both"])
-    with refused(OptionError, "the cat ___ on the mat"):
+    with assert_refused(OptionError, "the cat ___ on the mat"):
         model.predict("the cat purred")
-    with refused(OptionError, 2):
+    with assert_refused(OptionError, 2):
         model.predict("the ___ ___")
-    with refused(OptionError, "fill"):
+    with assert_refused(OptionError, "fill"):
         model.explain("the ___ barked")
-    with refused(OptionError, "sides", "up", "both", "left", "right"):
+    with assert_refused(OptionError, "sides", "up", "both", "left", "right"):
         thereafter.train(tmp_path / "none.txt", task="fill", sides="up")
-    with refused(SourceError, "sst2", "labelled", "fill"):
+    with assert_refused(SourceError, "sst2", "labelled", "fill"):
         thereafter.train("sst2", task="fill")
     path = tmp_path / "short.txt"
     path.write_text("one two\nthree four\n", encoding="utf-8")

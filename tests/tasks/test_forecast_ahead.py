@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter import instruments
 from thereafter.errors import OptionError, ThereafterError
 from thereafter.series.forecasters.solved import Autoregression
@@ -72,9 +72,9 @@ def test_a_network_that_gives_several_steps_goes_on_from_its_own_predictions(val
 
 
 def test_what_cannot_be_measured_is_refused_with_a_sentence(model: TaskModel, values: np.ndarray):
-    with refused(OptionError, 120):
+    with assert_refused(OptionError, 120):
         instruments.steps_ahead(model, values, (1, 200))
-    with refused(OptionError, 1):
+    with assert_refused(OptionError, 1):
         instruments.steps_ahead(model, values, (0,))
     with pytest.raises(ThereafterError, match="series"):
         instruments.steps_ahead(model, values, (1,), series="other")

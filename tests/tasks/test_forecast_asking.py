@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from stops import stopping_at
 from thereafter.errors import OptionError, SourceError, ThereafterError
 from thereafter.series.forecasting.answers import spelled_times
@@ -47,7 +47,7 @@ def test_a_forecast_begins_after_the_last_value_and_goes_on_in_time(tmp_path: Pa
     assert {"series", "time", "step", "target", "mean", "median", "low_80", "high_95", "sample_4"} <= row.keys()
     assert forecast["load"] is one
     assert "5 steps after 2024-01-05 23:00, a row every hour" in forecast.note
-    with refused(OptionError, "lode"):
+    with assert_refused(OptionError, "lode"):
         forecast["lode"]
     again = model.forecast(table, horizon=5, samples=4, seed=2)
     assert again["load"] == one
@@ -68,7 +68,7 @@ def test_frames_and_arrays_are_tables(tmp_path: Path):
     assert ahead.mean_HD == pytest.approx(model.forecast(frame)["load"].mean_HD, rel=1e-6)
     assert ahead.times_H.tolist() == [120, 121, 122, 123]
     assert len(of_array.surprises(WALK)) == 108
-    with refused(OptionError, "ndarray"):
+    with assert_refused(OptionError, "ndarray"):
         thereafter.train(WALK)
 
 
@@ -139,7 +139,7 @@ def test_one_step_ahead_is_the_first_step_of_the_forecast_with_what_is_known_ahe
         values[-2] = np.nan
         if kind == "linear":
             assert -np.diff(forecast.mean_HD[:, 0]) == pytest.approx([3], abs=0.3)
-        with refused(OptionError, "promo", 4, 2):
+        with assert_refused(OptionError, "promo", 4, 2):
             model.forecast(table, horizon=3)
 
 
@@ -202,7 +202,7 @@ def test_mistakes_are_one_sentence(tmp_path: Path):
     tagger = thereafter.train(
         _tagged(tmp_path / "tags.tsv"), task="tag", hidden=4, embed=4, letter_embed=4, letter_hidden=4, epochs=1
     )
-    with refused(OptionError, "tag"):
+    with assert_refused(OptionError, "tag"):
         tagger.forecast(tmp_path / "load.csv")
 
 
@@ -214,7 +214,7 @@ def test_nothing_is_forecast_from_nothing():
     assert single.predict("nan 3 nan").mean_HD[:, 0].tolist() == pytest.approx([3, 3, 3])
     both = np.stack([WALK, WALK], 1)
     pair = thereafter.train(both, task="forecast", model="naive", horizon=3, target="x1,x2")
-    with refused(OptionError, 2):
+    with assert_refused(OptionError, 2):
         pair.predict(np.array([[1.0, np.nan], [2.0, np.nan]]))
 
 

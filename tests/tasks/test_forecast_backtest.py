@@ -10,7 +10,7 @@ import pytest
 from utilsforecast import losses
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base import progress
 from thereafter.errors import EmptyCorpusError, OptionError, UnknownNameError
 from thereafter.figures.figure import Figure
@@ -203,12 +203,12 @@ def test_columns_that_are_known_ahead_are_read_from_the_table(tmp_path: Path) ->
 
 def test_rows_that_were_learned_from_are_refused(model: TaskModel, table: pd.DataFrame) -> None:
     for days in (300, 340):  # trained on 320 days, validated on the 40 after them
-        with refused(EmptyCorpusError, 0):
+        with assert_refused(EmptyCorpusError, 0):
             model.backtest(before(table, pd.Timestamp("2023-01-01") + pd.Timedelta(days=days)))
-    with refused(EmptyCorpusError, 41):
+    with assert_refused(EmptyCorpusError, 41):
         model.backtest(table, horizon=41)
     whole = thereafter.train(table, target="sold", split="90/10", **OPTIONS)
-    with refused(EmptyCorpusError, "--split 70/10/20"):
+    with assert_refused(EmptyCorpusError, "--split 70/10/20"):
         whole.backtest(table)
 
 
@@ -248,11 +248,11 @@ def test_the_figure_has_the_errors_of_all_and_of_each_series(tested: Backtest) -
 
 
 def test_mistakes_are_sentences(model: TaskModel, tested: Backtest, table: pd.DataFrame) -> None:
-    with refused(OptionError, "every", 0, 1, 100000):
+    with assert_refused(OptionError, "every", 0, 1, 100000):
         model.backtest(table, every=0)
-    with refused(OptionError, "horizon", "2.5"):
+    with assert_refused(OptionError, "horizon", "2.5"):
         model.backtest(table, horizon=2.5)  # type: ignore[arg-type]
     with pytest.raises(UnknownNameError, match="grouping of errors"):
         tested.errors("month")
-    with refused(UnknownNameError, "north"):
+    with assert_refused(UnknownNameError, "north"):
         tested.errors("all", series="nort")

@@ -10,7 +10,7 @@ import pytest
 from looking_ahead import changed_by_future, predictor
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import EmptyCorpusError, FormatError
 from thereafter.series.reading import read_series
 from thereafter.series.scales import SeriesScales
@@ -169,7 +169,7 @@ def test_counted_rows_are_known_in_their_places(own: np.ndarray, counted: TaskMo
 
 
 def test_a_test_part_shorter_than_the_horizon_is_said_to_be(own: np.ndarray):
-    with refused(EmptyCorpusError, 6, 8):
+    with assert_refused(EmptyCorpusError, 6, 8):
         trained(own[:40], lookback=8, split="60/25/15").score(own[:40])
     forecaster = trained(own, split="200/60/30")
     assert forecaster.score(own).windows == 30 - HORIZON + 1  # the last 10 rows are of no part

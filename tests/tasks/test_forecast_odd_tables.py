@@ -10,7 +10,7 @@ import pytest
 from looking_ahead import changed_by_future, predictor
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import ThereafterError
 from thereafter.task_model import TaskModel
 
@@ -128,7 +128,7 @@ def test_a_season_is_never_longer_than_what_is_read(tmp_path: Path):
     forecaster = trained(source, model="seasonal-naive", horizon=12)
     mean = forecaster.forecast(source).forecasts[0].mean_HD[:, 0]
     np.testing.assert_allclose(mean, [10 * (k % 12) for k in range(39, 51)], atol=1e-3)
-    with refused(ThereafterError, "seasonal-naive"):
+    with assert_refused(ThereafterError, "seasonal-naive"):
         trained(source, model="seasonal-naive", horizon=6, lookback=8, season=12)
 
 
@@ -152,9 +152,9 @@ def test_what_cannot_be_is_one_sentence(tmp_path: Path):
     daily = table(tmp_path / "daily.csv", "time,load", [f"2024-01-{k + 1:02d},{k}" for k in range(30)])
     with pytest.raises(ThereafterError, match="covariates known ahead"), pytest.warns(UserWarning, match="row every"):
         forecaster.forecast(daily)
-    with refused(ThereafterError, "horizon", 1000000000):
+    with assert_refused(ThereafterError, "horizon", 1000000000):
         forecaster.forecast(source, horizon=10**9)
-    with refused(ThereafterError, "samples"):
+    with assert_refused(ThereafterError, "samples"):
         forecaster.forecast(source, samples=10**8)
     with pytest.raises(ThereafterError, match="named twice"):
         trained(source, model="naive", horizon=6, target="load", past="load")
@@ -178,5 +178,5 @@ def test_forecasts_and_surprises_draw_themselves(tmp_path: Path):
     forecaster = trained(source, model="naive", horizon=6, lookback=24)
     assert forecaster.forecast(source).figure().name == "forecast-fan"
     assert forecaster.surprises(source).figure().name == "unusual-points"
-    with refused(ThereafterError, "0.5", "0.8"):
+    with assert_refused(ThereafterError, "0.5", "0.8"):
         forecaster.forecast(source).forecasts[0].band(0.7)

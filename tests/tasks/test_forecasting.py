@@ -12,7 +12,7 @@ from looking_ahead import changed_by_future, noise_after, predictor
 from toys import assert_resumed_to_the_bit
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.data.sources import locate
 from thereafter.errors import ThereafterError
 from thereafter.series.forecasters.settings import models
@@ -230,7 +230,7 @@ def test_counts_are_forecast_as_counts(tmp_path: Path):
     options = {"model": "gru", "head": "negative-binomial", "target": "sold", "time": "row", "split": "60/20/20"}
     score = trained(path, **options, epochs=60, rate=3e-3).score(path)
     assert score.mse < 4.5  # 3 is the variance of the counts, 5 that with their season
-    with refused(ThereafterError, "negative-binomial", "gaussian"):
+    with assert_refused(ThereafterError, "negative-binomial", "gaussian"):
         trained(hourly(tmp_path / "no_counts.csv"), model="gru", head="negative-binomial")
 
 
@@ -306,7 +306,7 @@ def test_a_table_of_fewer_than_four_horizons_has_no_test(tmp_path: Path):
     ],
 )
 def test_what_cannot_be_is_refused_in_one_sentence(table: Path, options: dict[str, object], facts: tuple[object, ...]):
-    with refused(ThereafterError, *facts):
+    with assert_refused(ThereafterError, *facts):
         thereafter.train(table, task="forecast", **{**SMALL, "horizon": 6, **options})
 
 

@@ -13,7 +13,7 @@ import torch
 from toys import FILLERS, KEYWORDS, Shell, assert_resumed_to_the_bit, labelled
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from stops import stopping_at
 from thereafter.errors import OptionError, SourceError
 from thereafter.tasks.classify.network import ClassBatch, Classifier, ClassifierSettings
@@ -185,23 +185,23 @@ def test_a_tagger_reads_over_the_language_model(lm: Path, tmp_path: Path):
 
 
 def test_what_cannot_be_a_body_is_refused(lm: Path, reviews: Path, tmp_path: Path):
-    def assert_refused(*facts: object, start: Path = lm, task: str = "classify", **options: Any) -> None:
-        with refused(OptionError, *facts):
+    def assert_no_body(*facts: object, start: Path = lm, task: str = "classify", **options: Any) -> None:
+        with assert_refused(OptionError, *facts):
             thereafter.train(reviews, task=task, start_from=start, **options)
 
-    assert_refused("hidden", 9, lm, "hidden=8", hidden=9)
-    assert_refused("encoder", "gru", "encoder='lstm'", encoder="gru")
-    assert_refused("embed", 5, "embed=6", task="tag", embed=5)
-    assert_refused("fill", "classify", "tag", task="fill")
+    assert_no_body("hidden", 9, lm, "hidden=8", hidden=9)
+    assert_no_body("encoder", "gru", "encoder='lstm'", encoder="gru")
+    assert_no_body("embed", 5, "embed=6", task="tag", embed=5)
+    assert_no_body("fill", "classify", "tag", task="fill")
     book = tmp_path / "w.txt"
     book.write_text("the film was one we saw\n" * 30)
     thereafter.train(book, model="window", tokens="word", hidden=4, embed=4, epochs=1, out=tmp_path / "window")
-    assert_refused("window", "rnn", "gru", "lstm", "awd-lstm", start=tmp_path / "window")
+    assert_no_body("window", "rnn", "gru", "lstm", "awd-lstm", start=tmp_path / "window")
     thereafter.train(book, model="lstm", tokens="char", hidden=4, layers=1, epochs=1, out=tmp_path / "char")
-    assert_refused("char", "word", "prose", start=tmp_path / "char")
+    assert_no_body("char", "word", "prose", start=tmp_path / "char")
     peephole = train_language_model(tmp_path, "peephole", peephole=True)
-    assert_refused("peephole=True", start=peephole)
-    with refused(OptionError, "translate"):
+    assert_no_body("peephole=True", start=peephole)
+    with assert_refused(OptionError, "translate"):
         thereafter.train(reviews, task="translate", layer_decay=0.5)
 
 
@@ -272,7 +272,7 @@ def test_concatenated_pooling_by_hand():
 
 
 def test_a_convolution_has_no_layers_of_a_language_model():
-    with refused(OptionError, "cnn", "sizes", "(4,)", "weight_drop"):
+    with assert_refused(OptionError, "cnn", "sizes", "(4,)", "weight_drop"):
         ClassifierSettings(encoder="cnn", sizes=(4,))
 
 

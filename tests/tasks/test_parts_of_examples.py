@@ -10,7 +10,7 @@ import pytest
 from toys import TOYS, Shell, labelled, labelled_series, reversed_pairs, season, tagged
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from stops import stopping_at
 from thereafter.base import config as toml
 from thereafter.errors import FormatError, OptionError
@@ -220,7 +220,7 @@ def test_pairs_in_two_files_for_each_part(tmp_path: Path):
             (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in pairs))
     (tmp_path / "pairs").unlink()
     plain: AnyTask = TASKS.load("translate")
-    with refused(OptionError, "de", "en"):
+    with assert_refused(OptionError, "de", "en"):
         finding.train_and_valid(plain, tmp_path, None)
     task = plain.configured(toml.build(plain.settings, {"languages": "en-de"}, "translate"))
     train, valid, notes = finding.train_and_valid(task, tmp_path, None)
@@ -279,6 +279,6 @@ def test_networks_are_compared_on_the_test_file(tmp_path: Path):
     assert thereafter.compare(tmp_path / "own", **options).part == "test"
     assert thereafter.compare(tmp_path / "own", parts=False, **options).part == "validation"
     (tmp_path / "own" / "test.conll").write_text("one\tA\ntwo\n")
-    with stopping_at(0) as steps, refused(FormatError, "test.conll"):
+    with stopping_at(0) as steps, assert_refused(FormatError, "test.conll"):
         thereafter.compare(tmp_path / "own", **options)
     assert steps == [0]  # nothing was trained

@@ -16,7 +16,7 @@ from PIL import Image
 from toys import Shell, assert_resumed_to_the_bit, labelled
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from tasks.toy_pictures import PLACES, SAVED, labelled_pictures, stacked_pictures
 from thereafter.errors import FormatError, OptionError, ThereafterError
 from thereafter.layers.blocks import FEEDS
@@ -81,7 +81,7 @@ def test_features_have_one_way_to_be_read() -> None:
     assert (order.steps, order.numbers) == (5, 7)
     features = np.random.default_rng(1).random((2, 5, 7))
     np.testing.assert_array_equal(order.encode_batch(features), features)
-    with refused(OptionError, "read=rows"):
+    with assert_refused(OptionError, "read=rows"):
         PixelOrder.fit(maps, "pixels")
 
 
@@ -154,14 +154,14 @@ def test_fresh_gates_remember_from_one_step_to_as_many_as_asked_for(cell: str) -
 
 
 def test_what_has_no_gate_cannot_remember_longer() -> None:
-    with refused(OptionError, "memory", 10, "rnn"):
+    with assert_refused(OptionError, "memory", 10, "rnn"):
         PictureClassifierSettings(encoder="rnn", memory=10)
     with pytest.raises(OptionError, match="has no gate that keeps"):
         lengthen_memory(Recurrent("elman", 2, 3), 10)
     with pytest.raises(OptionError, match="for recurrent layers"):
         ReaderSettings(encoder="conv", stack="residual")
     for wrong in ({"read": "columns"}, {"stack": "deep"}, {"feed": "wide"}, {"size": -1}, {"permutation": -1}):
-        with refused(OptionError, *wrong, *wrong.values()):
+        with assert_refused(OptionError, *wrong, *wrong.values()):
             PictureClassifierSettings(**wrong)
 
 
@@ -316,7 +316,7 @@ def test_mistakes_are_answered_in_a_sentence(trained: thereafter.TaskModel, tmp_
             trained.predict(given)
         assert "\n" not in str(caught.value)
     np.savez(tmp_path / "other.npz", pixels=np.zeros((2, 6, 6), np.uint8), labels=np.array(["top", "middle"]))
-    with refused(FormatError, "middle"):
+    with assert_refused(FormatError, "middle"):
         trained.score(tmp_path / "other.npz")
 
 

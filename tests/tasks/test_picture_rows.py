@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.tasks import TASKS, finding
 from thereafter.training.settings import TrainingSettings
@@ -56,7 +56,7 @@ def test_one_example_that_is_held_out_is_one(tmp_path: Path) -> None:
 
 def test_averaged_weights_and_running_means_are_refused_together() -> None:
     averaging = TrainingSettings(optimizer="nt-asgd")
-    with refused(OptionError, "nt-asgd", "batch", "norm='group'"):
+    with assert_refused(OptionError, "nt-asgd", "batch", "norm='group'"):
         Captioning(CaptionerSettings()).budget(averaging, 10)
     for fine in (CaptionerSettings(norm="group"), CaptionerSettings(see="nothing")):
         assert Captioning(fine).budget(averaging, 10) == averaging

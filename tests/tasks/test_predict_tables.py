@@ -15,7 +15,7 @@ from toys import Shell, labelled, reversed_pairs
 from typer.testing import CliRunner
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.cli import app
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.tasks.answers import PredictionTable
@@ -220,9 +220,9 @@ def test_a_row_a_text_with_the_probability_of_every_label(judge: Any, tmp_path: 
     for row, explained in zip(rows, judge.explain(texts), strict=True):
         assert {"good": row["p_good"], "bad": row["p_bad"]} == pytest.approx(explained.probabilities)
         assert row["probability"] == max(row["p_good"], row["p_bad"])
-    with refused(OptionError, "CoNLL-U"):
+    with assert_refused(OptionError, "CoNLL-U"):
         table.to_conllu()
-    with refused(OptionError, "classify", "tabulate"):
+    with assert_refused(OptionError, "classify", "tabulate"):
         judge.tag(path)
     with pytest.raises(EmptyCorpusError, match="nothing to predict"):
         judge.tabulate(text="\n \n")
@@ -235,7 +235,7 @@ def test_any_task_has_a_table(tmp_path: Path):
     assert [row["text"] for row in table.to_rows()] == ["a b d", "k l"]
     assert [row["answer"] for row in table.to_rows()] == turner.predict(["a b d", "k l"], beam=2)
     assert isinstance(table, PredictionTable)
-    with refused(OptionError, "bream"):
+    with assert_refused(OptionError, "bream"):
         turner.tabulate(text="a b", bream=2)
 
 
@@ -255,7 +255,7 @@ def test_rows_are_numbered_by_the_line_of_the_text(judge: Any, shell: Shell, tmp
 
 
 def test_pretokenised_is_for_taggers(judge: Any, shell: Shell, tmp_path: Path):
-    with refused(OptionError, "--pretokenised", "classify"):
+    with assert_refused(OptionError, "--pretokenised", "classify"):
         judge.tabulate(text="dull", pretokenised=True)
     assert shell("predict", judge.save(tmp_path / "run"), "--pretokenised", "dull") == ([], 2)
 
@@ -344,5 +344,5 @@ def test_mistakes_say_what_to_try(judge: Any, tmp_path: Path):
 def test_options_of_running_text_are_not_those_of_a_task(tmp_path: Path):
     source = labelled(tmp_path / "t.tsv", 20)
     for name, switch in (("keep_licence", "--keep-licence"), ("markup", "--keep-markup"), ("lower", "--lower")):
-        with refused(OptionError, switch):
+        with assert_refused(OptionError, switch):
             thereafter.train(source, task="classify", **{name: True})

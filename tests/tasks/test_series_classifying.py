@@ -16,7 +16,7 @@ import torch
 from toys import Shell, labelled, labelled_series
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.data.scaler import ChannelScaler
 from thereafter.errors import FormatError, OptionError, SourceError
 from thereafter.layers.blocks import POOLINGS, Pooling
@@ -93,7 +93,7 @@ def test_what_was_chosen_is_printed(tmp_path: Path, shell: Shell, notes: list[st
 
 
 def test_series_are_refused_by_other_tasks_and_texts_by_this_one(tmp_path: Path):
-    with refused(SourceError, "wave-shapes", "labelled-series", "tag"):
+    with assert_refused(SourceError, "wave-shapes", "labelled-series", "tag"):
         thereafter.train("wave-shapes", task="tag")
     with pytest.raises(FormatError, match=r"series with labels are a table"):
         thereafter.train(labelled(tmp_path / "texts.tsv"), task="classify-series")
@@ -135,7 +135,7 @@ def test_several_channels_and_gaps_in_long_form(tmp_path: Path):
     assert model.predict(np.array([[11.0, 10.0]] * 5)) == "left"
     assert model.predict("10 11; 10.2 NaN; 10.1 11.3") == "right"
     assert model.predict([np.array([[11.0, 10.0]] * 5), np.array([[10.0, 11.0]] * 3)]) == ["left", "right"]
-    with refused(OptionError, "left", "right"):
+    with assert_refused(OptionError, "left", "right"):
         model.predict([1.0, 2.0])
     table = model.tabulate(test).to_rows()
     assert len(table) == 40
@@ -181,17 +181,17 @@ def test_each_label_is_held_out_where_the_file_is_sorted(tmp_path: Path):
 def test_a_label_that_training_never_saw_is_refused(slopes: Path, tmp_path: Path):
     path = tmp_path / "other.tsv"
     path.write_text("up\t1\t2\t3\nflat\t1\t1\t1\n")
-    with refused(FormatError, 2, "flat", "down", "up"):
+    with assert_refused(FormatError, 2, "flat", "down", "up"):
         thereafter.load(slopes).score(path)
     path.write_text("up\t1\t2\t3\nup\t1\t1\t1\nup\t1\t1\t2\n")
-    with refused(OptionError, 1):
+    with assert_refused(OptionError, 1):
         thereafter.train(path, task="classify", **QUICK)
 
 
 def test_options_are_checked():
-    with refused(OptionError, "last", "conv", "pooling=max"):
+    with assert_refused(OptionError, "last", "conv", "pooling=max"):
         thereafter.train("wave-shapes", task="classify", encoder="conv", pooling="last")
-    with refused(OptionError, "encoder", "gruu"):
+    with assert_refused(OptionError, "encoder", "gruu"):
         thereafter.train("wave-shapes", task="classify", encoder="gruu")
 
 
@@ -207,7 +207,7 @@ def test_questions_from_python(slopes: Path):
     assert model.predict([np.array(up), "0 -0.3 -0.5 -0.7 -1"]) == ["up", "down"]
     assert model.predict([0.0, None, 0.4, 0.6, float("nan"), 1.0]) == "up"
     assert model.predict(torch.tensor(up)) == "up"
-    with refused(OptionError, "[2, 6, 1]", "list(array)"):
+    with assert_refused(OptionError, "[2, 6, 1]", "list(array)"):
         model.predict(np.zeros((2, 6, 1)))
 
 

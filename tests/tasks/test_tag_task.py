@@ -11,7 +11,7 @@ import torch
 from toys import tag_of, tagged
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import FormatError, OptionError, SourceError
 from thereafter.language_model import load_language_model
 from thereafter.tasks.batching import batches
@@ -72,18 +72,18 @@ def test_every_example_once_an_epoch_and_no_batch_beyond_its_places():
 
 def test_mistakes_are_sentences(tmp_path: Path, corpora_folder: Path):
     source = tagged(tmp_path / "train.txt", 20)
-    with refused(OptionError, "hiden", "hidden"):
+    with assert_refused(OptionError, "hiden", "hidden"):
         thereafter.train(source, task="tag", hiden=3)
-    with refused(OptionError, "tagg", "tag"):
+    with assert_refused(OptionError, "tagg", "tag"):
         thereafter.train(source, task="tagg")
-    with refused(SourceError, "sst2", "labelled", "tagged"):
+    with assert_refused(SourceError, "sst2", "labelled", "tagged"):
         thereafter.train("sst2", task="tag")
     model = thereafter.train(source, task="tag", epochs=1, out=tmp_path / "run", **SMALL)
     with pytest.raises(OptionError, match="no words"):
         model.predict("  ")
     other = tmp_path / "other.txt"
     other.write_text("cat\tANIMAL\n", encoding="utf-8")
-    with refused(FormatError, 1, "other.txt", "ANIMAL"):
+    with assert_refused(FormatError, 1, "other.txt", "ANIMAL"):
         model.score(other)
-    with refused(FormatError, "tag", "thereafter predict"):
+    with assert_refused(FormatError, "tag", "thereafter predict"):
         load_language_model(tmp_path / "run")

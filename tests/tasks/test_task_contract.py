@@ -21,7 +21,7 @@ import torch
 from toys import TOYS, Shell, Toy, assert_resumed_to_the_bit
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base import config
 from thereafter.data.codecs import CODECS, restore_codecs, store_codecs
 from thereafter.data.finding import FileKind
@@ -118,7 +118,7 @@ def test_it_reads_examples_and_refuses_a_damaged_file_in_a_sentence(case: Case, 
     path = tmp_path / "damaged.tsv"
     for content in (case.toy.damaged, case.source.read_bytes() + b"\xff\xfe \xff\n"):
         path.write_bytes(content)
-        with refused(ThereafterError, "damaged.tsv") as caught:
+        with assert_refused(ThereafterError, "damaged.tsv") as caught:
             case.task.read([path])
         assert "\n" not in str(caught.value)
 
@@ -259,17 +259,17 @@ def test_blank_lines_keep_their_place(
 
 
 def test_an_unknown_option_is_refused_with_the_nearest_name(case: Case, tmp_path: Path) -> None:
-    with refused(OptionError, case.name, "hiden", "hidden"):
+    with assert_refused(OptionError, case.name, "hiden", "hidden"):
         thereafter.train(tmp_path / "never-read.tsv", task=case.name, hiden=3)
     asked = case.task.asked if isinstance(case.task, Answering) else {}
     nearest = ["beam"] if "beam" in asked else asked
-    with refused(OptionError, case.name, "beem", *nearest):
+    with assert_refused(OptionError, case.name, "beem", *nearest):
         case.model.predict(case.toy.questions[0], beem=3)
 
 
 @pytest.mark.parametrize(("name", "value"), [("jitter", True), ("batching", "stream")])
 def test_options_that_would_do_nothing_are_refused(case: Case, name: str, value: Any, tmp_path: Path) -> None:
-    with refused(OptionError, name, value, case.name):
+    with assert_refused(OptionError, name, value, case.name):
         thereafter.train(tmp_path / "never-read.tsv", task=case.name, **{name: value})
 
 

@@ -9,7 +9,7 @@ import pytest
 from toys import tagged
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from stops import stopping_at
 from thereafter.errors import SourceError
 
@@ -31,7 +31,7 @@ def test_resume_notices_that_the_validation_examples_have_changed(tmp_path: Path
     stop_early(source, run, valid=valid)
     before = valid.read_text()
     valid.write_text(before.replace("\tLOW", "\tCAP", 1))
-    with refused(SourceError, "valid.tsv"):
+    with assert_refused(SourceError, "valid.tsv"):
         thereafter.resume(run)
     valid.write_text(before)
     assert thereafter.resume(run).log[-1]["event"] == "trained"
@@ -41,7 +41,7 @@ def test_resume_without_validation_examples_of_their_own(tmp_path: Path):
     source, run = tagged(tmp_path / "train.tsv", 40), tmp_path / "run"
     stop_early(source, run)
     tagged(source, 40, seed=3)
-    with refused(SourceError, "train.tsv"):
+    with assert_refused(SourceError, "train.tsv"):
         thereafter.resume(run)
     tagged(source, 40)
     assert thereafter.resume(run).log[-1]["event"] == "trained"

@@ -12,7 +12,7 @@ import torch
 from toys import LETTERS, assert_resumed_to_the_bit, reversed_pairs
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base import progress
 from thereafter.errors import FormatError, OptionError, SourceError
 from thereafter.tasks.translate import measures
@@ -112,10 +112,10 @@ def test_pairs_come_in_one_file_or_two_and_in_either_direction(tmp_path: Path):
     assert TRANSLATING.read([one]) == TRANSLATING.read([de, en]) == expected
     turned = TRANSLATING.configured(TranslatorSettings(languages="2-1")).read([one])
     assert turned == [SentencePair(pair.target, pair.source) for pair in expected]
-    with refused(SourceError, 3):
+    with assert_refused(SourceError, 3):
         TRANSLATING.read([one, de, en])
     de.write_text("eins zwei\ndrei\nvier\n")
-    with refused(FormatError, "a.de", 3, "a.en", 2):
+    with assert_refused(FormatError, "a.de", 3, "a.en", 2):
         thereafter.train([de, en], task="translate", **TINY)
 
 
@@ -184,7 +184,7 @@ def test_the_languages_of_a_corpus_are_chosen():
     assert task.part(texts, "valid") is None
     assert task.part(Texts("file", {"text": Source("file")}), "train") is None
     for wrong in ("", "de", "de-fr", "en-en"):
-        with refused(OptionError, "en", "de", "languages='de-en'"):
+        with assert_refused(OptionError, "en", "de", "languages='de-en'"):
             TRANSLATING.configured(TranslatorSettings(languages=wrong)).part(texts, "train")
 
 
@@ -193,16 +193,16 @@ def test_mistakes_are_sentences(tmp_path: Path):
     model = thereafter.train(source, task="translate", epochs=1, **TINY)
     with pytest.raises(OptionError, match="no words"):
         model.predict("  ")
-    with refused(OptionError, "beem", "beam"):
+    with assert_refused(OptionError, "beem", "beam"):
         model.predict("a", beem=3)
-    with refused(OptionError, "beam", 0):
+    with assert_refused(OptionError, "beam", 0):
         model.predict("a", beam=0)
     empty = tmp_path / "empty.tsv"
     empty.write_text("a b\tb a\na\t \n")
-    with refused(FormatError, 2, "empty.tsv"):
+    with assert_refused(FormatError, 2, "empty.tsv"):
         model.score(empty)
     ragged = tmp_path / "ragged.tsv"
     ragged.write_text("a b\tb a\na\n")
-    with refused(FormatError, 2, "ragged.tsv", 1):
+    with assert_refused(FormatError, 2, "ragged.tsv", 1):
         thereafter.train(ragged, task="translate", **TINY)
     assert np.isfinite(model.log[-1]["validation"])

@@ -13,7 +13,7 @@ import torch
 from toys import Shell
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from tasks.toy_clips import WAYS, bare_clips, labelled_clips, question_files, square_clip
 from thereafter.comparing.task_trials import compare_task
 from thereafter.errors import FormatError, OptionError
@@ -76,16 +76,16 @@ def test_a_square_is_told_by_its_size(tmp_path: Path) -> None:
 
 def test_clips_of_other_sizes_and_labels_are_refused_in_a_sentence(tmp_path: Path) -> None:
     model: Any = thereafter.train(labelled_clips(tmp_path / "squares", 40), task="video", **LABELS)
-    with refused(FormatError, 9, 7, 12):
+    with assert_refused(FormatError, 9, 7, 12):
         model.predict(np.zeros((3, 9, 7), np.uint8))
-    with refused(FormatError, "bare.npz"):
+    with assert_refused(FormatError, "bare.npz"):
         model.score(bare_clips(tmp_path / "bare", 5))
     frames = np.zeros((2, 6, 12, 12), np.uint8)
     np.savez(tmp_path / "odd.npz", frames=frames, size=np.array(["small", "huge"]), way=np.array(["E", "W"]))
-    with refused(FormatError, "huge"):
+    with assert_refused(FormatError, "huge"):
         model.score(tmp_path / "odd.npz")
     np.savez(tmp_path / "less.npz", frames=frames, size=np.array(["small", "large"]))
-    with refused(FormatError, "size", "way"):
+    with assert_refused(FormatError, "size", "way"):
         model.score(tmp_path / "less.npz")
     with pytest.raises(OptionError, match="expected the path of a clip"):
         model.predict(" ")
@@ -140,15 +140,15 @@ def test_frames_ahead_are_predicted_saved_and_read_again(tmp_path: Path) -> None
     assert ((answer.frames_KHW >= 0) & (answer.frames_KHW <= 1)).all()
     saved = answer.save(tmp_path / "next.npz")
     np.testing.assert_array_equal(clip_of(saved).read(), answer.pixels_KHW)
-    with refused(OptionError, ".npz"):
+    with assert_refused(OptionError, ".npz"):
         answer.save(tmp_path / "next.png")
-    with refused(OptionError, "ahead", -1):
+    with assert_refused(OptionError, "ahead", -1):
         model.predict(path, ahead=-1)
-    with refused(OptionError, "ahead", 4097, 1, 4096):
+    with assert_refused(OptionError, "ahead", 4097, 1, 4096):
         model.predict(path, ahead=4097)
-    with refused(OptionError, 1, 3):
+    with assert_refused(OptionError, 1, 3):
         model.predict(np.zeros((1, 12, 12), np.uint8))
-    with refused(OptionError, 2, 3):
+    with assert_refused(OptionError, 2, 3):
         model.predict(np.zeros((2, 12, 12), np.uint8))
     explained = model.explain(question_files()[3])
     assert (len(explained.read_THW), len(explained.came_KHW)) == (3, 3)
@@ -162,17 +162,17 @@ def test_frames_ahead_are_predicted_saved_and_read_again(tmp_path: Path) -> None
 
 def test_lengths_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     source = bare_clips(tmp_path / "squares", 10)
-    with refused(OptionError, 6, 5, 3):
+    with assert_refused(OptionError, 6, 5, 3):
         thereafter.train(source, task="next-frames", read=5, ahead=3, **FRAMES)
     for asked in ({"read": 9}, {"ahead": 6}):
-        with refused(OptionError, 6, *asked.values(), 1, 5):
+        with assert_refused(OptionError, 6, *asked.values(), 1, 5):
             thereafter.train(source, task="next-frames", **asked, **FRAMES)
     np.savez(tmp_path / "still.npz", frames=np.zeros((9, 1, 12, 12), np.uint8))
-    with refused(OptionError, 1, 2):
+    with assert_refused(OptionError, 1, 2):
         thereafter.train(tmp_path / "still.npz", task="next-frames", **FRAMES)
     model: Any = thereafter.train(source, task="next-frames", read=2, ahead=4, **FRAMES)
     np.savez(tmp_path / "short.npz", frames=np.zeros((2, 5, 12, 12), np.uint8))
-    with refused(FormatError, 5, 6, 2, 4):
+    with assert_refused(FormatError, 5, 6, 2, 4):
         model.score(tmp_path / "short.npz")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base import progress
 from thereafter.errors import FormatError, OptionError, SourceError, StorageError, UnknownNameError
 from thereafter.text import agreement
@@ -296,19 +296,19 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: pytes
 
 def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("here")
-    with refused(StorageError):
+    with assert_refused(StorageError):
         write_corpus(tmp_path / "file", sizes={"train": 1})
 
 
 def test_damaged_records_are_named(tmp_path: Path) -> None:
     path = write_corpus(tmp_path, sizes={"test": 3})["test"].with_suffix(".jsonl")
     path.write_text(path.read_text(encoding="utf-8")[:-20], encoding="utf-8")
-    with refused(FormatError, 3):
+    with assert_refused(FormatError, 3):
         list(read_sentences(path))
     path.write_text('{"text": "the dog is old ."}\n')
-    with refused(FormatError, "KeyError"):
+    with assert_refused(FormatError, "KeyError"):
         list(read_sentences(path))
-    with refused(SourceError, "missing.jsonl"):
+    with assert_refused(SourceError, "missing.jsonl"):
         list(read_sentences(tmp_path / "missing.jsonl"))
 
 

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.text.chunks import as_torch, contiguous_streams, partition_batches, random_offset_partition
 
@@ -81,9 +81,9 @@ def test_torch_gets_int64_also_from_read_only_maps() -> None:
 
 def test_too_short_or_senseless() -> None:
     rng = np.random.default_rng(0)
-    with refused(OptionError, 4, 6, "steps=3"):
+    with assert_refused(OptionError, 4, 6, "steps=3"):
         random_offset_partition(np.arange(4), 5, rng)
-    with refused(OptionError, "batch=3"):
+    with assert_refused(OptionError, "batch=3"):
         contiguous_streams(np.arange(4), 4, 2)
     for wrong in (
         lambda: random_offset_partition([], 5, rng),

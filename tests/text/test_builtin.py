@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.data import corpora
 from thereafter.errors import CorpusError, StorageError
 from thereafter.text import agreement, builtin
@@ -118,7 +118,7 @@ def test_without_the_topics_the_docstrings_are_read(library: Path, monkeypatch: 
 def test_an_interpreter_without_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for place in (tmp_path, tmp_path / "python311.zip"):
         monkeypatch.setattr(sysconfig, "get_paths", lambda place=place: {"stdlib": str(place)})
-        with refused(CorpusError, ".py"):
+        with assert_refused(CorpusError, ".py"):
             corpora.locate("python-code")
 
 
@@ -142,7 +142,7 @@ def test_a_changed_library_is_another_corpus(library: Path) -> None:
 @pytest.mark.parametrize("name", ["python-code", "agreement"])
 def test_a_cache_that_cannot_be_written(name: str, library: Path, cache: Path) -> None:
     cache.write_text("a file where the folder should be")
-    with refused(StorageError, "THEREAFTER_CACHE"):
+    with assert_refused(StorageError, "THEREAFTER_CACHE"):
         corpora.locate(name)
 
 

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.cli.app import app
 from thereafter.errors import FormatError, OptionError, SourceError, UnknownNameError
 from thereafter.text.form import Forming
@@ -68,16 +68,16 @@ def test_long_cells_are_cells(tmp_path: Path) -> None:
 
 
 def test_wrong_columns_list_the_right_ones(reviews: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with refused(UnknownNameError, "Text"):
+    with assert_refused(UnknownNameError, "Text"):
         text_of(reviews, "Texts")
-    with refused(UnknownNameError, "Text", "id", "stars"):
+    with assert_refused(UnknownNameError, "Text", "id", "stars"):
         text_of(reviews, "zzz")
-    with refused(FormatError, 3, "id", "Text", "stars"):
+    with assert_refused(FormatError, 3, "id", "Text", "stars"):
         text_of(reviews, "4")
-    with refused(FormatError, 1, 3):
+    with assert_refused(FormatError, 1, 3):
         text_of(reviews, "0")
     monkeypatch.chdir(tmp_path)  # an error shows a long name without its end
-    with refused(SourceError, "absent.csv:text"):
+    with assert_refused(SourceError, "absent.csv:text"):
         resolve("absent.csv:text")
 
 
@@ -85,9 +85,9 @@ def test_several_tables_and_names_that_are_none(reviews: Path, tmp_path: Path) -
     (tmp_path / "more.csv").write_text("text\nmore\n", encoding="utf-8")
     assert resolve([f"{reviews}:text", f"{tmp_path}/more.csv:text"]).parts["text"].text() == TEXT + "more\n"
     assert resolve(f"{tmp_path}/*.csv:text").parts["text"].text() == "more\n" + TEXT
-    with refused(SourceError, "columns"):
+    with assert_refused(SourceError, "columns"):
         resolve([f"{reviews}:text", f"{tmp_path}/more.csv:1"])
-    with refused(SourceError, "columns"):
+    with assert_refused(SourceError, "columns"):
         resolve([f"{reviews}:text", f"{tmp_path}/more.csv"])
     odd = tmp_path / "odd.csv:text"
     odd.write_text("a file of that name\n", encoding="utf-8")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError, SourceError, UnknownNameError
 from thereafter.text.conll import TaggedSentence, read_columns, read_conllu, read_tagged, require_known_tags
 from thereafter.text.reading import read_lines
@@ -71,7 +71,7 @@ def test_columns_of_conllu_by_name(write) -> None:
     assert read_conllu(path, "xpos")[0].tags == ("PRP", "VBD", "RB", "VB")
     assert read_conllu(path, "XPOS") == read_conllu(path, "xpos")
     assert read_conllu(path, "feats")[0].tags == ("_",) * 4  # no features are an answer
-    with refused(UnknownNameError, "CoNLL-U", "upso", "upos"):
+    with assert_refused(UnknownNameError, "CoNLL-U", "upso", "upos"):
         read_conllu(path, "upso")
 
 
@@ -109,9 +109,9 @@ def test_which_format_it_is(write) -> None:
     two = write("1\tNUM\n2\tNUM\n")
     assert read_tagged(two) == [TaggedSentence(("1", "2"), ("NUM", "NUM"))]
     assert read_tagged(two, column="1", word=2) == [TaggedSentence(("NUM", "NUM"), ("1", "2"))]
-    with refused(FormatError, 1, 2, "CoNLL-U", "xpos"):
+    with assert_refused(FormatError, 1, 2, "CoNLL-U", "xpos"):
         read_tagged(two, column="xpos")
-    with refused(FormatError, 1, "a.conllu", 9, 10, "CoNLL-U"):
+    with assert_refused(FormatError, 1, "a.conllu", 9, 10, "CoNLL-U"):
         read_tagged(write(row("1", "a", "X").replace("\t_\n", "\n"), "a.conllu"))
 
 
@@ -159,21 +159,21 @@ def test_bad_columns_are_a_sentence_with_the_line(write, text: str, options: dic
 
 
 def test_columns_that_cannot_be_and_files_that_are_not(write, tmp_path: Path) -> None:
-    with refused(OptionError, 0):
+    with assert_refused(OptionError, 0):
         read_columns(write("a X\n"), tag=0)
-    with refused(OptionError, 2):
+    with assert_refused(OptionError, 2):
         read_columns(write("a X\n"), word=-1)
     for empty in ("", "\n \n", "-DOCSTART- O\n\n"):
-        with refused(EmptyCorpusError, "data.txt"):
+        with assert_refused(EmptyCorpusError, "data.txt"):
             read_tagged(write(empty))
-    with refused(SourceError, "nothing"):
+    with assert_refused(SourceError, "nothing"):
         read_tagged(tmp_path / "nothing")
 
 
 def test_a_tag_that_training_never_has(write) -> None:
     path = write("a X\n\nb Y\n")
     require_known_tags(read_tagged(path), {"X", "Y"}, path)
-    with refused(FormatError, 3, "Y", "b", "X"):
+    with assert_refused(FormatError, 3, "Y", "b", "X"):
         require_known_tags(read_tagged(path), {"X"}, path)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from thereafter.data import corpora
 from thereafter.errors import UnknownNameError
 from thereafter.text import agreement
@@ -214,5 +214,5 @@ def test_it_is_a_built_in_corpus_of_lines_that_stand_alone(
 
 
 def test_an_unknown_corpus_gets_the_nearest_name() -> None:
-    with refused(UnknownNameError, "reflexives"):
+    with assert_refused(UnknownNameError, "reflexives"):
         sentence_corpus("reflexive")

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import SourceError
 from thereafter.text.documents import archive, describe_document, document_format, read_document
 from thereafter.text.documents.hypertext import declared_encoding, text_of_html
@@ -378,23 +378,23 @@ def zipped(path: Path, **members: str | bytes) -> Path:
 
 
 def test_zip_files_that_are_no_book(tmp_path: Path) -> None:
-    with refused(SourceError, "unzip"):
+    with assert_refused(SourceError, "unzip"):
         text_of(zipped(tmp_path / "a.zip", a="text"))
-    with refused(SourceError, "OpenDocument"):
+    with assert_refused(SourceError, "OpenDocument"):
         text_of(zipped(tmp_path / "a.odt", mimetype="application/vnd.oasis.opendocument.text"))
-    with refused(SourceError, "META-INF/container.xml"):
+    with assert_refused(SourceError, "META-INF/container.xml"):
         text_of(zipped(tmp_path / "a.epub", mimetype="application/epub+zip"))
-    with refused(SourceError, "XML"):
+    with assert_refused(SourceError, "XML"):
         text_of(zipped(tmp_path / "b.epub", **{"META-INF__container.xml": "<open"}))
-    with refused(SourceError, "chapters"):
+    with assert_refused(SourceError, "chapters"):
         text_of(book(tmp_path / "c.epub", {}))
-    with refused(SourceError, "OEBPS/gone.xhtml"):
+    with assert_refused(SourceError, "OEBPS/gone.xhtml"):
         text_of(book(tmp_path / "d.epub", {}, **{"OEBPS__content.opf": package(["gone.xhtml"])}))
     for href in ("../../etc/passwd", "/etc/passwd", "file:///etc/passwd", "http://example.org/a.html"):
-        with refused(SourceError):
+        with assert_refused(SourceError):
             text_of(book(tmp_path / "e.epub", {}, **{"OEBPS__content.opf": package([href])}))
     locked = '<encryption><CipherReference URI="OEBPS/a.xhtml"/></encryption>'
-    with refused(SourceError, "DRM"):
+    with assert_refused(SourceError, "DRM"):
         text_of(book(tmp_path / "f.epub", {"a.xhtml": "x"}, **{"META-INF__encryption.xml": locked}))
 
 
@@ -423,30 +423,30 @@ def test_entities_of_its_own_are_not_expanded(tmp_path: Path) -> None:
         f'<!ENTITY {chr(98 + k)} "{f"&{chr(97 + k)};" * 10}">' for k in range(9)
     )
     opf = f'<?xml version="1.0"?>{bomb}]><package>&j;</package>'
-    with refused(SourceError, "entities"):
+    with assert_refused(SourceError, "entities"):
         text_of(book(tmp_path / "bomb.epub", {}, **{"OEBPS__content.opf": opf}))
     outside = '<?xml version="1.0"?><!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]><package>&e;</package>'
-    with refused(SourceError, "entities"):
+    with assert_refused(SourceError, "entities"):
         text_of(book(tmp_path / "outside.epub", {}, **{"OEBPS__content.opf": outside}))
 
 
 def test_a_zip_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "MOST_BYTES", 100_000)
     path = book(tmp_path / "bomb.epub", {"a.xhtml": "<p>" + "a" * 200_000 + "</p>"})
-    with refused(SourceError):
+    with assert_refused(SourceError):
         text_of(path)
     monkeypatch.setattr(archive, "MOST_BYTES", 1 << 20)
     monkeypatch.setattr(archive, "MOST_TOTAL", 150_000)
-    with refused(SourceError):
+    with assert_refused(SourceError):
         text_of(path)
     docx = pytest.importorskip("docx")
     document = docx.Document()
     document.add_paragraph("a" * 200_000)
     document.save(str(tmp_path / "bomb.docx"))
-    with refused(SourceError, "bomb.docx"):
+    with assert_refused(SourceError, "bomb.docx"):
         text_of(tmp_path / "bomb.docx")
     monkeypatch.setattr(archive, "MOST_MEMBERS", 3)
-    with refused(SourceError, 3):
+    with assert_refused(SourceError, 3):
         text_of(path)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base.folders import cache_folder
 from thereafter.errors import EncodingError, StorageError
 from thereafter.text import encoded
@@ -127,7 +127,7 @@ def test_an_empty_source() -> None:
 def test_an_error_in_the_source_leaves_nothing(tmp_path: Path) -> None:
     path = tmp_path / "bad.txt"
     path.write_bytes(b"fine\n" * 1000 + b"\xff")
-    with refused(EncodingError, 5000):
+    with assert_refused(EncodingError, 5000):
         encode_source(tokenizer_for("byte"), resolve(path).parts["text"], cache_from_bytes=1)
     assert kept() == []
 
@@ -135,7 +135,7 @@ def test_an_error_in_the_source_leaves_nothing(tmp_path: Path) -> None:
 def test_an_unwritable_cache(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("THEREAFTER_CACHE", str(tmp_path / "file"))
-    with refused(StorageError, "THEREAFTER_CACHE"):
+    with assert_refused(StorageError, "THEREAFTER_CACHE"):
         encode_source(tokenizer_for("byte"), source, cache_from_bytes=1)
 
 

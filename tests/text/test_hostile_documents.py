@@ -16,7 +16,7 @@ import pytest
 from test_documents import CONTAINER, book, package, text_of, written
 
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from thereafter.data import files
 from thereafter.errors import FormatError, SourceError, ThereafterError, UnknownNameError
 from thereafter.inspection.pair_files import read_pairs
@@ -108,12 +108,12 @@ def test_elements_that_are_left_out_take_no_memory() -> None:
 def test_a_book_of_tags_alone_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed, "MOST_ELEMENTS", 20_000)
     chapters = {f"{k}.xhtml": "<p>" * 6_000 + "&a;" * 6_000 for k in range(2)}
-    with refused(SourceError, 20000):
+    with assert_refused(SourceError, 20000):
         text_of(book(tmp_path / "a.epub", chapters))
 
 
 def test_a_chapter_is_not_unpacked_twice(tmp_path: Path) -> None:
-    with refused(SourceError, "a.xhtml"):
+    with assert_refused(SourceError, "a.xhtml"):
         text_of(book(tmp_path / "a.epub", {"a.xhtml": gzip.compress(b"<p>so</p>")}))
 
 
@@ -150,7 +150,7 @@ def test_gzip_that_grows_without_end_is_refused(tmp_path: Path, monkeypatch: pyt
     for name in ("a.html.gz", "a.md.gz", "a.srt.gz"):
         with pytest.raises(SourceError, match=f"{name} unpacks to more than 200 times its size.*try: gunzip {name}"):
             text_of(written(tmp_path / name, bomb))
-    with refused(SourceError, 200):
+    with assert_refused(SourceError, 200):
         read_labelled(written(tmp_path / "a.tsv.gz", bomb))
     monkeypatch.undo()
     assert text_of(written(tmp_path / "b.html.gz", repeated)) == "so long\n" * 40_000
@@ -228,7 +228,7 @@ def test_an_endless_word_in_a_wrapped_book_takes_linear_time() -> None:
 
 def test_many_keys_are_no_table(tmp_path: Path) -> None:
     lines = [json.dumps({f"k{k}": "so"}) for k in range(5_000)]
-    with refused(FormatError, 5000):
+    with assert_refused(FormatError, 5000):
         read_labelled(written(tmp_path / "a.jsonl", "\n".join(lines)))
     sparse = [json.dumps({"text": f"so {k}", "label": str(k % 2), f"k{k % 90}": 1}) for k in range(5_000)]
     assert len(read_labelled(written(tmp_path / "b.jsonl", "\n".join(sparse)))) == 5_000
@@ -236,7 +236,7 @@ def test_many_keys_are_no_table(tmp_path: Path) -> None:
 
 def test_errors_about_wide_tables_are_sentences(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", ",".join(f"c{k}" for k in range(20_000)) + "\n" + "1," * 19_999 + "1\n")
-    with refused(UnknownNameError, "c0", "c1", 19900) as caught:
+    with assert_refused(UnknownNameError, "c0", "c1", 19900) as caught:
         list(read_column(path, "text"))
     assert len(str(caught.value)) < 2_000
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError, SourceError, UnknownNameError
 from thereafter.text.labelled import LabelledText, read_labelled, require_known_labels
 
@@ -174,21 +174,21 @@ def test_bad_rows_are_a_sentence_with_the_line(write, name: str, text: str, opti
 
 
 def test_what_cannot_be_and_files_that_are_not(write, tmp_path: Path) -> None:
-    with refused(OptionError, 2):
+    with assert_refused(OptionError, 2):
         read_labelled(write("a b\t1\n"), text=2, label=-1)
-    with refused(UnknownNameError, "tvs", "tsv"):
+    with assert_refused(UnknownNameError, "tvs", "tsv"):
         read_labelled(write("a b\t1\n"), format="tvs")
     for name, text in (("a.tsv", ""), ("a.csv", "text,label\n"), ("a.jsonl", "\n \n")):
         with pytest.raises(EmptyCorpusError, match=f"{name} holds no rows"):
             read_labelled(write(text, name))
-    with refused(SourceError, "nothing.tsv"):
+    with assert_refused(SourceError, "nothing.tsv"):
         read_labelled(tmp_path / "nothing.tsv")
 
 
 def test_a_label_that_training_never_has(write) -> None:
     path = write("a b\t1\n\nc d\t2\n")
     require_known_labels(read_labelled(path), {"1", "2"}, path)
-    with refused(FormatError, 3, "2", 0, 1):
+    with assert_refused(FormatError, 3, "2", 0, 1):
         require_known_labels(read_labelled(path), {"0", "1"}, path)
 
 

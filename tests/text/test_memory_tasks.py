@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.data import corpora
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.text.memory import DEFAULT_LINES, TASKS, Dice, MemoryTask, lines, task, text_of
@@ -115,9 +115,9 @@ def test_a_corpus_trains_by_its_name():
 
 
 def test_mistakes_are_answered():
-    with refused(UnknownNameError, "remember-first"):
+    with assert_refused(UnknownNameError, "remember-first"):
         task("remember-frist")
-    with refused(OptionError, 3, "balanced-brackets", 0, 2):
+    with assert_refused(OptionError, 3, "balanced-brackets", 0, 2):
         task("balanced-brackets").line(Dice("x"), 3)
-    with refused(OptionError, "remember-first", 1, 30):
+    with assert_refused(OptionError, "remember-first", 1, 30):
         lines(task("remember-first"), 5, longest=0)

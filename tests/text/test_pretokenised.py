@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import FormatError
 from thereafter.text.pretokenised import SAMPLE, WritingStyle, find_style, style_of_forms, style_of_vocabulary
 from thereafter.text.pretokenised_words import Restorer, restore_stream, split_words
@@ -226,5 +226,5 @@ def test_a_restorer_waits_for_whole_words_only() -> None:
 
 @pytest.mark.parametrize("table", [{"lower": 1}, {"unheard": True}, {"marks": "."}])
 def test_a_damaged_style_is_refused(table: dict[str, object]) -> None:
-    with refused(FormatError):
+    with assert_refused(FormatError):
         WritingStyle.from_table(table)

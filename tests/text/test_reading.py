@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import EncodingError, OptionError, SourceError
 from thereafter.text.reading import read_chunks
 
@@ -70,9 +70,9 @@ def test_the_offset_is_that_of_the_offending_byte(block: int, mark: bytes) -> No
 
 
 def test_a_cut_character_at_the_end_is_an_error() -> None:
-    with refused(EncodingError, "0xc3", 3):
+    with assert_refused(EncodingError, "0xc3", 3):
         read(b"abc\xc3")
-    with refused(EncodingError, "0x41", 4):
+    with assert_refused(EncodingError, "0x41", 4):
         read(b"\xff\xfea\x00\x41")
 
 
@@ -84,7 +84,7 @@ def test_utf16_without_a_mark_is_told_apart_from_text_with_nuls() -> None:
     assert read(b"a\0b\0") == "a\0b\0"
     assert read(b"a\0" * 40, encoding="utf-8") == "a\0" * 40
     assert read("\0".encode("utf-16")) == "\0"
-    with refused(EncodingError, "--encoding utf-32"):
+    with assert_refused(EncodingError, "--encoding utf-32"):
         read("so long".encode("utf-32"))
     assert read("so long".encode("utf-32"), encoding="utf-32") == "so long"
 
@@ -104,28 +104,28 @@ def test_gzip_is_recognised_by_content(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", [lambda data: data[:-9], lambda data: data[:40] + b"\xff" * 9 + data[49:]])
 def test_damaged_gzip(damage: object) -> None:
     data = gzip.compress(os.urandom(400).hex().encode(), mtime=0)
-    with refused(SourceError, "gzip"):
+    with assert_refused(SourceError, "gzip"):
         read(damage(data))  # type: ignore[operator]
 
 
 def test_paths_that_cannot_be_read(tmp_path: Path) -> None:
-    with refused(SourceError, "folder"):
+    with assert_refused(SourceError, "folder"):
         list(read_chunks(tmp_path))
-    with refused(SourceError, "absent"):
+    with assert_refused(SourceError, "absent"):
         list(read_chunks(tmp_path / "absent"))
-    with refused(SourceError, "NUL"):
+    with assert_refused(SourceError, "NUL"):
         list(read_chunks("a\0b"))
     locked = tmp_path / "locked"
     locked.write_text("x")
     locked.chmod(0)
     if not os.access(locked, os.R_OK):
-        with refused(SourceError, "chmod"):
+        with assert_refused(SourceError, "chmod"):
             list(read_chunks(locked))
 
 
 @pytest.mark.parametrize("name", ["", "utf-9", "hex", "rot13", "a\0b", "ü"])
 def test_unknown_encodings_are_refused_at_once(name: str) -> None:
-    with refused(OptionError, "--encoding latin-1"):
+    with assert_refused(OptionError, "--encoding latin-1"):
         read_chunks(io.BytesIO(b""), encoding=name)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import OptionError, SourceError
 
 
@@ -14,11 +14,11 @@ def test_a_score_reads_as_its_own_model_was_taught():
     other = thereafter.train(text="The Cat SAT\n" * 3, tokens="word", order=2)
     assert other.texts is not None
     assert lowered.score(other.texts).unknown == 0
-    with refused(OptionError, "text="):
+    with assert_refused(OptionError, "text="):
         lowered.score(text="a", part="valid")
 
 
 def test_corpora_that_are_no_running_text_are_refused(corpora_folder: Path):
     for name in ("ud-english-ewt", "sst2", "multi30k", "eng-fra"):
-        with refused(SourceError):
+        with assert_refused(SourceError):
             thereafter.train(name)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from breadth import core
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base import progress
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError, SourceError
 from thereafter.text.pairs import SentencePair, read_pairs, read_two
@@ -52,7 +52,7 @@ def test_columns_can_be_given(write) -> None:
     path = write("1\tVa !\tGo.\n2\tCours\u202f!\tRun!\n")
     assert read_pairs(path, source=3, target=2) == TWO
     for source, target in ((0, 1), (2, 2), (1, -1)):
-        with refused(OptionError, "columns"):
+        with assert_refused(OptionError, "columns"):
             read_pairs(path, source=source, target=target)
 
 
@@ -85,7 +85,7 @@ def test_files_of_unequal_length_are_named_with_their_counts(write) -> None:
 
 def test_empty_sides_are_left_out_only_when_asked(write) -> None:
     one, other = write("a\n\nc\n", "a"), write("d\ne\nf\n", "b")
-    with refused(FormatError, 2):
+    with assert_refused(FormatError, 2):
         read_two(one, other)
     notes = Notes()
     with progress.reporting(notes):
@@ -97,11 +97,11 @@ def test_empty_sides_are_left_out_only_when_asked(write) -> None:
 
 
 def test_files_without_pairs(write, tmp_path: Path) -> None:
-    with refused(EmptyCorpusError, "pairs"):
+    with assert_refused(EmptyCorpusError, "pairs"):
         read_pairs(write("\n\n"))
-    with refused(EmptyCorpusError, 1):
+    with assert_refused(EmptyCorpusError, 1):
         read_pairs(write("a\t\n"), skip_empty=True)
-    with refused(SourceError, "nothing"):
+    with assert_refused(SourceError, "nothing"):
         read_two(write("a"), tmp_path / "nothing")
 
 

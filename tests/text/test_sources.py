@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base.progress import reporting
 from thereafter.data import files
 from thereafter.errors import EncodingError, OptionError, SourceError, StorageError
@@ -58,7 +58,7 @@ def test_a_folder_gives_its_text_files_in_order(folder: Path) -> None:
     assert source.text() == "four\none\ntwo\nthree\n"
     notes = folder / "notes"
     notes.mkdir()
-    with refused(SourceError, notes):
+    with assert_refused(SourceError, notes):
         resolve(notes)
     (notes / "b.md").write_text("b\n")
     (notes / "a.md").write_text("a\n")
@@ -70,7 +70,7 @@ def test_a_glob(folder: Path) -> None:
     assert only(resolve("**/*.text")).text() == "four"
     (folder / "odd[1].txt").write_text("odd")
     assert only(resolve("odd[1].txt")).text() == "odd"
-    with refused(SourceError, "*.csv"):
+    with assert_refused(SourceError, "*.csv"):
         resolve("*.csv")
 
 
@@ -87,7 +87,7 @@ def test_standard_input_is_kept_for_a_second_reading(monkeypatch: pytest.MonkeyP
     assert not path.exists()
     monkeypatch.setattr(sys, "stdin", io.StringIO("plain"))
     assert only(resolve("-")).text() == "plain"
-    with refused(SourceError):
+    with assert_refused(SourceError):
         resolve(["-", "book.txt"])
 
 
@@ -104,7 +104,7 @@ def test_a_pipe_can_be_read_twice(folder: Path) -> None:
 def test_no_room_for_the_copy_of_a_stream(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(files.tempfile, "tempdir", str(tmp_path / "absent"))
     monkeypatch.setattr(sys, "stdin", Piped(io.BytesIO(b"x")))
-    with refused(StorageError, "TMPDIR"):
+    with assert_refused(StorageError, "TMPDIR"):
         resolve("-")
 
 
@@ -112,11 +112,11 @@ def test_a_string_is_never_taken_as_text(folder: Path) -> None:
     for got in ("the cat sat on the mat", "", "x" * 5000, "a\0b", "/", "no/such/folder/book.txt", "~nobody-here/x"):
         with pytest.raises(SourceError):
             resolve(got + "?" if got == "/" else got)
-    with refused(SourceError, "bok.txt", "book.txt", "text="):
+    with assert_refused(SourceError, "bok.txt", "book.txt", "text="):
         resolve("bok.txt")
-    with refused(SourceError, "wikitext-2"):
+    with assert_refused(SourceError, "wikitext-2"):
         resolve("wikitxt-2")
-    with refused(SourceError, "ptb"):
+    with assert_refused(SourceError, "ptb"):
         resolve("zzzzzzz")
     for wrong in (b"book.txt", 7, None, [7], []):
         with pytest.raises(SourceError):
@@ -132,19 +132,19 @@ def test_a_corpus_by_name_and_by_part(corpora_folder: Path, tmp_path: Path, monk
     raw = (corpora_folder / "ptb" / "ptb.valid.txt").read_text(encoding="utf-8")
     for one in (resolve("ptb:valid"), resolve("ptb", part="valid"), resolve("ptb:valid", part="valid")):
         assert (only(one).text(), one.name, one.tokens) == (raw, "ptb:valid", "word")
-    with refused(OptionError, "valid"):
+    with assert_refused(OptionError, "valid"):
         resolve("ptb:vald")
-    with refused(OptionError, "parts"):
+    with assert_refused(OptionError, "parts"):
         resolve("ptb:valid", part="test")
-    with refused(OptionError, "./ptb"):
+    with assert_refused(OptionError, "./ptb"):
         resolve("./ptb", part="valid")
 
 
 def test_text_given_as_text() -> None:
     assert Source.of_text("\ufeffa\r\nb\rc").text() == "a\nb\nc"
-    with refused(EncodingError, "U+D800", 2):
+    with assert_refused(EncodingError, "U+D800", 2):
         Source.of_text("ab\ud800")
-    with refused(OptionError, "decode"):
+    with assert_refused(OptionError, "decode"):
         Source.of_text(b"bytes")  # type: ignore[arg-type]
     assert Source.of_text("né").size == 3
     texts = Texts.of_text("né")

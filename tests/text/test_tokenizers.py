@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import EncodingError, FormatError, OptionError, StorageError, UnknownNameError
 from thereafter.text import chunks as cutting
 from thereafter.text import spaces as scripts_module
@@ -209,7 +209,7 @@ def test_saved_and_loaded_it_is_the_same(name: str, tmp_path: Path) -> None:
     assert again.vocabulary.counts == tokenizer.vocabulary.counts
     for text in (*NASTY, TRAINING):
         np.testing.assert_array_equal(again.encode(text), tokenizer.encode(text))
-    with refused(StorageError, "folder"):
+    with assert_refused(StorageError, "folder"):
         tokenizer.save(tmp_path / "absent" / "tokenizer.json")
 
 
@@ -293,7 +293,7 @@ def test_half_a_surrogate_pair_is_a_clear_error(name: str) -> None:
         lambda: list(trained(name).encode_stream(["ok", "\udfff"])),
         lambda: list(trained(name).measure_stream(["\ud83d", "\ude00"])),
     ):
-        with refused(EncodingError, "surrogate"):
+        with assert_refused(EncodingError, "surrogate"):
             call()
 
 
@@ -307,12 +307,12 @@ def test_an_empty_text_is_learned(name: str) -> None:
 
 def test_cutoffs_out_of_range(name: str) -> None:
     for wrong in ({"min_count": 0}, {"max_size": 0}, {"max_size": -3}):
-        with refused(OptionError):
+        with assert_refused(OptionError):
             TOKENIZERS.load(name).fit(lambda: ["a"], **wrong)
     if name in ("byte", "bpe", "wordpiece", "unigram"):
-        with refused(OptionError, 256):
+        with assert_refused(OptionError, 256):
             TOKENIZERS.load(name).fit(lambda: ["a"], max_size=255)
-    with refused(UnknownNameError, "prose"):
+    with assert_refused(UnknownNameError, "prose"):
         TOKENIZERS.load("pros")
 
 
@@ -376,7 +376,7 @@ def test_bytes_and_their_names() -> None:
     tokenizer = trained("byte")
     assert tokenizer.encode("né\n").tolist() == list("né\n".encode())
     assert (tokenizer.decode([0xC3]), tokenizer.vocabulary.forms[0xC3]) == ("\ufffd", "<0xC3>")
-    with refused(OptionError):
+    with assert_refused(OptionError):
         TOKENIZERS.load("byte").fit(lambda: [""], min_count=2)
 
 
@@ -463,7 +463,7 @@ def test_wordpiece_is_greedy_and_unigram_the_likeliest(which: str) -> None:
 
 
 def test_a_unigram_piece_has_no_count() -> None:
-    with refused(OptionError):
+    with assert_refused(OptionError):
         TOKENIZERS.load("unigram").fit(lambda: ["a"], min_count=2)
 
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter import LanguageModel
 from thereafter.cli import app
 from thereafter.data.catalogue import CARDS
@@ -91,7 +91,7 @@ def test_a_table_comes_back_and_a_damaged_one_is_refused() -> None:
         assert Typography.from_table(form.to_table()) == form
     assert str(CURLY) == "apostrophes as ’, quotes as “ ”, dashes as —"
     for table in ({"apostrophe": "x"}, {"quotes": "“”"}, {"dash": 3}):
-        with refused(FormatError, "text.typography"):
+        with assert_refused(FormatError, "text.typography"):
             Typography.from_table(table)
     assert typography_of_run({"text": {}}) is None  # a run of an earlier version
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base.folders import cache_folder
 from thereafter.errors import FormatError, OptionError, StorageError
 from thereafter.text.tokenizers.forms import FormCounter
@@ -29,9 +29,9 @@ def test_max_size_counts_reserved_forms() -> None:
     vocabulary = Vocabulary.from_counts(counts, reserved={"<unk>": 0, "</s>": 4}, max_size=3)
     assert (vocabulary.forms, vocabulary.counts) == (["<unk>", "</s>", "a"], [3, 4, 3])
     assert len(Vocabulary.from_counts(counts, reserved={"<unk>": 0}, max_size=1)) == 1
-    with refused(OptionError, "max_size", 1, 2):
+    with assert_refused(OptionError, "max_size", 1, 2):
         Vocabulary.from_counts(counts, reserved={"<unk>": 0, "</s>": 4}, max_size=1)
-    with refused(OptionError, "min_count=1"):
+    with assert_refused(OptionError, "min_count=1"):
         Vocabulary.from_counts(counts, reserved={}, min_count=0)
 
 
@@ -53,7 +53,7 @@ def test_json_round_trip_and_refusals() -> None:
         {"forms": ["a"], "counts": [True]},
         {"forms": ["a"], "counts": [float("nan")]},
     ):
-        with refused(FormatError):
+        with assert_refused(FormatError):
             Vocabulary.from_json(wrong)
 
 
@@ -84,5 +84,5 @@ def test_long_forms_go_to_disk_and_nothing_stays_there() -> None:
 def test_no_room_to_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("THEREAFTER_CACHE", str(tmp_path / "file"))
-    with refused(StorageError, "THEREAFTER_CACHE"), FormCounter(most_forms=0) as counter:
+    with assert_refused(StorageError, "THEREAFTER_CACHE"), FormCounter(most_forms=0) as counter:
         counter.add(["a"], 1)

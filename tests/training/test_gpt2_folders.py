@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base.storage import write_arrays
 from thereafter.errors import FormatError
 from thereafter.text.tokenizers.byte_level import byte_alphabet
@@ -50,13 +50,13 @@ def test_a_folder_made_by_hand_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("epsilon", ["small", [1e-5], None, -1.0, float("nan"), 10**400])
 def test_an_epsilon_that_is_no_small_number_is_named(epsilon: object, tmp_path: Path) -> None:
-    with refused(FormatError, "layer_norm_epsilon", 0, 1):
+    with assert_refused(FormatError, "layer_norm_epsilon", 0, 1):
         thereafter.load(folder_of(tmp_path / "gpt2", layer_norm_epsilon=epsilon))
 
 
 def test_pieces_that_the_network_has_no_vectors_for_are_refused(tmp_path: Path) -> None:
     numbered = dict(byte_alphabet()) | {f"<|more-{number}|>": number for number in range(256, WORDS + 5)}
-    with refused(FormatError, 265, 260):
+    with assert_refused(FormatError, 265, 260):
         thereafter.load(folder_of(tmp_path / "gpt2", numbered))
 
 

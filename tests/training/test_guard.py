@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.errors import TrainingError
 from thereafter.training import loop
 from thereafter.training.neural import Validation
@@ -67,7 +67,7 @@ def test_a_nan_in_a_weight(weight: str):
 
 def test_it_gives_up_after_three_attempts(weight: str):
     spoilt = watching(before_step=nan_into(weight, at=16, times=100))
-    with spoilt, refused(TrainingError, 17, weight, 3, "0.00125"):
+    with spoilt, assert_refused(TrainingError, 17, weight, 3, "0.00125"):
         thereafter.train(text=TEXT, **OPTIONS)
 
 

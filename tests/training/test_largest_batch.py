@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from thereafter.base import config
 from thereafter.errors import DeviceMemoryError, OptionError
 from thereafter.tasks.fitting import longest_examples
@@ -125,9 +125,9 @@ def test_on_a_cpu_it_is_the_default(text: Path, labelled: Path) -> None:
 
 
 def test_other_words_are_refused() -> None:
-    with refused(OptionError, "batch", "most", "auto", 32):
+    with assert_refused(OptionError, "batch", "most", "auto", 32):
         TrainingSettings(batch="most")
-    with refused(OptionError, "batch", 0, 1):
+    with assert_refused(OptionError, "batch", 0, 1):
         TrainingSettings(batch=0)
 
 

@@ -15,7 +15,7 @@ import torch
 
 import thereafter
 from log_readers import check_board, places_of, rows_of, scalars_of
-from refusals import refused
+from refusals import assert_refused
 from stops import stopping_at
 from tasks.toys import tagged
 from thereafter.errors import FormatError, MissingPackageError, OptionError, StorageError
@@ -153,36 +153,36 @@ def test_a_file_that_is_no_log_is_left_alone(tmp_path: Path, book: Path):
     table.write_text("day,sold\n1,2\n")
     with (
         thereafter.logging_to(csv=table),
-        refused(FormatError, "sales.csv", "day,sold"),
+        assert_refused(FormatError, "sales.csv", "day,sold"),
     ):
         thereafter.train(text=TEXT, **SMALL)
     assert table.read_text() == "day,sold\n1,2\n"
-    with thereafter.logging_to(csv=tmp_path), refused(StorageError, tmp_path):
+    with thereafter.logging_to(csv=tmp_path), assert_refused(StorageError, tmp_path):
         thereafter.train(text=TEXT, **SMALL)
-    with thereafter.logging_to(csv=table / "losses.csv"), refused(StorageError, table):
+    with thereafter.logging_to(csv=table / "losses.csv"), assert_refused(StorageError, table):
         thereafter.train(text=TEXT, **SMALL)
     with stopping_at(12), pytest.raises(KeyboardInterrupt):
         thereafter.train(book, out=tmp_path / "run", log="csv", **SMALL)
     (tmp_path / "run" / "log.csv").unlink()
     (tmp_path / "run" / "log.csv").symlink_to(table)
-    with refused(FormatError, "log.csv"):
+    with assert_refused(FormatError, "log.csv"):
         thereafter.resume(tmp_path / "run")
 
 
 def test_logs_that_cannot_be(book: Path, monkeypatch: pytest.MonkeyPatch):
-    with refused(OptionError, "xlsx", "csv", "tensorboard"):
+    with assert_refused(OptionError, "xlsx", "csv", "tensorboard"):
         thereafter.train(book, out="unused", log="csv,xlsx", **SMALL)
-    with refused(OptionError, "csv", "out=", "logging_to"):
+    with assert_refused(OptionError, "csv", "out=", "logging_to"):
         thereafter.train(book, log="csv", **SMALL)
-    with refused(OptionError, "tensorboard"):
+    with assert_refused(OptionError, "tensorboard"):
         thereafter.train(book, tensorboard=True, **SMALL)
-    with refused(OptionError, "csv=", "tensorboard="), thereafter.logging_to():
+    with assert_refused(OptionError, "csv=", "tensorboard="), thereafter.logging_to():
         pass
-    with refused(OptionError, "every", 0), thereafter.logging_to(csv="losses.csv", every=0):
+    with assert_refused(OptionError, "every", 0), thereafter.logging_to(csv="losses.csv", every=0):
         pass
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     with (
-        refused(MissingPackageError, "TensorBoard", "thereafter[tensorboard]"),
+        assert_refused(MissingPackageError, "TensorBoard", "thereafter[tensorboard]"),
         thereafter.logging_to(tensorboard="board"),
     ):
         pass

@@ -11,7 +11,7 @@ import torch
 from safetensors.numpy import load_file
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from stops import stopping_at
 from thereafter.errors import FormatError
 from thereafter.runs import checkpoint
@@ -88,5 +88,5 @@ def test_types_that_do_not_fit_are_refused(types: Any, tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="types of its tensors"):
         checkpoint.read(path, COUNTED)
     checkpoint.write(path, Snapshot({"h": torch.zeros(2)}, FACTS | {"types": {"h": "bfloat16"}}))
-    with refused(FormatError, "float32", "bfloat16"):
+    with assert_refused(FormatError, "float32", "bfloat16"):
         checkpoint.read(path, COUNTED)

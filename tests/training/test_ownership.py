@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from tasks.toys import tagged
 from thereafter.errors import BusyError, EmptyCorpusError, StorageError
 from thereafter.runs.folder import owner_of, owning
@@ -97,7 +97,7 @@ def test_a_folder_in_use_is_refused_and_left_as_it_is(tmp_path: Path):
             before, owner = listing(run), owner_of(run)
             assert owner is not None, name
             assert owner.pid == other.pid, name
-            with refused(BusyError, other.pid):
+            with assert_refused(BusyError, other.pid):
                 WRITERS[name][1](run)
             assert listing(run) == before, name
         other.kill()  # an owner that died holds nothing
@@ -176,6 +176,6 @@ def test_a_lock_that_is_no_file_is_never_opened(kind: str, tmp_path: Path):
     else:
         (run / ".lock").mkdir()
     assert owner_of(run) is None
-    with refused(StorageError, run / ".lock"):
+    with assert_refused(StorageError, run / ".lock"):
         thereafter.train(text=TEXT, order=2, out=run)
     assert victim.read_text() == "precious"

@@ -19,7 +19,7 @@ from torch import nn
 from typer.testing import CliRunner
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from stops import stopping_at
 from thereafter.cli.app import app
 from thereafter.errors import FormatError, OptionError, SourceError
@@ -113,7 +113,7 @@ def test_the_configuration_says_where_it_began(run: Path, other: Path, folder: P
 def test_what_contradicts_the_run_is_refused(
     run: Path, other: Path, options: dict[str, Any], facts: tuple[object, ...]
 ):
-    with refused(OptionError, run, *facts):
+    with assert_refused(OptionError, run, *facts):
         thereafter.train(other, start_from=run, **options)
 
 
@@ -124,14 +124,14 @@ def test_what_agrees_with_the_run_is_taken(run: Path, other: Path):
 
 def test_counted_models_and_tasks_are_refused(tmp_path: Path, other: Path):
     thereafter.train(other, tokens="word", out=tmp_path / "ngram")
-    with refused(OptionError, "ngram", "thereafter.mixture(["):
+    with assert_refused(OptionError, "ngram", "thereafter.mixture(["):
         thereafter.train(other, start_from=tmp_path / "ngram")
-    with refused(FormatError, tmp_path / "nothing"):
+    with assert_refused(FormatError, tmp_path / "nothing"):
         thereafter.train(other, start_from=tmp_path / "nothing")
     rows = tmp_path / "rows.tsv"
     rows.write_text("a fine film\tgood\na dull film\tbad\n" * 6)
     thereafter.train(rows, task="classify", out=tmp_path / "task", embed=4, hidden=4, epochs=1)
-    with refused(FormatError, tmp_path / "task"):
+    with assert_refused(FormatError, tmp_path / "task"):
         thereafter.train(other, start_from=tmp_path / "task")
 
 
@@ -209,7 +209,7 @@ def test_killed_before_its_first_checkpoint_it_asks_for_the_run(
         thereafter.train(other, start_from=tmp_path / "first", out=tmp_path / "second", **OPTIONS)
     (tmp_path / "second" / "state.safetensors").unlink()
     (tmp_path / "first").rename(tmp_path / "gone")
-    with refused(SourceError, tmp_path / "first"):
+    with assert_refused(SourceError, tmp_path / "first"):
         thereafter.resume(tmp_path / "second")
     (tmp_path / "gone").rename(tmp_path / "first")
     assert equal(thereafter.resume(tmp_path / "second"), whole("plain"))
@@ -293,9 +293,9 @@ def test_a_frozen_layer_takes_no_gradient():
 
 @pytest.mark.parametrize("option", [{"unfreeze": True}, {"layer_decay": 0.4}])
 def test_a_model_without_layers_has_no_rates_by_layer(other: Path, option: dict[str, Any]):
-    with refused(OptionError, "average"):
+    with assert_refused(OptionError, "average"):
         thereafter.train(other, model="average", tokens="word", **option)
-    with refused(OptionError, "layer_decay", "0.0", 0):
+    with assert_refused(OptionError, "layer_decay", "0.0", 0):
         TrainingSettings(layer_decay=0.0)
 
 

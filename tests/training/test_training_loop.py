@@ -14,7 +14,7 @@ import torch
 from safetensors import safe_open
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from stops import stopping_at
 from thereafter.base import progress
 from thereafter.errors import StorageError
@@ -218,7 +218,7 @@ def test_an_unfinished_run_is_not_written_over(tmp_path: Path):
     (tmp_path / "book.txt").write_text(TEXT)
     with stopping_at(20), pytest.raises(KeyboardInterrupt):
         thereafter.train(tmp_path / "book.txt", out=tmp_path / "run", **SMALL, model="lstm", epochs=3)
-    with refused(StorageError, "--resume"):
+    with assert_refused(StorageError, "--resume"):
         thereafter.train(tmp_path / "book.txt", out=tmp_path / "run", **SMALL, model="lstm", epochs=3)
     assert thereafter.resume(tmp_path / "run").log[-1]["event"] == "trained"
     thereafter.train(tmp_path / "book.txt", out=tmp_path / "run", **SMALL, model="gru", epochs=1)  # now it may

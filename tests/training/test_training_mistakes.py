@@ -14,7 +14,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import thereafter
-from refusals import refused
+from refusals import assert_refused
 from stops import stopping_at
 from thereafter.cli import main
 from thereafter.errors import (
@@ -50,7 +50,7 @@ def unfinished(book: Path) -> Path:
 
 
 def test_an_unknown_model():
-    with refused(UnknownNameError, "ltsm", "lstm"):
+    with assert_refused(UnknownNameError, "ltsm", "lstm"):
         thereafter.train(text=TEXT, model="ltsm")
 
 
@@ -76,16 +76,16 @@ def test_an_unknown_model():
     ],
 )
 def test_an_option_that_does_not_apply(model: str, option: dict[str, Any], facts: tuple[object, ...]):
-    with refused(OptionError, *facts):
+    with assert_refused(OptionError, *facts):
         thereafter.train(text=TEXT, model=model, **option)
 
 
 @pytest.mark.parametrize("name", ["rate", "epochs", "minutes"])
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), -1.0, 0.0])
 def test_a_number_that_is_none_to_train_by(name: str, value: float):
-    with refused(OptionError, name, value, 0):
+    with assert_refused(OptionError, name, value, 0):
         thereafter.train(text=TEXT, model="rnn", **{name: value})
-    with refused(OptionError, "clip", "inf", 0):
+    with assert_refused(OptionError, "clip", "inf", 0):
         thereafter.train(text=TEXT, model="rnn", clip=float("inf"))
 
 
@@ -102,9 +102,9 @@ def test_a_text_too_short(text: str):
 
 def test_no_validation_text(tmp_path: Path, book: Path):
     (tmp_path / "empty.txt").touch()
-    with refused(EmptyCorpusError, "valid=", "--valid"):
+    with assert_refused(EmptyCorpusError, "valid=", "--valid"):
         thereafter.train(book, model="lstm", valid=tmp_path / "empty.txt", **SMALL)
-    with refused(SourceError, "boook.txt", "book.txt"):
+    with assert_refused(SourceError, "boook.txt", "book.txt"):
         thereafter.train(book, model="lstm", valid=str(tmp_path / "boook.txt"), **SMALL)
     parts = {name: Source.of_text(TEXT) for name in ("train", "valid")}
     with pytest.raises(OptionError, match="valid part of its own"):
@@ -113,10 +113,10 @@ def test_no_validation_text(tmp_path: Path, book: Path):
 
 def test_resume_with_another_text(unfinished: Path, book: Path):
     book.write_text(TEXT.replace("cat", "cow"))
-    with refused(SourceError, book):
+    with assert_refused(SourceError, book):
         thereafter.resume(unfinished)
     book.unlink()
-    with refused(SourceError, book):
+    with assert_refused(SourceError, book):
         thereafter.resume(unfinished)
     book.write_text(TEXT)
     assert thereafter.resume(unfinished).log[-1]["event"] == "trained"
@@ -128,7 +128,7 @@ def test_resume_with_another_validation_text(book: Path, tmp_path: Path):
     with stopping_at(12), pytest.raises(KeyboardInterrupt):
         thereafter.train(book, out=tmp_path / "run", model="lstm", valid=other, **SMALL)
     other.write_text("the dog saw the cow .\n" * 5)
-    with refused(SourceError, "other.txt"):
+    with assert_refused(SourceError, "other.txt"):
         thereafter.resume(tmp_path / "run")
     other.write_text("the dog saw the cat .\n" * 5)
     assert thereafter.resume(tmp_path / "run").config["source"]["valid_source"] == str(other)
@@ -154,16 +154,16 @@ def test_resume_of_text_that_was_given_as_it_is(tmp_path: Path):
 
 
 def test_resume_of_what_is_no_training(tmp_path: Path, book: Path):
-    with refused(FormatError, tmp_path):
+    with assert_refused(FormatError, tmp_path):
         thereafter.resume(tmp_path)
-    with refused(FormatError, tmp_path / "nowhere"):
+    with assert_refused(FormatError, tmp_path / "nowhere"):
         thereafter.resume(tmp_path / "nowhere")
     counted = thereafter.train(book, out=tmp_path / "counted")
     assert thereafter.resume(tmp_path / "counted").score(text=TEXT) == counted.score(text=TEXT)
 
 
 def test_load_before_the_first_weights(unfinished: Path):
-    with refused(FormatError, f"thereafter train --resume {unfinished}"):
+    with assert_refused(FormatError, f"thereafter train --resume {unfinished}"):
         thereafter.load(unfinished)
 
 
@@ -262,7 +262,7 @@ def test_a_folder_that_cannot_be_written(book: Path, tmp_path: Path):
 def test_tensorboard_that_is_not_installed(book: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     for option in ({"tensorboard": True}, {"log": "csv,tensorboard"}):
-        with refused(MissingPackageError, "thereafter[tensorboard]"):
+        with assert_refused(MissingPackageError, "thereafter[tensorboard]"):
             thereafter.train(book, out=tmp_path / "run", model="lstm", **option, **SMALL)
     assert not (tmp_path / "run" / "config.toml").exists()
 
@@ -327,7 +327,7 @@ def test_a_seed_that_is_none(seed: int, tmp_path: Path):
         lambda: thereafter.train(text=TEXT, seed=seed),
         lambda: thereafter.train(tmp_path / "never-read.tsv", task="tag", seed=seed),
     ):
-        with refused(OptionError, "seed", seed, "0"):
+        with assert_refused(OptionError, "seed", seed, "0"):
             train()
 
 

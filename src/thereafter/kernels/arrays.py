@@ -1,4 +1,4 @@
-"""Types of arrays in compiled loops, and the arrays of each compiled task by name.
+"""Types in compiled loops, and the arrays of each compiled task by name.
 
 A task is handed to threads as addresses alone. Each class below is the one declaration of what a task takes: the CPU
 kernel fills it with tensors by name, `loops.team.arrays_of` makes the same names arrays again inside compiled code. The
@@ -12,10 +12,18 @@ Shapes: T steps, B rows, I inputs, H units, G gate units (4 H, 3 H coupled), K =
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from llvmlite.ir import IRBuilder, Type
+    from llvmlite.ir import Value as IrValue
+    from numba.core.base import BaseContext
+    from numba.core.types import Array
+    from numba.core.typing.templates import Signature as NumbaSignature
 
 Floats = NDArray[np.floating[Any]]
 """float32 or float64, of any number of axes."""
@@ -25,6 +33,18 @@ Lengths = Floats | Whole
 """Whole numbers; the type checker takes all arrays of a record for one type."""
 WHOLE = "int64"
 FloatType = np.dtype[np.floating[Any]]
+
+# What an intrinsic, a function that writes machine code, works with: it is called with the numba types of its arguments
+# and returns a signature with a generator, which writes the code. Neither package has annotations of its own: these
+# names say what a value is, and check nothing.
+Builder: TypeAlias = "IRBuilder"
+IrType: TypeAlias = "Type"
+Value: TypeAlias = "IrValue"
+Context: TypeAlias = "BaseContext"
+ArrayType: TypeAlias = "Array"
+Signature: TypeAlias = "NumbaSignature"
+Code: TypeAlias = "Callable[[Context, Builder, Signature, Sequence[Value]], Value]"
+Intrinsic: TypeAlias = tuple[object, Code]
 
 A = TypeVar("A")
 """A tensor where the arrays are filled in, an array of numpy's where a loop works on them."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -49,7 +50,7 @@ class StatusAnswer(Answer):
     note: str
 
 
-class _ReadyTraining:
+class _ReadyTraining(ABC):
     """A training of several ready models of a `folder`, one after the other; `scale` shortens it."""
 
     def __init__(self, folder: Path, scale: float, queue: TrainingQueue, lock: SharedLock) -> None:
@@ -92,8 +93,9 @@ class _ReadyTraining:
         elif report.task == "training" and report.share is not None:
             self._share = report.share
 
+    @abstractmethod
     def _ended(self, code: int) -> None:
-        raise NotImplementedError
+        """The training's process ended with this exit status."""
 
 
 class Making(_ReadyTraining):

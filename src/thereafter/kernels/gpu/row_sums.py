@@ -1,4 +1,4 @@
-"""`add_rows` of `kernels/chain.py` on a GPU: one launch (code/row_sums.py), after a sort where the index is long.
+"""`add_rows` of `kernels/rows.py` on a GPU: one launch (code/row_sums.py), after a sort where the index is long.
 
 Shapes: N rows, R rows of the table, E columns.
 """

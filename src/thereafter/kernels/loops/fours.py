@@ -20,19 +20,8 @@ from functools import partial
 from thereafter.base.compiled import CFunction, c_function, compiled_once, intrinsic
 from thereafter.base.packages import require
 from thereafter.base.processor import processor
-from thereafter.kernels.loops.tiles import (
-    VECTOR_BYTES,
-    Builder,
-    Context,
-    Intrinsic,
-    IrType,
-    Signature,
-    Value,
-    cgutils,
-    ir,
-    types,
-    write_cases,
-)
+from thereafter.kernels.arrays import Builder, Context, Intrinsic, IrType, Signature, Value
+from thereafter.kernels.loops.tiles import VECTOR_BYTES, cgutils, ir, types, write_cases
 from thereafter.kernels.step.storing import BLOCK, DIGITS, GROUP, LARGEST, SMALLEST
 
 binding = require("llvmlite.binding", "a compiled loop")

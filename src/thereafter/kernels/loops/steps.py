@@ -41,7 +41,7 @@ import numpy as np
 
 from thereafter.base.compiled import CFunction, c_function, compiled_once, intrinsic, jit
 from thereafter.base.packages import require
-from thereafter.kernels.arrays import FloatType, Whole
+from thereafter.kernels.arrays import Builder, Context, FloatType, Intrinsic, Signature, Value, Whole
 from thereafter.kernels.loops.formulas import FORMULAS
 from thereafter.kernels.loops.threads import (
     ROOM_BYTES,
@@ -55,19 +55,7 @@ from thereafter.kernels.loops.threads import (
     read_published,
     whole_number_from,
 )
-from thereafter.kernels.loops.tiles import (
-    LINE,
-    VECTOR_BYTES,
-    Builder,
-    Context,
-    Intrinsic,
-    Signature,
-    Value,
-    call,
-    copy,
-    ir,
-    types,
-)
+from thereafter.kernels.loops.tiles import LINE, VECTOR_BYTES, call, copy, ir, types
 from thereafter.kernels.loops.vectors import write_rows
 
 carray = require("numba", "a compiled loop").carray

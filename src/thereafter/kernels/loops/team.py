@@ -26,7 +26,18 @@ from torch import Tensor
 
 from thereafter.base.compiled import CFunction, compiled_once, intrinsic, jit
 from thereafter.base.packages import require
-from thereafter.kernels.arrays import WHOLE, Floats, FloatType, Whole
+from thereafter.kernels.arrays import (
+    WHOLE,
+    ArrayType,
+    Builder,
+    Context,
+    Floats,
+    FloatType,
+    Intrinsic,
+    Signature,
+    Value,
+    Whole,
+)
 from thereafter.kernels.loops.threads import (
     add_if,
     add_to,
@@ -36,17 +47,7 @@ from thereafter.kernels.loops.threads import (
     read_published,
     whole_number_from,
 )
-from thereafter.kernels.loops.tiles import (
-    LINE,
-    ArrayType,
-    Builder,
-    Context,
-    Intrinsic,
-    Signature,
-    Value,
-    product,
-    types,
-)
+from thereafter.kernels.loops.tiles import LINE, product, types
 
 carray = require("numba", "a compiled loop").carray
 

@@ -20,8 +20,8 @@ import numpy as np
 
 from thereafter.base.compiled import jit
 from thereafter.base.packages import require
-from thereafter.kernels.arrays import Whole
-from thereafter.kernels.loops.tiles import Builder, Value, call, cgutils, instruction, ir, types
+from thereafter.kernels.arrays import Builder, Value, Whole
+from thereafter.kernels.loops.tiles import call, cgutils, instruction, ir, types
 
 carray = require("numba", "a compiled loop").carray
 

@@ -12,36 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Sized
 from functools import partial, wraps
-from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from thereafter.base.compiled import CFunction, c_function, compiled_once, intrinsic
 from thereafter.base.packages import require
 from thereafter.base.tiling import PANEL, tiling
-from thereafter.kernels.arrays import FloatType
-
-if TYPE_CHECKING:
-    from llvmlite.ir import IRBuilder, Type
-    from llvmlite.ir import Value as IrValue
-    from numba.core.base import BaseContext
-    from numba.core.types import Array
-    from numba.core.typing.templates import Signature as NumbaSignature
+from thereafter.kernels.arrays import Builder, Context, FloatType, Intrinsic, IrType, Signature, Value
 
 ir = require("llvmlite.ir", "a compiled loop")
 types, cgutils = (require(f"numba.{name}", "a compiled loop") for name in ("types", "core.cgutils"))
-
-# What an intrinsic, a function that writes machine code, works with: it is called with the numba types of its arguments
-# and returns a signature with a generator, which writes the code. Neither package has annotations of its own: these
-# names say what a value is, and check nothing.
-Builder: TypeAlias = "IRBuilder"
-IrType: TypeAlias = "Type"
-Value: TypeAlias = "IrValue"
-Context: TypeAlias = "BaseContext"
-ArrayType: TypeAlias = "Array"
-Signature: TypeAlias = "NumbaSignature"
-Code: TypeAlias = "Callable[[Context, Builder, Signature, Sequence[Value]], Value]"
-Intrinsic: TypeAlias = tuple[object, Code]
 
 MOST_VECTORS = PANEL  # in a panel
 LINE = 64  # bytes that come from memory together

@@ -16,14 +16,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from thereafter.base.compiled import intrinsic
+from thereafter.kernels.arrays import Builder, Context, Intrinsic, IrType, Signature, Value
 from thereafter.kernels.loops.tiles import (
     VECTOR_BYTES,
-    Builder,
-    Context,
-    Intrinsic,
-    IrType,
-    Signature,
-    Value,
     cgutils,
     first_lanes,
     ir,

@@ -35,25 +35,12 @@ from torch import Tensor
 
 from thereafter.base.compiled import CFunction, c_function, compiled_once, intrinsic
 from thereafter.base.processor import usable
+from thereafter.kernels.arrays import Builder, Context, Intrinsic, IrType, Signature, Value
 from thereafter.kernels.loops import fours
 from thereafter.kernels.loops import steps as loops
 from thereafter.kernels.loops.formulas import FORMULAS
 from thereafter.kernels.loops.team import NUMPY
-from thereafter.kernels.loops.tiles import (
-    LINE,
-    MOST_ROWS,
-    VECTOR_BYTES,
-    Builder,
-    Context,
-    Intrinsic,
-    IrType,
-    Signature,
-    Value,
-    cgutils,
-    ir,
-    types,
-    write_cases,
-)
+from thereafter.kernels.loops.tiles import LINE, MOST_ROWS, VECTOR_BYTES, cgutils, ir, types, write_cases
 from thereafter.kernels.step.storing import (
     BLOCK,
     Form,

@@ -19,6 +19,7 @@ pixels of a patch, U units, L labels.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import torch
@@ -92,9 +93,9 @@ class Looked:
 class PictureReader(TaskNet[PixelBatch]):
     """What networks share that see a picture, or parts of it, and believe a label."""
 
+    @abstractmethod
     def looked(self, batch: PixelBatch) -> Looked:
         """What is seen and believed, step by step; nothing is drawn at random."""
-        raise NotImplementedError
 
     def decide(self, batch: PixelBatch) -> Tensor:
         """The probability of every label, [B, L]: the belief after the last glimpse."""
