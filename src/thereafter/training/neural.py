@@ -34,7 +34,7 @@ from thereafter.training.loop import Loop
 from thereafter.training.settings import AUTO, TrainingSettings
 from thereafter.training.weights import check_counts, check_layered, restored, weights_of
 
-_LONGER = 25  # steps that a block of drawn length has beyond the mean, seldom more: five deviations (`order.py`)
+_LONGER = 25  # steps that a block of drawn length has beyond the mean, seldom more: five deviations (`blocks.py`)
 
 
 class NeuralKind:
