@@ -18,9 +18,7 @@ import sysconfig
 from collections import defaultdict
 from pathlib import Path
 
-from reaching import ROOT, Reach, all_test_files, as_bits, changed_since, digest, git, modules
-
-MAP = Path(__file__).with_name("map.json")
+from reaching import MAP, ROOT, Reach, all_test_files, as_bits, changed_since, digest, git, modules
 
 
 def record(words: list[str], folder: Path) -> int:

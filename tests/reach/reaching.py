@@ -7,7 +7,8 @@ files that ran it. Beyond that:
   imports it, from anywhere in the module.
 - A module that has changed since the recording may call others than then: it reaches all that it imports, rows of
   registries ("package.module:name") included.
-- A module that is new belongs to those that import it or name it in a row.
+- A module that is new belongs to those that import it or name it in a row, and to those that ran a module of its room
+  that is gone: it may hold what moved.
 - Files that are no modules (recipes, the page of the studio, documents) select the tests that opened them; a file of a
   page selects all tests of the studio as well.
 - A test file that is new, changed, or imports a changed helper is selected. Whatever else changes selects everything.
@@ -26,6 +27,7 @@ from pathlib import Path
 from recording import COMPILED_ELSEWHERE
 
 ROOT = Path(__file__).parents[2]
+MAP = Path(__file__).with_name("map.json")
 PACKAGE = "thereafter"
 SOURCE = f"src/{PACKAGE}/"
 EVERYTHING = (
@@ -242,6 +244,7 @@ class Reach:
 
     def __init__(self, recorded: dict[str, object]) -> None:
         digests: dict[str, str] = recorded["modules"]  # type: ignore[assignment]
+        self.recorded = digests.keys()
         names, files = list(digests), list(recorded["files"])  # type: ignore[call-overload]
         self.stale = {name for name in digests if name in modules() and digest(modules()[name]) != digests[name]}
         beyond = {name: closure([name], calls=True) for name in self.stale}
@@ -279,10 +282,12 @@ class Reach:
 
     def _of_module(self, module: str) -> set[str] | None:
         reaching = {test for test, ran in self.by_test.items() if module in ran}
-        if reaching and module in modules():
+        if reaching and module in self.recorded and module in modules():
             return reaching
         near = {other for other in modules() if module in imports(other)[0] or module.startswith(f"{other}.")}
-        beside = {test for test, ran in self.by_test.items() if ran & (near - {PACKAGE})}
+        room = module.split(".")[1]
+        moved = {name for name in self.recorded - modules().keys() if name.split(".")[1:2] == [room]}
+        beside = {test for test, ran in self.by_test.items() if ran & (near - {PACKAGE} | moved)}
         return (reaching | beside) or None
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import json
 
 import pytest
 import recording
-from reaching import ROOT, Reach, all_test_files, as_bits, digest, imports, modules
+from reaching import MAP, ROOT, Reach, all_test_files, as_bits, digest, imports, modules
 
 
 def recorded(**by_test: tuple[list[str], list[str]]) -> Reach:
@@ -86,6 +87,27 @@ def test_a_changed_module_reaches_all_it_imports():
     row = {"tests/series/test_any_table.py": [as_bits([names.index("thereafter.serving.shelf")]), ""]}
     widened = Reach({"modules": stale, "files": [], "tests": row})
     assert "thereafter.api" in widened.by_test["tests/series/test_any_table.py"]
+
+
+def test_the_recorded_map_names_modules_and_files_that_it_has():
+    written = json.loads(MAP.read_text(encoding="utf-8"))
+    Reach(written)  # an index beyond the names fails
+    assert len(written["modules"]) >= len(modules()) * 0.8, "record it again: python tests/reach record"
+
+
+@pytest.mark.wide
+def test_a_new_module_reaches_the_tests_of_what_is_gone_from_its_room():
+    names = sorted(modules().keys() - {"thereafter.series.windows"} | {"thereafter.series.moved"})
+    rows = {name: ["", ""] for name in all_test_files()}
+    rows["tests/series/test_any_table.py"] = [as_bits([names.index("thereafter.series.moved")]), ""]
+    rows["tests/cells/test_cells.py"] = [as_bits([names.index("thereafter.cells.lstm")]), ""]
+    digests = {name: digest(modules()[name]) if name in modules() else "gone" for name in names}
+    chosen, everything = Reach({"modules": digests, "files": [], "tests": rows}).selected(
+        ["src/thereafter/series/windows.py"]
+    )
+    assert not everything
+    assert "tests/series/test_any_table.py" in chosen
+    assert "tests/cells/test_cells.py" not in chosen
 
 
 def test_every_function_notes_its_name():
