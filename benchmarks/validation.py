@@ -20,7 +20,7 @@ import torch
 
 import thereafter
 from thereafter.models.neural import NeuralModel
-from thereafter.text.chunks import IdArray
+from thereafter.text.encoded import IdArray
 from thereafter.training.blocks import Blocks, stream
 from thereafter.training.neural import Validation
 

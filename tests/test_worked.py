@@ -9,12 +9,13 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 import thereafter
 from thereafter.ngram.estimate import estimate
-from thereafter.text.chunks import contiguous_streams, random_offset_partition
 from thereafter.text.sources import Source
 from thereafter.text.tokenizers.byte import CharTokenizer
+from thereafter.training.blocks import Blocks, partition, stream
 
 FOUR_SENTENCES = "the cat sat on the mat\nthe cat ate the fish\nthe dog sat on the mat\nthe dog ate the bone\n"
 
@@ -62,14 +63,18 @@ def test_module_the_time_traveler_arrived(order: int, expected: float):
 
 
 def test_module_partition_for_every_length_step_and_offset():
+    """m pairs of n tokens from the offset d on, the targets one ahead; before the first token stands <s>."""
     for total in range(6, 40):
+        blocks = Blocks(np.arange(total), -1, torch.device("cpu"))
         for n in range(1, 6):
-            for d in range(n + 1):
-                inputs, targets = random_offset_partition(np.arange(total), n, offset=d)
-                m = max(0, (total - d - 1) // n)
-                assert inputs.shape == targets.shape == (m, n)
-                assert np.array_equal(targets, inputs + 1)
-                assert np.array_equal(inputs[:, 0], d + n * np.arange(m))
+            for epoch in range(n + 1):
+                plan = partition(total, total, n, epoch=epoch)
+                pairs, d = blocks.cut(plan, 0), int(plan.starts_R.min())
+                m = (total - d) // n
+                assert 0 <= d < n
+                assert pairs.inputs_BT.shape == pairs.targets_BT.shape == (m, n)
+                assert torch.equal(pairs.targets_BT, pairs.inputs_BT + 1)
+                assert np.array_equal(np.sort(pairs.targets_BT[:, 0].numpy()), d + n * np.arange(m))
 
 
 def test_module_cross_entropy_and_perplexity_of_seventy_percent():
@@ -80,8 +85,10 @@ def test_module_cross_entropy_and_perplexity_of_seventy_percent():
 
 def test_lecture_hello_gives_four_pairs():
     tokenizer = CharTokenizer.fit(Source.of_text("hello").chunks, min_count=1)
-    ((inputs, targets),) = contiguous_streams(tokenizer.encode("hello"), batch=1, steps=10)
-    pairs = [(tokenizer.decode([x]), tokenizer.decode([y])) for x, y in zip(inputs[0], targets[0], strict=True)]
+    ids = tokenizer.encode("hello")
+    block = Blocks(ids, tokenizer.start_id, torch.device("cpu")).cut(stream(len(ids), batch=1, steps=10), 0)
+    read, targets = block.inputs_BT[0, 1:].tolist(), block.targets_BT[0, 1:].tolist()  # the first is read after <s>
+    pairs = [(tokenizer.decode([x]), tokenizer.decode([y])) for x, y in zip(read, targets, strict=True)]
     assert pairs == [("h", "e"), ("e", "l"), ("l", "l"), ("l", "o")]
 
 

@@ -17,7 +17,7 @@ from refusals import assert_refused
 from thereafter.errors import ExportError
 from thereafter.export.c import target as c_target
 from thereafter.export.c.target import FLAGS, TARGET, CompiledModel, compiler, identifier
-from thereafter.export.c.tokens import functions, parts
+from thereafter.export.c.tokens import functions, sections
 from thereafter.export.check import check_encoder, odd_texts
 from thereafter.export.plan import Exportable, plan_of
 from thereafter.text.sources import Source, keep_letters
@@ -221,7 +221,7 @@ def test_only_functions_that_are_called_are_in_the_file(tmp_path: Path) -> None:
     assert "static void mingru(" in text
     assert "lstm_memory" not in text
     assert "static float sigmoid" in functions({"gru"})
-    assert set(parts()) >= {"linear_float", "linear_int8", "attend"}
+    assert set(sections("parts.c")) >= {"linear_float", "linear_int8", "attend"}
 
 
 def test_what_has_no_c_form_is_refused_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,8 +25,7 @@ from thereafter.inspection import (
     stability,
     surface,
 )
-from thereafter.inspection.meanings import KINDS
-from thereafter.inspection.measurement import Measurement
+from thereafter.inspection.measurement import Measurement, kinds
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.inspection.trace import Trace
 from thereafter.text.agreement import sentences
@@ -151,7 +150,7 @@ def test_every_kind_of_the_catalogue_draws_itself(measured: dict[str, Measuremen
 
 @pytest.mark.wide
 def test_every_array_of_every_kind_has_a_meaning(measured: dict[str, Measurement]):
-    assert KINDS.keys() <= measured.keys() | {"dependency"}
+    assert kinds().keys() <= measured.keys() | {"dependency"}
     for kind, one in measured.items():
         rows = {str(row["name"]): row for row in one.describe().to_rows()}
         assert rows.keys() == one.arrays.keys()
@@ -164,7 +163,7 @@ def test_every_array_of_every_kind_has_a_meaning(measured: dict[str, Measurement
 @pytest.mark.wide
 def test_the_table_of_every_kind_holds_the_numbers_of_its_main_array(measured: dict[str, Measurement]):
     for kind, one in measured.items():
-        known = KINDS[kind]
+        known = kinds()[kind]
         rows = one.to_rows()
         assert rows, kind
         assert len({tuple(row) for row in rows}) == 1, kind

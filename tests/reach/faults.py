@@ -220,7 +220,7 @@ FAULTS = (
     # export
     Fault(
         "c-trie-search",
-        "export/c/target.py",
+        "export/c/templates.c",
         "return low < end && word[low] == w ? low : 0;",
         "return low < end ? low : 0;",
     ),

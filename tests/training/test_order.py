@@ -75,6 +75,13 @@ def test_partition_gives_whole_pieces_at_most_once(tokens: int, batch: int, step
     assert len(seen) == tokens  # other offsets see what one leaves over
 
 
+def test_offsets_of_a_partition_are_drawn_uniformly():
+    counts = np.bincount([int(partition(100, 20, 5, epoch=epoch).starts_R.min()) for epoch in range(3000)])
+    assert len(counts) == 5
+    assert counts.min() > 500
+    assert {int(partition(7, 1, 5, epoch=epoch).starts_R.min()) for epoch in range(60)} == {0, 1, 2}
+
+
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_lines_are_rows(shuffle: bool):
     rng = np.random.default_rng(4)

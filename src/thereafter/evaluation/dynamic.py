@@ -31,7 +31,6 @@ from thereafter.evaluation.dynamic_settings import STATISTICS_TOKENS, DynamicSet
 from thereafter.models.base import Fields, Floats, Ids, ModelFacts, SequenceModel
 from thereafter.models.neural import NeuralModel
 from thereafter.models.state import NeuralState
-from thereafter.text.chunks import as_torch, contiguous_streams
 
 
 @dataclass(frozen=True)
@@ -214,17 +213,19 @@ def gradient_statistics(model: NeuralModel, ids: Ids, segment: int) -> list[Tens
     weights = _learned_weights(model)
     squares, count = [torch.zeros_like(weight) for weight in weights], 0
     text = np.append(model.vocabulary_size, ids[:STATISTICS_TOKENS])  # <s> first, as wherever a text is read
+    tokens_1T = torch.from_numpy(text.astype(np.int64))[None].to(model.device)
     with model.evaluating():
         state = model.fresh(1)
-        for inputs, targets in contiguous_streams(text, 1, segment):
+        for begin in range(0, len(text) - 1, segment):
+            end = min(begin + segment, len(text) - 1)
             with torch.inference_mode(False), torch.enable_grad():
-                inputs_BT, targets_BT = (as_torch(part).to(model.device) for part in (inputs, targets))
+                inputs_BT, targets_BT = tokens_1T[:, begin:end].clone(), tokens_1T[:, begin + 1 : end + 1].clone()
                 h_BTH, table, after = model.encode(inputs_BT, state)
                 nats = model.head.nll(h_BTH.flatten(0, 1), targets_BT.flatten(), table).sum()
                 gradients = torch.autograd.grad(nats, weights, allow_unused=True)
             for square, gradient in zip(squares, gradients, strict=True):
                 if gradient is not None:
-                    square.addcmul_(gradient, gradient, value=1 / targets.size**2)
+                    square.addcmul_(gradient, gradient, value=1 / targets_BT.numel() ** 2)
             state, count = after.detach(), count + 1
     return [square.div_(max(1, count)).sqrt_() for square in squares]
 

@@ -2,7 +2,7 @@
 
     trace, measurement      what a model did over a text; the figures of an instrument, and their way to pictures, which
                             stand a floor above; arrays: how both are stored, and as rows of a table
-    meanings                what the arrays of each kind are: their axes, and what the numbers mean
+    meanings.toml           what the arrays of each kind are: their axes, and what the numbers mean
     reading                 which models an instrument applies to, and what it measures on: rows of a text, states over
                             a long one
     sentence_reader         a trained model as instruments read sentences with it; the beginning of a text

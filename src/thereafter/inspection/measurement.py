@@ -5,8 +5,11 @@ Pictures stand a floor above: their drawers are named here, and imported when on
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+import tomllib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,11 +22,45 @@ from thereafter.base.tabular import PlainTable, Row, Tabular
 from thereafter.errors import FormatError
 from thereafter.inspection import arrays as stored
 from thereafter.inspection.arrays import array_rows, description_rows
-from thereafter.inspection.meanings import AXES, KINDS, kind_of
 
 KEY = "measurement"
 Arrays = dict[str, NDArray[Any]]
 """Arrays by name: figures, counts, and the names of the places along an axis."""
+
+
+@dataclass(frozen=True)
+class KindOfMeasurement:
+    """`main`: the array whose axes make the rows of the table; places along `across` become columns of it."""
+
+    main: str
+    across: tuple[str, ...] = ()
+    axes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    meanings: Mapping[str, str] = field(default_factory=dict)
+
+
+@cache
+def kinds() -> dict[str, KindOfMeasurement]:
+    """The kinds of measurement by name."""
+    return {kind: _read(rows) for kind, rows in _tables().items() if kind != "axes"}
+
+
+@cache
+def _tables() -> dict[str, dict[str, str]]:
+    """The rows of each kind by name; "axes": what arrays mean that are called alike in all kinds."""
+    tables = tomllib.loads(Path(__file__).with_name("meanings.toml").read_text(encoding="utf-8"))
+    return tables | {"dependency": tables["agreement"]}
+
+
+def _read(arrays: Mapping[str, str]) -> KindOfMeasurement:
+    """A kind from its rows, such as "[step | word] probability of the word to come next"."""
+    axes, meanings = {}, {}
+    across: tuple[str, ...] = ()
+    for name, row in arrays.items():
+        listed, _, meanings[name] = row.removeprefix("[").partition("] ")
+        if "|" in listed:
+            across = tuple(re.findall(r"\w+", listed.partition("|")[2]))
+        axes[name] = tuple(re.findall(r"\w+", listed))
+    return KindOfMeasurement(next(iter(arrays)), across, axes, meanings)
 
 
 @dataclass(frozen=True)
@@ -52,13 +89,13 @@ class Measurement(Tabular):
 
     @classmethod
     def of(cls, kind: str, arrays: Arrays, about: Table) -> Measurement:
-        """A measurement whose arrays have the axes that `meanings` states for its kind.
+        """A measurement whose arrays have the axes that `meanings.toml` states for its kind.
 
         >>> import numpy as np
         >>> Measurement.of("memory", {"n": np.arange(2), "accuracy": np.ones(2)}, {}).axes["accuracy"]
         ('n',)
         """
-        axes = KINDS[kind].axes
+        axes = kinds()[kind].axes
         return cls(kind, arrays, {name: axes.get(name, (name,)) for name in arrays}, about)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
@@ -66,8 +103,8 @@ class Measurement(Tabular):
 
     def to_rows(self) -> list[Row]:
         """The table of this kind: a row for each place along the axes of its main array."""
-        known = kind_of(self.kind, self.arrays, self.axes)
-        return array_rows(self.arrays, self.axes, known.main, known.across)
+        kind = self._kind()
+        return array_rows(self.arrays, self.axes, kind.main, kind.across)
 
     def table_of(self, array: str) -> PlainTable:
         """The table around any of the arrays: a row for each of its places, and what else is known of them."""
@@ -75,8 +112,12 @@ class Measurement(Tabular):
 
     def describe(self) -> PlainTable:
         """Which arrays there are: name, axes, shape, meaning. The same names are the keys of the `.npz` file."""
-        known = kind_of(self.kind, self.arrays, self.axes)
-        return PlainTable(description_rows(self.arrays, self.axes, AXES | dict(known.meanings)))
+        return PlainTable(description_rows(self.arrays, self.axes, _tables()["axes"] | dict(self._kind().meanings)))
+
+    def _kind(self) -> KindOfMeasurement:
+        """The row of its kind; for one that is not known here, a table around its first array that is no axis."""
+        main = next((name for name in self.arrays if self.axes[name] != (name,)), next(iter(self.arrays), ""))
+        return kinds().get(self.kind) or KindOfMeasurement(main)
 
     def figure(self, name: str | None = None, *others: Measurement, **options: object) -> DrawnFigure:
         """The picture of this kind, or the one of that name where there are several (`thereafter figure` lists them).

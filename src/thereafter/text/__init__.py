@@ -3,7 +3,7 @@
 reading       bytes to text and its lines: encodings, byte order marks, line ends
 sources       files read as text (`Source`), with the parts of a corpus (`Texts`)
 form          the form of a user's own file: without Gutenberg's licence and hard line breaks
-chunks        a stream of text cut where no token crosses the border; ids cut into batches of inputs and targets
+chunks        a stream of text cut where no token crosses the border
 builtin       corpora that need no network; agreement/ and memory generate some of them
 documents/    HTML, Markdown, EPUB, .docx and subtitles as text
 tokenizers/   text to ids and back, seven kinds; vocabulary: the forms and their ids, and what an unknown one costs

@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from thereafter.base.folders import cache_folder
 from thereafter.errors import StorageError
-from thereafter.text.chunks import IdArray
 from thereafter.text.sources import Source
 from thereafter.text.tokenizers.base import Ids, Tokenizer, join_ids
 
+IdArray = NDArray[np.integer]
 CACHE_FROM_BYTES = 32 << 20
 _FORMAT = "thereafter-ids-1"
 _HEADER = 128

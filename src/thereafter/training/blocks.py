@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from thereafter.text.chunks import IdArray
+from thereafter.text.encoded import IdArray
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from thereafter.runs import writer
 from thereafter.runs.journal import Line
 from thereafter.runs.narrow import check_dtype
 from thereafter.runs.writer import Destination
-from thereafter.text.chunks import IdArray
+from thereafter.text.encoded import IdArray
 from thereafter.text.sources import Texts
 from thereafter.text.tokenizers import load_tokenizer
 from thereafter.text.tokenizers.base import Tokenizer

@@ -23,7 +23,7 @@ from thereafter.models.build import NEURAL, build, settings_of
 from thereafter.models.neural import NeuralModel
 from thereafter.models.settings import NeuralSettings
 from thereafter.models.state import NeuralState
-from thereafter.text.chunks import IdArray
+from thereafter.text.encoded import IdArray
 from thereafter.training import defaults, largest_batch
 from thereafter.training.blocks import Blocks, Plan, TextBatch, TextEpochs, lines, partition, stream
 from thereafter.training.counters import perplexity

@@ -29,8 +29,7 @@ from thereafter.runs import writer
 from thereafter.runs.journal import Journal
 from thereafter.runs.writer import Destination, Unfinished, begin
 from thereafter.text import spaces
-from thereafter.text.chunks import IdArray
-from thereafter.text.encoded import encode_source, fit_source
+from thereafter.text.encoded import IdArray, encode_source, fit_source
 from thereafter.text.sources import Source, Texts
 from thereafter.text.tokenizers import TOKENIZERS, load_tokenizer
 from thereafter.text.tokenizers.base import Tokenizer

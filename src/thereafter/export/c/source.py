@@ -6,80 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from thereafter.export.c.tokens import ENCODED, array_text, floats, functions, ints, tokens_text
+from thereafter.export.c.tokens import ENCODED, array_text, filled, floats, functions, ints, tokens_text
 from thereafter.export.parts import WordingPlan
 from thereafter.export.steps.interpreter import rounded
 from thereafter.export.steps.program import Op, OpBlock, Program
-
-_HEADER = """/* {about}
-
-   {name}_state s;
-   float logits[{upper}_WORDS];
-   {name}_start(&s);                  before a text
-   {name}_predict(&s, logits);        what may come first
-   {name}_step(&s, token, logits);    read a token; what may come next (logits may be 0: read only)
-   {name}_log_p(logits);              logits as log probabilities, in place
-
-   Nothing is allocated and nothing is shared: as many states as you like, in as many threads. */
-#ifndef {upper}_H
-#define {upper}_H
-
-#ifdef __cplusplus
-extern "C" {{
-#endif
-
-#define {upper}_WORDS {words}
-#define {upper}_LONGEST {longest} /* bytes of the longest token */
-
-typedef struct {{
-{state}
-}} {name}_state; /* {bytes} bytes */
-
-void {name}_start({name}_state *state);
-void {name}_step({name}_state *state, int token, float *logits);
-void {name}_predict(const {name}_state *state, float *logits);
-void {name}_log_p(float *logits);
-
-/* The bytes that a token appends, at most {upper}_LONGEST and no final 0; returns how many. */
-int {name}_decode(int token, char *text);
-{encode}
-#ifdef __cplusplus
-}}
-#endif
-#endif
-"""
-
-_ENCODE = """
-/* The tokens of a text in UTF-8 that ends with 0, at most `most` of them; returns how many.
-   As in training, {normal}. */
-int {name}_encode(const char *text, int *tokens, int most);
-"""
-
-_PUBLIC = """
-void {name}_step({name}_state *state, int token, float *logits)
-{{
-{restart}{room}    if (token >= 0 && token < {words}) body(state, token);
-    if (logits) {name}_predict(state, logits);
-}}
-
-void {name}_log_p(float *logits)
-{{
-    log_softmax(logits, {words});
-}}
-"""
-
-_RESTART = """    if (token == {restart}) {{ /* a line ends: the next begins with nothing in mind */
-        {name}_start(state);
-        if (logits) {name}_predict(state, logits);
-        return;
-    }}
-"""
-
-_ROOM = """    if (state->in_sight == {context}) {{ /* no room: read the last half again, from position 0 */
-        state->in_sight = 0;
-        for (int i = {half}; i < {context}; i++) body(state, state->tokens[i]);
-    }}
-"""
 
 
 def header_text(name: str, about: str, wording: WordingPlan, state: list[str], size: int) -> str:
@@ -88,8 +18,9 @@ def header_text(name: str, about: str, wording: WordingPlan, state: list[str], s
     normal = ["a byte order mark is left out, CR LF and CR are LF"]
     normal += ["the text is lower-cased"] * wording.lower
     normal += ["what is no letter becomes a space"] * wording.letters_only
-    encode = _ENCODE.format(name=name, normal=", ".join(normal)) if wording.tokens in ENCODED else ""
-    return _HEADER.format(
+    encode = filled("declared", name=name, normal=", ".join(normal)) if wording.tokens in ENCODED else ""
+    return filled(
+        "header",
         name=name,
         upper=upper,
         about=about,
@@ -121,14 +52,13 @@ def source_text(name: str, header: str, program: Program, int8: bool) -> Iterato
     start = _start(name, program, calls)
     calls.used.add("log_softmax")
     wording = program.wording
-    yield f"/* written by thereafter: {header} says what it is */\n"
-    yield f'#include "{header}"\n\n#include <math.h>\n#include <stddef.h>\n\n'
+    yield filled("top", header=header)
     yield from _arrays(program, calls, int8)
     yield "\n" + functions(calls.used) + "\n" + body + head + start
-    restart = "" if wording.restart is None else _RESTART.format(name=name, restart=wording.restart)
+    restart = "" if wording.restart is None else filled("restart", name=name, restart=wording.restart)
     context = program.context
-    room = _ROOM.format(context=context, half=context - context // 2) if context else ""
-    yield _PUBLIC.format(name=name, words=wording.size, restart=restart, room=room) + "\n"
+    room = filled("room", context=context, half=context - context // 2) if context else ""
+    yield filled("public", name=name, words=wording.size, restart=restart, room=room) + "\n"
     yield from tokens_text(name, wording)
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from string import Template
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,94 +20,23 @@ from thereafter.export.parts import WordingPlan
 ENCODED = ("char", "byte")
 """The tokenizers that are written in C."""
 
-_DECODE = """
-int {name}_decode(int token, char *text)
-{{
-    if (token < 0 || token >= {size}) return 0;
-    const int begin = piece_ends[token], n = piece_ends[token + 1] - begin;
-    for (int i = 0; i < n; i++) text[i] = (char)pieces[begin + i];
-    return n;
-}}
-"""
-
-_PUT_BYTES = """
-/* The bytes of a character; of one that stands for a byte outside of UTF-8, that byte. */
-static int put_tokens(long point, int *tokens)
-{
-    static const int leads[] = {0, 0xC0, 0xE0, 0xF0};
-    const int escaped = point >= 0xDC80 && point <= 0xDCFF;
-    const int more = escaped || point < 0x80 ? 0 : point < 0x800 ? 1 : point < 0x10000 ? 2 : 3;
-    tokens[0] = escaped ? (int)(point & 0xFF) : leads[more] | (int)(point >> 6 * more);
-    for (int i = 1; i <= more; i++) tokens[i] = 0x80 | (int)(point >> 6 * (more - i) & 0x3F);
-    return more + 1;
-}
-"""
-
-_PUT_CHARACTER = """
-static int put_tokens(long point, int *tokens)
-{{
-    int low = 0, high = {known};
-    while (low < high) {{
-        const int middle = (low + high) / 2;
-        if (character_points[middle] < point) low = middle + 1;
-        else high = middle;
-    }}
-    tokens[0] = low < {known} && character_points[low] == point ? character_tokens[low] : {unknown};
-    return 1;
-}}
-"""
-
-_ENCODE = """
-int {name}_encode(const char *text, int *tokens, int most)
-{{
-    const unsigned char *at = (const unsigned char *)text;
-    int n = 0{flags};
-    if (at[0] == 0xEF && at[1] == 0xBB && at[2] == 0xBF) at += 3; /* a byte order mark */
-    while (*at && n < most) {{
-        long points[2] = {{next_point(&at), 0}};
-        if (points[0] == '\\r') {{ /* CR and CR LF are LF */
-            points[0] = '\\n';
-            at += *at == '\\n';
-        }}
-{lower}        for (int p = 0; p < 2 && (!p || points[p]); p++) {{
-            int put[4];
-{letters}            const int size = put_tokens(points[p], put);
-            for (int i = 0; i < size && n < most; i++) tokens[n++] = put[i];
-        }}
-    }}
-    return n;
-}}
-"""
-
-_LOWER = """        const long point = points[0];
-        if (point != 0x3A3) lower_case(lower_points, {lower}, points);
-        else points[0] = cased && !cased_next(at, cased_points, {cased}, passed_points, {passed}) ? 0x3C2 : 0x3C3;
-        if (!in_ranges(passed_points, {passed}, point)) cased = in_ranges(cased_points, {cased}, point);
-"""
-
-_LETTERS = """            if (points[p] != '\\n' && !in_ranges(letter_points, {letters}, points[p])) {{
-                if (spaced) continue;
-                points[p] = ' ';
-            }}
-            spaced = points[p] == ' ';
-"""
-
 
 def tokens_text(name: str, wording: WordingPlan) -> Iterator[str]:
     """Tables and functions of a vocabulary."""
     ends = np.cumsum([0, *map(len, wording.pieces)])
-    yield from bytes_text("pieces", b"".join(wording.pieces))
+    spelled = np.frombuffer(b"".join(wording.pieces) or b"\0", np.uint8)
+    yield from array_text("pieces", spelled, "unsigned char")
     yield from ints("piece_ends", ends)
-    yield _DECODE.format(name=name, size=wording.size)
+    yield filled("decode", name=name, size=wording.size)
     if wording.tokens not in ENCODED:
         return
     if wording.tokens == "char":
         points = {ord(form): token for token, form in enumerate(wording.forms) if token != wording.unknown}
         yield from ints("character_points", np.array(sorted(points)))
         yield from ints("character_tokens", np.array([points[point] for point in sorted(points)]))
-        yield _PUT_CHARACTER.format(known=len(points), unknown=wording.unknown)
+        yield filled("put_character", known=len(points), unknown=wording.unknown)
     else:
-        yield _PUT_BYTES
+        yield filled("put_bytes")
     yield from _encode_text(name, wording)
 
 
@@ -119,14 +49,14 @@ def _encode_text(name: str, wording: WordingPlan) -> Iterator[str]:
             yield from ints(table, ranges)
         used |= {"in_ranges", "lower_case", "cased_next"}
         flags += ", cased = 0"
-        lower = _LOWER.format(lower=len(changed), cased=len(cased), passed=len(passed))
+        lower = filled("lower", lower=len(changed), cased=len(cased), passed=len(passed))
     if wording.letters_only:
         yield from ints("letter_points", letter_ranges())
         used.add("in_ranges")
         flags += ", spaced = 0"
-        letters = _LETTERS.format(letters=len(letter_ranges()))
+        letters = filled("letters", letters=len(letter_ranges()))
     yield "\n" + functions(used)
-    yield _ENCODE.format(name=name, flags=flags, lower=lower, letters=letters)
+    yield filled("encode", name=name, flags=flags, lower=lower, letters=letters)
 
 
 SIGMA, FINAL_SIGMA = 0x3A3, 0x3C2
@@ -225,32 +155,25 @@ def ints(name: str, values: NDArray[np.integer]) -> Iterator[str]:
     return array_text(name, values, "int")
 
 
-def bytes_text(name: str, values: bytes) -> Iterator[str]:
-    return array_text(name, np.frombuffer(values or b"\0", np.uint8), "unsigned char")
-
-
 _HEAD = re.compile(r"^/\* --- (\w+)(?:: ([\w ]+))? \*/\n", re.MULTILINE)
 
 
 @cache
-def parts() -> dict[str, tuple[tuple[str, ...], str]]:
-    """Each function by name: the functions it calls, and its text.
-
-    >>> parts()["minlstm"][0]
-    ('sigmoid', 'softplus')
-    """
-    text = (Path(__file__).parent / "parts.c").read_text(encoding="utf-8")
+def sections(file: str) -> dict[str, tuple[str, str]]:
+    """The sections of a file beside this one by name: the functions that each calls, and its text."""
+    text = (Path(__file__).parent / file).read_text(encoding="utf-8")
     heads = list(_HEAD.finditer(text))
     ends = [*(head.start() for head in heads[1:]), len(text)]
-    return {
-        head[1]: (tuple((head[2] or "").split()), text[head.end() : end].strip() + "\n")
-        for head, end in zip(heads, ends, strict=True)
-    }
+    return {head[1]: (head[2] or "", text[head.end() : end]) for head, end in zip(heads, ends, strict=True)}
+
+
+def filled(template: str, **values: object) -> str:
+    """A text of `templates.c` with these values in it."""
+    return Template(sections("templates.c")[template][1]).substitute(values)
 
 
 def functions(names: set[str]) -> str:
-    """The text of these functions and of all they call, in the order of the file."""
-    known, wanted = parts(), set(names)
-    for name in names:
-        wanted |= set(known[name][0])
-    return "\n".join(text for name, (_, text) in known.items() if name in wanted)
+    """The text of these functions of `parts.c` and of all they call, in the order of the file."""
+    parts = sections("parts.c")
+    wanted = names.union(*(parts[name][0].split() for name in names))
+    return "\n".join(text.strip() + "\n" for name, (_, text) in parts.items() if name in wanted)
