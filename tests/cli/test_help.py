@@ -8,8 +8,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from typer.main import get_command
@@ -17,9 +18,16 @@ from typer.testing import CliRunner
 
 from thereafter.cli import app
 from thereafter.cli.commands import GROUPS
-from thereafter.cli.options import EVERYDAY
+from thereafter.cli.options import EVERYDAY, TRAIN, _fields
 
 HEAVY = {"torch", "numba", "tokenizers", "pandas", "plotly", "rich", "fastapi", "uvicorn", "matplotlib", "scipy"}
+SETTINGS = [
+    "thereafter.training.options:TextSettings",
+    "thereafter.training.settings:TrainingSettings",
+    "thereafter.training.ngram:NgramSettings",
+    "thereafter.series.forecasters.settings:ForecastSettings",
+    "thereafter.models.settings:RecurrentSettings",
+]
 WRITTEN_OUT = {"<unk>"}  # what may stand between angle brackets: a token
 
 
@@ -78,6 +86,19 @@ def test_train_shows_a_dozen_options_and_the_rest_when_asked() -> None:
     assert len(options[1]) > 50
     assert "N-gram models:" in whole
     assert "N-gram models:" not in brief
+
+
+@pytest.mark.parametrize("row", SETTINGS, ids=lambda row: row.partition(":")[2])
+def test_options_of_train_are_fields_of_settings_with_their_types(row: str) -> None:
+    """Help reads the source of the settings and imports none of it: it says of names and types what they say."""
+    module, _, name = row.partition(":")
+    settings = getattr(import_module(module), name)
+    hints = get_type_hints(settings)
+    for option in (option for option in TRAIN if option.name in _fields(row) and option.name != "help"):
+        kinds = {kind for kind in (hints[option.name], *get_args(hints[option.name])) if isinstance(kind, type)}
+        annotated = {option.annotation, *get_args(option.annotation)}
+        if option.name not in ("cutoffs", "seed", "split"):  # spelled with commas; arguments of `train`
+            assert annotated & kinds, option.name
 
 
 def test_a_misspelt_command_is_compared_with_those_that_were_not_imported() -> None:

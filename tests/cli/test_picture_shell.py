@@ -108,7 +108,7 @@ def test_the_settings_of_a_task_are_listed(capsys: pytest.CaptureFixture[str], m
     assert re.search(r"^  width +32 +Channels of the first stage of convolutions\.$", printed, re.M)
     assert re.search(r"^  min_count +3 +How often", printed, re.M)
     assert re.search(r"^  epochs +30.0 +Passes over", printed, re.M)  # of this task, not of all
-    assert re.search(r"^  optimizer +adamw +How weights are updated: adamw, adam, sgd or nt-asgd\.$", printed, re.M)
+    assert re.search(r"^  optimizer +adamw +adamw \(the default\), adam, sgd or nt-asgd\.$", printed, re.M)
     for idle in ("batching", "jitter", "unfreeze", "layer_decay", "heads", "feedforward"):
         assert not re.search(rf"^  {idle} ", printed, re.M)
     printed = thereafter_says(capsys, monkeypatch, "train", "moving-glyphs", "--task", "video", "--options")
@@ -121,7 +121,7 @@ def test_every_setting_of_a_task_is_described_in_whole_sentences(settings: type[
     listed = described_settings(settings)
     assert listed
     for name, _, meaning in listed:
-        assert meaning[:1].isupper() or meaning.startswith("nt-asgd "), name
+        assert meaning[:1].isupper() or meaning.startswith(("nt-asgd ", "adamw ")), name
         assert meaning.endswith("."), name
         assert len(meaning.split()) >= 2, name
         assert not re.search(r"`[A-Z_]+`|\(\)|\.py", meaning), name  # names of the source tell a user nothing

@@ -13,7 +13,7 @@ import typer
 from thereafter.base.tabular import Row
 from thereafter.base.terminal import print_exactly
 from thereafter.cli.app import app, load
-from thereafter.cli.options import ArpaTokens, AsWritten, Device, Run, TableFile, command
+from thereafter.cli.options import TableFile, command
 from thereafter.cli.tables import print_rows, save_rows, tell_unknown, tell_written
 from thereafter.data.finding import TABLE_ENDINGS, split_column
 from thereafter.errors import EmptyCorpusError, OptionError
@@ -26,22 +26,15 @@ if TYPE_CHECKING:
 
 @command(app, name="next")
 def next_(
-    run: Run,
-    prompt: Annotated[str, typer.Argument(help="The text so far; no line end is added.")] = "",
-    k: Annotated[int, typer.Option("-k", "--k", help="Number of tokens or words to list.")] = 5,
-    complete: Annotated[
-        bool | None,
-        typer.Option(
-            "--complete/--no-complete",
-            help="Complete the last word, or never. Default: if it is only partly typed.",
-            show_default=False,
-        ),
-    ] = None,
+    run: str,
+    prompt: Annotated[str, typer.Argument()] = "",
+    k: Annotated[int, typer.Option("-k", "--k")] = 5,
+    complete: Annotated[bool | None, typer.Option("--complete/--no-complete", show_default=False)] = None,
     form: str = "",
     out: TableFile = None,
-    as_written: AsWritten = False,
-    device: Device = "auto",
-    tokens: ArpaTokens = "word",
+    as_written: bool = False,
+    device: str = "auto",
+    tokens: str = "word",
 ) -> None:
     """List the most likely next tokens after a prompt, with their probabilities.
 
@@ -51,6 +44,11 @@ def next_(
     Example: thereafter next runs/book "the cat sat on the" -k 5
 
     Example: thereafter next runs/book "I beheld the mon"
+
+    Args:
+        prompt: The text so far; no line end is added.
+        k: Number of tokens or words to list.
+        complete: Complete the last word, or never. Default: if it is only partly typed.
     """
     lm = load(run, tokens, as_written=as_written, device=device)
     tell_written(lm, prompt)
@@ -95,40 +93,44 @@ def _completions(lm: LanguageModel, prompt: str, k: int, wanted: bool | None) ->
 
 @command(app)
 def generate(
-    run: Run,
-    prompt: Annotated[str, typer.Argument(help="The text to continue.")] = "",
-    max_new_tokens: Annotated[int, typer.Option(help="Maximum number of tokens to generate.")] = 40,
-    temperature: Annotated[
-        float, typer.Option(help="Below 1 safer, above 1 more random, 0 always the most likely token.")
-    ] = 1.0,
-    top_k: Annotated[int | None, typer.Option(help="Sample from the k most likely tokens only.")] = None,
-    top_p: Annotated[
-        float | None, typer.Option(help="Sample from the most likely tokens that together reach this probability.")
-    ] = None,
-    min_p: Annotated[
-        float | None, typer.Option(help="Sample from tokens at least this fraction as likely as the most likely one.")
-    ] = None,
-    repetition_penalty: Annotated[
-        float, typer.Option(help="Above 1: tokens that were already used become less likely.")
-    ] = 1.0,
-    num_beams: Annotated[int, typer.Option(help="Beam search with this many hypotheses, instead of sampling.")] = 1,
-    length_penalty: Annotated[float, typer.Option(help="Beam search: above 1 favours long texts, 0 short ones.")] = 1.0,
-    samples: Annotated[int, typer.Option(help="Number of texts to generate.")] = 1,
-    stop: Annotated[
-        list[str] | None, typer.Option(help="Stop before this text; \\n is a line end. Repeat the option for more.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed: the same seed gives the same text.")] = None,
-    weights: Annotated[
-        str | None, typer.Option(help="bfloat16 or int8: a recurrent model reads its matrices in fewer bytes, faster.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print texts, tokens and log probabilities as JSON.")] = False,
-    tokens: ArpaTokens = "word",
-    as_written: AsWritten = False,
-    device: Device = "auto",
+    run: str,
+    prompt: Annotated[str, typer.Argument()] = "",
+    max_new_tokens: int = 40,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    repetition_penalty: float = 1.0,
+    num_beams: int = 1,
+    length_penalty: float = 1.0,
+    samples: int = 1,
+    stop: list[str] | None = None,
+    seed: int | None = None,
+    weights: str | None = None,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+    tokens: str = "word",
+    as_written: bool = False,
+    device: str = "auto",
 ) -> None:
     """Continue a prompt; the text is shown as it is generated.
 
     Example: thereafter generate runs/book "the cat" --temperature 0.8 --top-p 0.9 --seed 1
+
+    Args:
+        prompt: The text to continue.
+        max_new_tokens: Maximum number of tokens to generate.
+        temperature: Below 1 safer, above 1 more random, 0 always the most likely token.
+        top_k: Sample from the k most likely tokens only.
+        top_p: Sample from the most likely tokens that together reach this probability.
+        min_p: Sample from tokens at least this fraction as likely as the most likely one.
+        repetition_penalty: Above 1: tokens that were already used become less likely.
+        num_beams: Beam search with this many hypotheses, instead of sampling.
+        length_penalty: Beam search: above 1 favours long texts, 0 short ones.
+        samples: Number of texts to generate.
+        stop: Stop before this text; \\n is a line end. Repeat the option for more.
+        seed: Random seed: the same seed gives the same text.
+        weights: bfloat16 or int8: a recurrent model reads its matrices in fewer bytes, faster.
+        as_json: Print texts, tokens and log probabilities as JSON.
     """
     lm = load(run, tokens, as_written=as_written, device=device)
     tell_written(lm, prompt)
@@ -161,28 +163,14 @@ def generate(
 
 @command(app)
 def rank(
-    run: Run,
-    candidates: Annotated[
-        list[str],
-        typer.Argument(
-            help="Texts to rank; - for the lines of standard input, stimuli.csv:sentence for a column of a table.",
-            show_default=False,
-        ),
-    ],
-    context: Annotated[
-        str,
-        typer.Option(
-            metavar="TEXT|item",
-            help="Text that comes before each of them; no line end is added. item: nothing, a fresh state.",
-        ),
-    ] = "item",
-    per: Annotated[
-        str, typer.Option(help="Log probability per sentence, or per token or char to compare different lengths.")
-    ] = "sentence",
-    lines: Annotated[bool, typer.Option("--lines", help="Texts are whole lines: score their line ends too.")] = False,
-    tokens: ArpaTokens = "word",
-    as_written: AsWritten = False,
-    device: Device = "auto",
+    run: str,
+    candidates: list[str],
+    context: Annotated[str, typer.Option(metavar="TEXT|item")] = "item",
+    per: str = "sentence",
+    lines: bool = False,
+    tokens: str = "word",
+    as_written: bool = False,
+    device: str = "auto",
     out: TableFile = None,
     form: str = "",
 ) -> None:
@@ -191,6 +179,12 @@ def rank(
     Prints natural logarithms. KenLM's are log10, of lines: add --lines and divide by 2.302585.
 
     Example: thereafter rank runs/book "the cat sat on the mat" "the cat sad on the mat"
+
+    Args:
+        candidates: Texts to rank; - for the lines of standard input, stimuli.csv:sentence for a column of a table.
+        context: Text that comes before each of them; no line end is added. item: nothing, a fresh state.
+        per: Log probability per sentence, or per token or char to compare different lengths.
+        lines: Texts are whole lines: score their line ends too.
     """
     table = Path(split_column(candidates[0])[0])  # which alone is no candidate
     is_table = len(candidates) == 1 and table.suffix in TABLE_ENDINGS and table.is_file()
@@ -230,9 +224,9 @@ def _lines(source: str) -> list[str]:
 
 @command(app)
 def neighbours(
-    run: Run,
-    word: Annotated[str, typer.Argument(help="A token of the model, with or without its leading space.")],
-    k: Annotated[int, typer.Option("-k", "--k", help="Number of words to list.")] = 10,
+    run: str,
+    word: str,
+    k: Annotated[int, typer.Option("-k", "--k")] = 10,
     out: TableFile = None,
     form: str = "",
 ) -> None:
@@ -241,6 +235,10 @@ def neighbours(
     Example: thereafter neighbours runs/book cat -k 5
 
     Example: thereafter neighbours runs/book cat -k 100 --out cat.csv
+
+    Args:
+        word: A token of the model, with or without its leading space.
+        k: Number of words to list.
     """
     near = load(run).neighbours(word, k)
     rows: list[Row] = [{"token": piece, "cosine": cosine} for piece, cosine in near]

@@ -24,34 +24,21 @@ if TYPE_CHECKING:
     from thereafter.comparing.task_trials import TaskComparison
 
 _BUDGET_AND_TEXT = (
-    option(
-        "epochs", float, "Epochs of each neural model. Default: chosen from the size of the text, for some minutes."
-    ),
-    option("tokens_budget", int, "Instead of --epochs: tokens each model is trained on."),
-    option("minutes", float, "Instead of --epochs: minutes of training. Slow models then see less text."),
-    option("seeds", int, "Train each neural model with this many seeds (default 1); the table shows mean and spread."),
-    option("seed", int, "Instead of --seeds: train each model once, with this seed (default 0)."),
-    option("tokens", str, "Tokenizer of models that name none: word, prose, char, byte, bpe, wordpiece or unigram."),
-    option(
-        "match",
-        str,
-        "Make the neural models equally large: parameters (as many as the LSTM has, else the first model), or a number "
-        "such as 2M.",
-    ),
-    option(
-        "pairs",
-        list[str],
-        "Score every model on minimal pairs: two sentences per line, the good one first, a tab between; or BLiMP's "
-        "jsonl. A file, a folder, or a glob in quotes. Repeat the option for more.",
-        metavar="FILES",
-    ),
-    option("out", Path, "Folder of the comparison; the same command again continues it. Default: runs/compare-NAME."),
+    option("epochs", float),
+    option("tokens_budget", int),
+    option("minutes", float),
+    option("seeds", int),
+    option("seed", int),
+    option("tokens", str),
+    option("match", str),
+    option("pairs", list[str], metavar="FILES"),
+    option("out", Path),
     opt.PARTS,
     *opt.READING,
 )
 _OF_TABLES = (
     *opt.SERIES,
-    option("split", str, "Train, valid and test by time (default 70/10/20).", panel=opt.SERIES_PANEL),
+    option("split", str, panel=opt.SERIES_PANEL),
 )
 
 
@@ -59,25 +46,14 @@ _OF_TABLES = (
     app,
     *_BUDGET_AND_TEXT,
     *_OF_TABLES,
-    option("settings", list[str], "Any setting of the training: --set lstm.hidden=200.", "--set", metavar="NAME=VALUE"),
-    option("as_json", bool, "Print everything as JSON.", "--json", callback=opt.one_format),
+    option("settings", list[str], None, "--set", metavar="NAME=VALUE"),
+    option("as_json", bool, None, "--json", callback=opt.one_format),
 )
 def compare(
-    sources: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="SOURCE|RUN",
-            help="The text to train on: a file, a folder, a 'glob*', - for standard input, or a corpus name. With "
-            "--on, run folders.",
-            show_default=False,
-        ),
-    ],
-    on: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Compare runs that exist on this text: a file, a folder or a corpus name."),
-    ] = None,
+    sources: Annotated[list[str], typer.Argument(metavar="SOURCE|RUN")],
+    on: Annotated[str | None, typer.Option(metavar="TEXT")] = None,
     context: opt.ItemContext = None,
-    items: opt.Items = False,
+    items: bool = False,
     task: Annotated[
         str | None, typer.Option(help=f"Compare networks for a task, on its examples: {listed(list(TASKS))}.")
     ] = None,
@@ -110,6 +86,25 @@ def compare(
     Example: thereafter compare sst2 --task classify --models gru:cell=gru,lstm:cell=lstm --seeds 3
 
     Example: thereafter compare sales.csv --task forecast --target sold --models naive,seasonal-naive,ar,linear,gru
+
+    Args:
+        sources: The text to train on: a file, a folder, a 'glob*', - for standard input, or a corpus name. With --on,
+            run folders.
+        on: Compare runs that exist on this text: a file, a folder or a corpus name.
+        epochs: Epochs of each neural model. Default: chosen from the size of the text, for some minutes.
+        tokens_budget: Instead of --epochs: tokens each model is trained on.
+        minutes: Instead of --epochs: minutes of training. Slow models then see less text.
+        seeds: Train each neural model with this many seeds (default 1); the table shows mean and spread.
+        seed: Instead of --seeds: train each model once, with this seed (default 0).
+        tokens: Tokenizer of models that name none: word, prose, char, byte, bpe, wordpiece or unigram.
+        match: Make the neural models equally large: parameters (as many as the LSTM has, else the first model), or a
+            number such as 2M.
+        pairs: Score every model on minimal pairs: two sentences per line, the good one first, a tab between; or BLiMP's
+            jsonl. A file, a folder, or a glob in quotes. Repeat the option for more.
+        out: Folder of the comparison; the same command again continues it. Default: runs/compare-NAME.
+        split: Train, valid and test by time (default 70/10/20).
+        settings: Any setting of the training: --set lstm.hidden=200.
+        as_json: Print everything as JSON.
     """
     from thereafter.training.options import parse_settings
 

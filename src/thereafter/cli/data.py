@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from thereafter.base.tabular import Row
@@ -40,10 +38,13 @@ def data_list(form: str = "") -> None:
 
 
 @command(data_app, name="get")
-def data_get(name: Annotated[str, typer.Argument(help="Name of the corpus.")]) -> None:
+def data_get(name: str) -> None:
     """Find, download or generate a corpus, check it, and print where its parts are.
 
     Example: thereafter data get tinyshakespeare
+
+    Args:
+        name: Name of the corpus.
     """
     from thereafter.data import corpora
 
@@ -54,12 +55,13 @@ def data_get(name: Annotated[str, typer.Argument(help="Name of the corpus.")]) -
 
 
 @command(data_app, name="path")
-def data_path(
-    name: Annotated[str, typer.Argument(help="Name of the corpus, or one part of it: ptb:valid.")],
-) -> None:
+def data_path(name: str) -> None:
     """Print the paths of a corpus' files, one per line. Nothing is downloaded.
 
     Example: wc -w $(thereafter data path ptb:test)
+
+    Args:
+        name: Name of the corpus, or one part of it: ptb:valid.
     """
     from thereafter.data import corpora
     from thereafter.errors import UnknownNameError

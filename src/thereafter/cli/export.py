@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thereafter.cli.app import app, load
-from thereafter.cli.options import ArpaTokens, AsWritten, Run, command
+from thereafter.cli.options import command
 from thereafter.cli.tables import print_rows
 from thereafter.errors import OptionError
 
@@ -19,39 +19,15 @@ if TYPE_CHECKING:
 
 @command(app)
 def export(
-    run: Run,
-    to: Annotated[
-        str,
-        typer.Option(help="onnx, torch, html, c, arpa, transformers, run: the form to write.", show_default=False),
-    ],
-    out: Annotated[Path, typer.Option(help="File to write; of transformers and run, a folder.", show_default=False)],
-    int8: Annotated[
-        bool, typer.Option("--int8", help="Weights of one byte each; at most 1 % more bits per byte.")
-    ] = False,
-    dtype: Annotated[
-        str | None, typer.Option(help="With --to run: float32, float16 or int8, the weights of the run folder.")
-    ] = None,
-    check: Annotated[
-        str | None,
-        typer.Option(
-            help="Text of the check: a file, a folder, a 'glob*' or a corpus name. Default: the validation part of the "
-            "training text, else a text that the model writes.",
-            metavar="TEXT",
-        ),
-    ] = None,
-    check_steps: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of tokens to check. Default: 200; 1,000 for int8 and float16; more than the context of a "
-            "Transformer.",
-            metavar="N",
-        ),
-    ] = None,
-    memory: Annotated[
-        bool,
-        typer.Option("--check-memory", help="First list training lines that the model repeats verbatim, on stderr."),
-    ] = False,
-    tokens: ArpaTokens = "word",
+    run: str,
+    to: Annotated[str, typer.Option(show_default=False)],
+    out: Annotated[Path, typer.Option(show_default=False)],
+    int8: bool = False,
+    dtype: str | None = None,
+    check: Annotated[str | None, typer.Option(metavar="TEXT")] = None,
+    check_steps: Annotated[int | None, typer.Option(metavar="N")] = None,
+    memory: Annotated[bool, typer.Option("--check-memory")] = False,
+    tokens: str = "word",
     form: str = "",
 ) -> None:
     """Write a model as a file that runs without this package, checked against the model before it is handed over.
@@ -61,6 +37,17 @@ def export(
     Example: thereafter export runs/book --to html --out book.html --check other.txt
 
     Example: thereafter export runs/book --to run --out runs/book-small --dtype int8
+
+    Args:
+        to: onnx, torch, html, c, arpa, transformers, run: the form to write.
+        out: File to write; of transformers and run, a folder.
+        int8: Weights of one byte each; at most 1 % more bits per byte.
+        dtype: With --to run: float32, float16 or int8, the weights of the run folder.
+        check: Text of the check: a file, a folder, a 'glob*' or a corpus name. Default: the validation part of the
+            training text, else a text that the model writes.
+        check_steps: Number of tokens to check. Default: 200; 1,000 for int8 and float16; more than the context of a
+            Transformer.
+        memory: First list training lines that the model repeats verbatim, on stderr.
     """
     from thereafter.runs.folder import holds_task
 
@@ -109,20 +96,15 @@ def lines(written: Exported) -> list[str]:
 
 
 @command(app)
-def arpa(
-    run: Run,
-    path: Annotated[
-        Path,
-        typer.Argument(
-            help="File to write, - for standard output. A name that ends in .gz is compressed.", show_default=False
-        ),
-    ],
-) -> None:
+def arpa(run: str, path: Path) -> None:
     """Write an n-gram model as an ARPA file, which KenLM and speech recognisers read.
 
     They read models of lines of words: train with --tokens word.
 
     Example: thereafter arpa runs/book book.arpa.gz
+
+    Args:
+        path: File to write, - for standard output. A name that ends in .gz is compressed.
     """
     to_stdout = str(path) == "-"
     lm = load(run)
@@ -133,12 +115,12 @@ def arpa(
         typer.echo(written)
 
 
-@app.command("lm-eval", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@command(app, name="lm-eval", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def lm_eval(
     context: typer.Context,
-    run: Annotated[str, typer.Option(help="A run folder, or an ARPA file.", show_default=False)],
-    tokens: ArpaTokens = "word",
-    as_written: AsWritten = False,
+    run: Annotated[str, typer.Option(show_default=False)],
+    tokens: str = "word",
+    as_written: bool = False,
 ) -> None:
     """Evaluate a language model on the tasks of lm-evaluation-harness; all other options are those of lm_eval.
 

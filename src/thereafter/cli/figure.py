@@ -16,15 +16,9 @@ from thereafter.errors import OptionError
 
 @command(app)
 def figure(
-    name: Annotated[
-        str, typer.Argument(help="Name of the figure. Without it, all figures are listed.", show_default=False)
-    ] = "",
-    files: Annotated[
-        list[Path] | None, typer.Argument(help="Saved measurements, traces or run folders.", metavar="FILE...")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="File to write: .html, .png, .svg, .csv or .json. Default: NAME.html.")
-    ] = None,
+    name: Annotated[str, typer.Argument(show_default=False)] = "",
+    files: Annotated[list[Path] | None, typer.Argument(metavar="FILE...")] = None,
+    out: Path | None = None,
     form: str = "",
 ) -> None:
     """Draw a figure from saved measurements, traces or run folders.
@@ -32,6 +26,11 @@ def figure(
     --csv and --json are for the list of figures; the numbers of a figure are written by --out NAME.csv.
 
     Example: thereafter figure training-curves runs/rnn runs/lstm --out curves.html
+
+    Args:
+        name: Name of the figure. Without it, all figures are listed.
+        files: Saved measurements, traces or run folders.
+        out: File to write: .html, .png, .svg, .csv or .json. Default: NAME.html.
     """
     from thereafter.figures.catalogue import FIGURES, draw
 
@@ -61,15 +60,11 @@ def figure(
 
 @command(app)
 def gallery(
-    out: Annotated[Path, typer.Option(help="Folder for the page and the pictures.")] = Path("gallery"),
-    only: Annotated[str, typer.Option(help="Names of pictures, separated by commas. Default: all.")] = "",
-    png: Annotated[
-        bool, typer.Option("--png/--no-png", help="Write PNGs too; this needs kaleido and a browser.")
-    ] = True,
-    models: Annotated[
-        Path | None, typer.Option(help="Folder of the trained models. Default: the cache folder.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Random seed of all training runs.")] = 0,
+    out: Path = Path("gallery"),
+    only: str = "",
+    png: Annotated[bool, typer.Option("--png/--no-png")] = True,
+    models: Path | None = None,
+    seed: int = 0,
 ) -> None:
     """Draw the figures of the textbooks from small models that are trained here.
 
@@ -77,6 +72,13 @@ def gallery(
     are trained, and only the models it shows are trained.
 
     Example: thereafter gallery --out gallery --only gradient-decay,lstm-cell
+
+    Args:
+        out: Folder for the page and the pictures.
+        only: Names of pictures, separated by commas. Default: all.
+        png: Write PNGs too; this needs kaleido and a browser.
+        models: Folder of the trained models. Default: the cache folder.
+        seed: Random seed of all training runs.
     """
     from thereafter.base.folders import cache_folder
     from thereafter.gallery.build import GalleryWriter, build, find_pictures

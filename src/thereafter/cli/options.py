@@ -1,23 +1,34 @@
-"""The options that commands share, each described once; and `command`, which adds them to a function.
+"""The options of commands: each is described once, below the field of the settings it sets, or in a docstring.
 
     @command(app, *READING)
-    def predict(run: Run, out: TableFile = None, form: str = "", **reading: Any) -> None: ...
+    def predict(run: str, texts: Texts = None, horizon: int | None = None, form: str = "", **reading: object) -> None:
+        \"\"\"Predict with a model that was trained for a task.
+
+        Args:
+            horizon: Steps to forecast. Default: those of the run.
+        \"\"\"
 
 makes a command with the arguments of the function, with --csv and --json in the place of `form`, and with the options
-of the group: they come by name, and are None or False where they were not given.
+of the group: they come by name, and are None or False where they were not given. An argument without a default is one
+of the command line, any other an option. Its help stands in `Args`, or in `Shared` for those of many commands.
 """
 
 from __future__ import annotations
 
+import ast
 import inspect
-from collections.abc import Callable
-from functools import partial, wraps
+import re
+from collections.abc import Callable, Iterable
+from copy import copy
+from functools import cache, partial, wraps
 from inspect import Parameter
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand
+from typer.models import ParameterInfo
 
 from thereafter.base.config import Table
 from thereafter.base.kinds import listed
@@ -31,35 +42,92 @@ ARRAYS = ".npz"
 _FIGURES = (".html", ".png", ".svg")
 
 
+class Field(NamedTuple):
+    """A field as it stands in the source of a class: its type, and the docstring below it by paragraphs."""
+
+    kind: str
+    meaning: list[str]
+
+
+def fields_in(body: Iterable[ast.stmt]) -> dict[str, Field]:
+    """The fields of a class that have a docstring below them."""
+    return {
+        field.target.id: Field(
+            ast.unparse(field.annotation), [" ".join(words.split()) for words in below.value.value.split("\n\n")]
+        )
+        for field, below in pairwise(body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(below, ast.Expr)
+        if isinstance(below.value, ast.Constant) and isinstance(below.value.value, str)
+    }
+
+
+@cache
+def _fields(row: str) -> dict[str, Field]:
+    """The fields of a class, "module:Class", read from its source: to import settings may import numpy, or take long.
+
+    >>> _fields("thereafter.training.settings:TrainingSettings")["rate"]
+    Field(kind='float | None', meaning=['Learning rate.'])
+    """
+    module, _, name = row.partition(":")
+    source = Path(__file__).parents[1].joinpath(*module.split(".")[1:]).with_suffix(".py").read_text(encoding="utf-8")
+    own = re.search(rf"^class {name}\b.*?(?=^\S|\Z)", source, re.MULTILINE | re.DOTALL)
+    (tree,) = ast.parse(own[0] if own else "").body
+    return fields_in(vars(tree)["body"])
+
+
+_KINDS: dict[str, type] = {"int": int, "float": float, "bool": bool, "list": list[str], "Path": Path}
+
+
+def group(row: str, *names: str, panel: str | None = None, **special: Table) -> tuple[Parameter, ...]:
+    """Options for fields of a class, by default for all; a name, type and help are the field's. `special`: more of some
+    of them, as arguments of `option`."""
+    fields = _fields(row)
+    options = []
+    for name in names or fields:
+        kind = _KINDS.get(re.split(r"\W", fields[name].kind)[0], str)
+        about: Table = {"panel": panel, "help": fields[name].meaning[0], **special.get(name, {})}
+        options.append(option(name, kind, **about))
+    return tuple(options)
+
+
 def option(
-    name: str,
-    kind: type,
-    help: str,
-    *spelled: str,
-    panel: str | None = None,
-    metavar: str | None = None,
-    callback: Callable[..., object] | None = None,
-    parser: Callable[[str], object] | None = None,
-    is_eager: bool = False,
+    name: str, kind: type, help: str | None = None, spelled: str = "", *, panel: str | None = None, **more: object
 ) -> Parameter:
-    """An option that may be left out: its value is then None, of a switch False."""
+    """An option that may be left out: its value is then None, of a switch False. Without `help` it stands in the
+    docstring of the command; `more` are arguments of `typer.Option`."""
     is_switch = kind is bool
-    names = spelled or ((f"--{name.replace('_', '-')}",) if is_switch else ())
-    described = typer.Option(
-        False if is_switch else None,
-        *names,
-        help=help,
-        rich_help_panel=panel,
-        metavar=metavar,
-        callback=callback,
-        parser=parser,
-        is_eager=is_eager,
-    )
+    names = [spelled or f"--{name.replace('_', '-')}"] if spelled or is_switch else []
+    about: Table = {"help": help, "rich_help_panel": panel, **more}
+    described = typer.Option(False if is_switch else None, *names, **about)
     return Parameter(name, Parameter.KEYWORD_ONLY, default=described, annotation=kind if is_switch else kind | None)
 
 
+def _described(argument: Parameter, helps: dict[str, str]) -> Parameter:
+    """An argument of a command with its help; a plain one becomes an argument or an option of the command line."""
+    kind, default = argument.annotation, argument.default
+    if kind is typer.Context:
+        return argument
+    if isinstance(default, ParameterInfo):
+        info = default
+    elif get_origin(kind) is Annotated:
+        kind, info = get_args(kind)
+    elif default is Parameter.empty:
+        info = typer.Argument(show_default=False)
+    else:
+        info = typer.Option(*([f"--{argument.name.replace('_', '-')}"] if kind is bool else []))
+    info = copy(info)
+    info.help = info.help or helps[argument.name]
+    if isinstance(default, ParameterInfo):
+        return argument.replace(default=info)
+    return argument.replace(annotation=Annotated[kind, info])
+
+
 def command(
-    to: typer.Typer, *options: Parameter, name: str | None = None, cls: type[TyperCommand] = Command
+    to: typer.Typer,
+    *options: Parameter,
+    name: str | None = None,
+    cls: type[TyperCommand] = Command,
+    context_settings: Table | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a function as a command that takes these options beside its own arguments.
 
@@ -74,6 +142,12 @@ def command(
             for one in own.values()
             if one.name not in described and one.name != "form" and one.kind is not Parameter.VAR_KEYWORD
         ]
+        text, _, about = inspect.cleandoc(function.__doc__ or "").partition("\n\nArgs:\n")
+        helps = {name: field.meaning[0] for name, field in _fields(f"{__name__}:Shared").items()}
+        helps |= {
+            name: " ".join(words.split())
+            for name, words in re.findall(r"^    (\w+): (.*(?:\n     +.*)*)", about, re.MULTILINE)
+        }
 
         @wraps(function)
         def run(**values: object) -> None:
@@ -82,8 +156,9 @@ def command(
                 values["form"] = "csv" if as_csv else "json" if as_json else ""
             function(**values)
 
-        vars(run)["__signature__"] = inspect.Signature([*arguments, *described.values()])
-        registered: Callable[..., None] = to.command(name, cls=cls)(run)
+        parameters = [_described(argument, helps) for argument in (*arguments, *described.values())]
+        vars(run)["__signature__"] = inspect.Signature(parameters)
+        registered: Callable[..., None] = to.command(name, cls=cls, help=text, context_settings=context_settings)(run)
         return registered
 
     return register
@@ -175,34 +250,33 @@ def wants_parts(spelled: str | None) -> bool:
     return spelled != "no"
 
 
-# ---- arguments and options of many commands, as types of arguments
+# ---- arguments and options of many commands
 
-Run = Annotated[str, typer.Argument(help="A run folder, or an ARPA file.", show_default=False)]
-SourceName = Annotated[
-    str,
-    typer.Argument(help="A file, a folder, a 'glob*', - for standard input, or a corpus name (thereafter data list)."),
-]
-ArpaTokens = Annotated[
-    str, typer.Option("--tokens", help="How the text of an ARPA file was tokenized: word, prose or char.")
-]
-AsWritten = Annotated[
-    bool,
-    typer.Option(
-        "--as-written",
-        help="Read plain text as it is. Default: with the marks of the model's own text, such as ’ for ', and in the "
-        "form of a pre-tokenised corpus such as ptb.",
-    ),
-]
-Device = Annotated[
-    str,
-    typer.Option(
-        help="Device of a network: cpu, cuda (a GPU), or auto: a GPU if there is one. For a few short inputs "
-        "the CPU is often quicker."
-    ),
-]
-Encoding = Annotated[
-    str | None, typer.Option(help="Encoding of the text, such as latin-1. Default: UTF-8, or as its BOM says.")
-]
+
+class Shared:
+    """What arguments of these names mean, unless the docstring of a command says something else."""
+
+    run: str
+    """A run folder, or an ARPA file."""
+    tokens: str
+    """How the text of an ARPA file was tokenized: word, prose or char."""
+    as_written: bool
+    """Read plain text as it is. Default: with the marks of the model's own text, such as ’ for ', and in the form of a
+    pre-tokenised corpus such as ptb."""
+    device: str
+    """Device of a network: cpu, cuda (a GPU), or auto: a GPU if there is one. For a few short inputs the CPU is often
+    quicker."""
+    encoding: str
+    """Encoding of the text, such as latin-1. Default: UTF-8, or as its BOM says."""
+    item: str
+    """With --by COLUMN: the column that says which rows are one item in several conditions. Default: item."""
+    context: str
+    """What a line is read after. item: nothing, each from a fresh state; N: the N lines before it; document: all lines
+    before it. Default: document; item for a column of a table."""
+    items: bool
+    """Short for --context item: the lines do not continue each other."""
+
+
 TableFile = Annotated[
     Path | None, typer.Option("--out", callback=_table_file, help="Write the table to this file: .csv, .tsv or .json.")
 ]
@@ -213,24 +287,8 @@ Numbers = Annotated[
     ),
 ]
 Picture = Annotated[Path | None, typer.Option(help="Write the figure to this file: .html or .png.", callback=drawable)]
-ItemColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--item",
-        metavar="COLUMN",
-        help="With --by COLUMN: the column that says which rows are one item in several conditions. Default: item.",
-    ),
-]
-ItemContext = Annotated[
-    str | None,
-    typer.Option(
-        "--context",
-        metavar="N|item|document",
-        help="What a line is read after. item: nothing, each from a fresh state; N: the N lines before it; document: "
-        "all lines before it. Default: document; item for a column of a table.",
-    ),
-]
-Items = Annotated[bool, typer.Option("--items", help="Short for --context item: the lines do not continue each other.")]
+ItemColumn = Annotated[str | None, typer.Option("--item", metavar="COLUMN")]
+ItemContext = Annotated[str | None, typer.Option("--context", metavar="N|item|document")]
 
 
 # ---- groups of options
@@ -239,27 +297,9 @@ FORMATS = (
     option("as_csv", bool, "Print the table as CSV.", "--csv", callback=one_format),
     option("as_json", bool, "Print the table as JSON.", "--json", callback=one_format),
 )
-
-_of_text = partial(option, panel="Text")
-READING = (
-    _of_text("keep_licence", bool, "Keep Project Gutenberg's header and licence in your own files."),
-    _of_text("wrapped", bool, "Keep the line breaks of hard-wrapped prose in your own files."),
-    _of_text(
-        "markup", bool, "Read HTML, Markdown and subtitles as they are, markup and times with them.", "--keep-markup"
-    ),
-    option("encoding", str, "Encoding of the text, such as latin-1. Default: UTF-8, or as its BOM says."),
-)
-TEXT = (
-    _of_text("min_count", int, "Tokens seen less often than this become <unk> (default 2)."),
-    _of_text(
-        "vocabulary",
-        int,
-        "Largest vocabulary to keep; for bpe, wordpiece and unigram, how many pieces to learn (default 4096).",
-    ),
-    _of_text("context", str, "line: each line starts afresh. stream: the context runs on across lines."),
-    _of_text("lower", bool, "Convert the text to lower case."),
-    _of_text("letters_only", bool, "Keep letters only; everything else becomes a space."),
-    *READING,
+_text = partial(group, "thereafter.training.options:TextSettings", panel="Text")
+READING = _text(
+    *("keep_licence", "wrapped", "markup", "encoding"), markup={"spelled": "--keep-markup"}, encoding={"panel": None}
 )
 PARTS = option(
     "parts",
@@ -269,158 +309,96 @@ PARTS = option(
     metavar="yes|no",
 )
 SERIES_PANEL = "Series (--task forecast)"
-_of_table = partial(option, panel=SERIES_PANEL)
-SERIES = (
-    _of_table("target", str, "The column to forecast; several, separated by commas."),
-    _of_table("horizon", int, "Steps that are forecast (default 24)."),
-    _of_table("lookback", int, "Rows that a forecast reads. Default: chosen from season and horizon.", callback=_rows),
-    _of_table("time", str, "The column of the time stamps; row: rows are counted. Default: found in the table."),
-    _of_table("series", str, "The column that names the series, for a table with many of them."),
-    _of_table("past", str, "Columns that are known only up to now, read with the target."),
-    _of_table("known", str, "Columns that are known ahead, such as holidays or prices."),
-    _of_table("calendar", bool, "Read the hour, the day of the week and the like of each row."),
+SERIES = group(
+    "thereafter.series.forecasters.settings:ForecastSettings",
+    *("target", "horizon", "lookback", "time", "series", "past", "known", "calendar"),
+    panel=SERIES_PANEL,
+    lookback={"callback": _rows},
 )
-_neural = partial(option, panel="Neural models")
+_NEURAL = "Neural models"
 NEURAL = (
-    _neural("hidden", int, "Hidden size. Default: chosen from the size of the text."),
-    _neural("layers", int, "Number of layers. Default: chosen from the size of the text."),
-    _neural("dropout", float, "Dropout probability, 0 to 1."),
-    _neural("epochs", float, "Passes over the text. Default: chosen from its size."),
-    _neural("tokens_budget", int, "Stop after training on this many tokens."),
-    _neural("minutes", float, "Stop training after this many minutes; scores and baselines come after."),
-    _neural(
-        "batch",
-        str,
-        "Batch size: rows of text read in parallel; auto: the largest that fits in the memory of a GPU.",
-        parser=_batch,
-        metavar="INTEGER|auto",
+    *group("thereafter.models.settings:RecurrentSettings", "hidden", "layers", "dropout", panel=_NEURAL),
+    *group(
+        "thereafter.training.settings:TrainingSettings",
+        *("epochs", "tokens_budget", "minutes", "batch", "steps", "rate", "optimizer", "schedule", "unfreeze"),
+        *("layer_decay", "log"),
+        panel=_NEURAL,
+        batch={"parser": _batch, "metavar": "INTEGER|auto"},
     ),
-    _neural("steps", int, "Tokens of each row in a batch: the length of truncated BPTT."),
-    _neural("rate", float, "Learning rate."),
-    _neural("optimizer", str, "adamw (the default), adam, sgd or nt-asgd."),
-    _neural("schedule", str, "Learning rate schedule: constant, step, cosine (the default), plateau or one-cycle."),
-    _neural(
-        "unfreeze",
-        bool,
-        "Gradual unfreezing: the head alone learns in the first epoch, and one layer more in each after it.",
-    ),
-    _neural(
-        "layer_decay",
-        float,
-        "Multiply the learning rate by this from each layer to the one below it, from the head down: 0.38.",
-    ),
-    _neural(
-        "log",
-        str,
-        "Also write the figures of every step to the run folder: csv (log.csv), tensorboard, or csv,tensorboard "
-        "(docs/logging.md).",
-    ),
-    _neural("valid", str, "Text to validate on. Default: the valid part of the corpus or folder."),
-    _neural(
-        "split",
-        str,
-        "Split off a validation set, such as 90/10. Default: the last 5 % of lines, if there is no validation text. "
-        "With --task forecast: train, valid and test by time, such as 70/10/20; default: the last tenth tests, the "
-        "one before it validates.",
-    ),
+    option("valid", str, panel=_NEURAL),
+    option("split", str, panel=_NEURAL),
 )
-_ngram = partial(option, panel="N-gram models")
+_NGRAM = "N-gram models"
 NGRAM = (
-    _ngram("order", int, "Longest n-gram, in tokens: 1 to 10 (default 5)."),
-    _ngram(
-        "smoothing",
-        str,
-        "mle, add-alpha, stupid-backoff, katz, witten-bell, absolute, kneser-ney or modified-kneser-ney.",
+    *group(
+        "thereafter.training.ngram:NgramSettings",
+        *("order", "smoothing", "cutoffs", "alpha", "factor"),
+        panel=_NGRAM,
+        cutoffs={"callback": _whole_numbers},
     ),
-    _ngram(
-        "cutoffs",
-        str,
-        "Drop n-grams seen this often or less, one number per order: 0,0,1.",
-        callback=_whole_numbers,
-    ),
-    _ngram("alpha", float, "Constant of add-alpha (default 0.1)."),
-    _ngram("factor", float, "Back-off factor of stupid-backoff (default 0.4)."),
-    _ngram("arpa", Path, "Also write the n-gram model to this ARPA file."),
+    option("arpa", Path, panel=_NGRAM),
 )
 TRAIN = (
     option("task", str, f"Train for a task on labelled examples, instead of a language model: {listed(list(TASKS))}."),
-    option("no_baselines", bool, "With --task: train no simple baselines for comparison."),
+    option("no_baselines", bool),
     option(
         "model",
         str,
         f"Kind of model (default ngram): {listed()}. With --task forecast: naive, linear, gru ... "
         "(docs/forecasting.md lists them).",
     ),
-    option(
-        "tokens",
-        str,
-        "Tokenizer: word, prose, char, byte, bpe, wordpiece or unigram. Default: what suits the source.",
-    ),
-    option("out", Path, "Run folder to write; a finished run in it is replaced. Default: a new one under runs/."),
-    option(
-        "resume",
-        Path,
-        "Resume a neural training run that was stopped or killed. Takes no other options.",
-        metavar="RUN",
-    ),
-    option(
-        "start_from",
-        Path,
-        "Start from the weights and the tokenizer of another run: a language model learns from more text; with --task "
-        "classify or tag its word vectors and recurrent layers get a new head.",
-        "--from",
-        metavar="RUN",
-    ),
-    option("recipe", Path, "Read source and options from a TOML file, such as a run's config.toml.", metavar="FILE"),
-    option("seed", int, "Random seed (default 0). N-grams use no random numbers."),
+    *_text("tokens", tokens={"panel": None}),
+    option("out", Path),
+    option("resume", Path, metavar="RUN"),
+    option("start_from", Path, None, "--from", metavar="RUN"),
+    option("recipe", Path, metavar="FILE"),
+    option("seed", int),
     *NEURAL,
     PARTS,
     *SERIES,
     *NGRAM,
-    *TEXT,
-    option(
-        "settings",
-        list[str],
-        "Any other setting by its name in config.toml: --set training.clip=0.25 --set lstm.tied=false. --options "
-        "lists those of a task.",
-        "--set",
-        metavar="NAME=VALUE",
-    ),
-    option(
-        "show_settings",
-        bool,
-        "With --task: list what --set takes, with its default and meaning; train nothing.",
-        "--options",
-    ),
-    option(
-        "help_all",
-        bool,
-        "Show all options: of n-grams, networks, text and series, and --set.",
-        callback=show_all_options,
-        is_eager=True,
-    ),
+    *_text("min_count", "vocabulary", "context", "lower", "letters_only"),
+    *READING,
+    option("settings", list[str], None, "--set", metavar="NAME=VALUE"),
+    option("show_settings", bool, None, "--options"),
+    option("help_all", bool, callback=show_all_options, is_eager=True),
 )
 EVERYDAY = ("model", "task", "tokens", "order", "hidden", "epochs", "minutes", "split", "out", "resume", "start_from",
     "seed", "help", "help_all")  # fmt: skip
 """Options that `train --help` shows; `--help-all` shows them all."""
 
-_mixing = partial(option, panel="Mixtures")
-_adapting = partial(option, panel="Cache and dynamic evaluation")
-SWITCHES = (
-    _mixing("mix", list[str], "Interpolate with this run. Repeat the option to mix more.", metavar="RUN"),
-    _mixing("weights", str, "Weights of the models in order, such as 0.3,0.7. Default: equal, or tuned by --tune."),
-    _adapting(
-        "tune",
-        str,
-        "Tune weights, cache and learning rate on this text; of a corpus, on its valid part.",
-        metavar="SOURCE",
-    ),
-    _adapting("cache", bool, "Add a cache of the most recent words."),
-    _adapting("cache_size", int, "Words in the cache (default 500)."),
-    _adapting("cache_weight", float, "Weight of the cache (default 0.1, or tuned)."),
-    _adapting("cache_theta", float, "How strongly similar contexts are preferred; neural models only (or tuned)."),
-    _adapting("cache_decay", float, "How fast older words lose weight (or tuned)."),
-    _adapting("dynamic", bool, "Dynamic evaluation: a neural model keeps learning from the text it has scored."),
-    _adapting("dynamic_rate", float, "Learning rate of dynamic evaluation (or tuned)."),
+
+class OfScoring:
+    """What may be added to a model that scores."""
+
+    mix: list[str]
+    """Interpolate with this run. Repeat the option to mix more."""
+    weights: str
+    """Weights of the models in order, such as 0.3,0.7. Default: equal, or tuned by --tune."""
+    tune: str
+    """Tune weights, cache and learning rate on this text; of a corpus, on its valid part."""
+    cache: bool
+    """Add a cache of the most recent words."""
+    cache_size: int
+    """Words in the cache (default 500)."""
+    cache_weight: float
+    """Weight of the cache (default 0.1, or tuned)."""
+    cache_theta: float
+    """How strongly similar contexts are preferred; neural models only (or tuned)."""
+    cache_decay: float
+    """How fast older words lose weight (or tuned)."""
+    dynamic: bool
+    """Dynamic evaluation: a neural model keeps learning from the text it has scored."""
+    dynamic_rate: float
+    """Learning rate of dynamic evaluation (or tuned)."""
+
+
+_MIXTURES = {"panel": "Mixtures"}
+SWITCHES = group(
+    f"{__name__}:OfScoring",
+    panel="Cache and dynamic evaluation",
+    mix=_MIXTURES | {"metavar": "RUN"},
+    weights=_MIXTURES,
+    tune={"metavar": "SOURCE"},
 )
 PART = option("part", str, "Part of a corpus or of a folder with parts. Default: test.")

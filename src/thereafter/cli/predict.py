@@ -8,7 +8,6 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,18 +26,12 @@ if TYPE_CHECKING:
     from thereafter.series.forecasting.answers import ForecastTable
     from thereafter.task_model import TaskModel
 
-_of_series = partial(option, panel="Forecasts")
 FORECASTS = (
-    _of_series("last", str, "Forecast what comes after the last row of each series of this table.", metavar="TABLE"),
-    _of_series("horizon", int, "Steps to forecast, or frames to predict. Default: those of the run."),
-    _of_series("samples", int, "Futures to draw: columns sample_1, sample_2 ...; new pictures, to --figure or --out."),
-    _of_series("seed", int, "Random seed of the samples (default 0)."),
-    _of_series(
-        "figure",
-        Path,
-        "Draw the forecast with its bands, or what --explain shows of one picture or clip: .html, .png or .svg.",
-        callback=opt.figure_file,
-    ),
+    option("last", str, panel="Forecasts", metavar="TABLE"),
+    option("horizon", int, panel="Forecasts"),
+    option("samples", int, panel="Forecasts"),
+    option("seed", int, panel="Forecasts"),
+    option("figure", Path, panel="Forecasts", callback=opt.figure_file),
 )
 FORECAST, DRAW = "forecast", "draw"
 CLIP_TASKS = ("video", "next-frames")
@@ -60,50 +53,18 @@ _TEXT = "'a text'"
 
 @command(app, *opt.READING, *FORECASTS)
 def predict(
-    run: Annotated[str, typer.Argument(help="Run folder of a task (thereafter train --task ...).", show_default=False)],
-    texts: Annotated[
-        list[str] | None,
-        typer.Argument(
-            help="Inputs of the task: texts, or paths of pictures and clips. Default: each line of standard input; a "
-            "blank line gives a blank line."
-        ),
-    ] = None,
-    source: Annotated[
-        str | None,
-        typer.Option(
-            "--in",
-            help="A whole text, or all pictures, instead: a file, a folder, a 'glob*', - or a corpus.",
-            metavar="SOURCE",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write a table to this file: .csv, .tsv or .json; of a tagger .conllu too; new pictures and frames to "
-            ".npz.",
-        ),
-    ] = None,
-    pretokenised: Annotated[
-        bool,
-        typer.Option(
-            "--pretokenised",
-            help="A line is a sentence, with spaces between its words. Default: text is cut into sentences and words.",
-        ),
-    ] = False,
-    as_written: opt.AsWritten = False,
-    device: opt.Device = "auto",
+    run: str,
+    texts: Annotated[list[str] | None, typer.Argument()] = None,
+    source: Annotated[str | None, typer.Option("--in", metavar="SOURCE")] = None,
+    out: Path | None = None,
+    pretokenised: bool = False,
+    as_written: bool = False,
+    device: str = "auto",
     form: str = "",
-    score: Annotated[
-        str | None, typer.Option(help="Score the model on these examples instead: a file or a corpus.")
-    ] = None,
-    beam: Annotated[int | None, typer.Option(help="Beam size of a translator or a captioner (default 1).")] = None,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Also print how likely each answer is, and what it is based on.")
-    ] = False,
-    trace: Annotated[
-        Path | None,
-        typer.Option(callback=opt.writable, help="Save a trace of the network over one input, step by step (.npz)."),
-    ] = None,
+    score: str | None = None,
+    beam: int | None = None,
+    explain: bool = False,
+    trace: Annotated[Path | None, typer.Option(callback=opt.writable)] = None,
     last: str | None = None,
     horizon: int | None = None,
     samples: int | None = None,
@@ -120,6 +81,24 @@ def predict(
     Example: thereafter predict runs/captions photo.jpg --explain --figure photo.html
 
     Example: thereafter predict runs/sales --last sales.csv --horizon 48 --out forecast.csv --figure fan.html
+
+    Args:
+        run: Run folder of a task (thereafter train --task ...).
+        texts: Inputs of the task: texts, or paths of pictures and clips. Default: each line of standard input; a blank
+            line gives a blank line.
+        source: A whole text, or all pictures, instead: a file, a folder, a 'glob*', - or a corpus.
+        out: Write a table to this file: .csv, .tsv or .json; of a tagger .conllu too; new pictures and frames to .npz.
+        pretokenised: A line is a sentence, with spaces between its words. Default: text is cut into sentences and
+            words.
+        score: Score the model on these examples instead: a file or a corpus.
+        beam: Beam size of a translator or a captioner (default 1).
+        explain: Also print how likely each answer is, and what it is based on.
+        trace: Save a trace of the network over one input, step by step (.npz).
+        last: Forecast what comes after the last row of each series of this table.
+        horizon: Steps to forecast, or frames to predict. Default: those of the run.
+        samples: Futures to draw: columns sample_1, sample_2 ...; new pictures, to --figure or --out.
+        seed: Random seed of the samples (default 0).
+        figure: Draw the forecast with its bands, or what --explain shows of one picture or clip: .html, .png or .svg.
     """
     from thereafter.task_model import load_task
 
@@ -354,16 +333,14 @@ def _print_forecast(table: ForecastTable, out: Path | None, figure: Path | None,
 
 @command(app)
 def backtest(
-    run: Annotated[str, typer.Argument(help="Run folder of a forecaster (train --task forecast).", show_default=False)],
-    table: Annotated[str, typer.Argument(help="A table of series, such as the one it was trained on.")],
-    horizon: Annotated[int | None, typer.Option(help="Steps to forecast. Default: those of the run.")] = None,
-    every: Annotated[int, typer.Option(help="Rows from one origin to the next.")] = 1,
-    by: Annotated[str, typer.Option(help="Rows of --csv and --json: step, series or all.")] = "step",
-    device: opt.Device = "auto",
+    run: str,
+    table: str,
+    horizon: int | None = None,
+    every: int = 1,
+    by: str = "step",
+    device: str = "auto",
     out: opt.TableFile = None,
-    figure: Annotated[
-        Path | None, typer.Option(callback=opt.figure_file, help="Draw the error by step: .html, .png or .svg.")
-    ] = None,
+    figure: Annotated[Path | None, typer.Option(callback=opt.figure_file)] = None,
     form: str = "",
 ) -> None:
     """Test a forecaster on rows that it did not learn from: forecast from one origin after the other.
@@ -371,6 +348,14 @@ def backtest(
     Errors are by step and by series, with 95 % intervals, beside the seasonal naive forecast; --out has every value.
 
     Example: thereafter backtest runs/sales sales.csv --every 24 --figure backtest.html
+
+    Args:
+        run: Run folder of a forecaster (train --task forecast).
+        table: A table of series, such as the one it was trained on.
+        horizon: Steps to forecast. Default: those of the run.
+        every: Rows from one origin to the next.
+        by: Rows of --csv and --json: step, series or all.
+        figure: Draw the error by step: .html, .png or .svg.
     """
     from thereafter.task_model import load_task
 

@@ -34,20 +34,17 @@ def item_context(context: str | None, *, items: bool = False) -> str | None:
 
 @command(app, opt.PART, opt.PARTS, *opt.SWITCHES)
 def score(
-    run: opt.Run,
-    source: Annotated[
-        str | None,
-        typer.Argument(help="Text to score: a file, a folder, a 'glob*', - for standard input, or a corpus name."),
-    ] = None,
-    text: Annotated[str | None, typer.Option(help="Score this text instead of a source.")] = None,
+    run: str,
+    source: Annotated[str | None, typer.Argument()] = None,
+    text: str | None = None,
     part: str | None = None,
     parts: str | None = None,
-    encoding: opt.Encoding = None,
-    tokens: opt.ArpaTokens = "word",
-    as_written: opt.AsWritten = False,
-    device: opt.Device = "auto",
+    encoding: str | None = None,
+    tokens: str = "word",
+    as_written: bool = False,
+    device: str = "auto",
     context: opt.ItemContext = None,
-    by: Annotated[str, typer.Option(help="Score the whole text, or by item: each line or row of a table.")] = "text",
+    by: str = "text",
     form: str = "",
     **switches: object,
 ) -> None:
@@ -60,6 +57,11 @@ def score(
     Example: thereafter score runs/book stimuli.csv:sentence --by item --csv
 
     Example: thereafter score runs/ptb-lstm ptb --mix runs/ptb-ngram --tune ptb:valid --cache
+
+    Args:
+        source: Text to score: a file, a folder, a 'glob*', - for standard input, or a corpus name.
+        text: Score this text instead of a source.
+        by: Score the whole text, or by item: each line or row of a table.
     """
     from thereafter.runs.folder import holds_task
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from thereafter.cli.app import app
-from thereafter.cli.options import ArpaTokens, AsWritten, Device, command
+from thereafter.cli.options import command
 
 Host = Annotated[
     str, typer.Option(help="Address to listen on. Any address that other machines can reach needs a token.")
@@ -22,23 +22,28 @@ _TOKEN = (
 
 @command(app)
 def serve(
-    runs: Annotated[list[str], typer.Argument(help="Run folders, or ARPA files.", show_default=False)],
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8138,
+    runs: list[str],
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 8138,
     host: Host = "127.0.0.1",
     token: Annotated[str | None, typer.Option(help=f"Token that clients send as their API key. {_TOKEN}")] = None,
     token_file: TokenFile = None,
-    most_rows: Annotated[int, typer.Option(min=1, help="Maximum number of texts generated concurrently per run.")] = 64,
-    timeout: Annotated[float, typer.Option(help="Time limit for one answer, in seconds.")] = 600.0,
-    grace: Annotated[
-        float, typer.Option(min=0, help="Seconds that answers have to finish when the server is stopped.")
-    ] = 5.0,
-    tokens: ArpaTokens = "word",
-    as_written: AsWritten = False,
-    device: Device = "auto",
+    most_rows: Annotated[int, typer.Option(min=1)] = 64,
+    timeout: float = 600.0,
+    grace: Annotated[float, typer.Option(min=0)] = 5.0,
+    tokens: str = "word",
+    as_written: bool = False,
+    device: str = "auto",
 ) -> None:
     """Serve runs over HTTP, to any client of OpenAI's completions.
 
     Example: thereafter serve runs/book --port 8138
+
+    Args:
+        runs: Run folders, or ARPA files.
+        port: Port; 0 takes a free one.
+        most_rows: Maximum number of texts generated concurrently per run.
+        timeout: Time limit for one answer, in seconds.
+        grace: Seconds that answers have to finish when the server is stopped.
     """
     from thereafter.serving.listening import read_token
     from thereafter.serving.server.start import serve
@@ -60,18 +65,21 @@ def serve(
 
 @command(app)
 def studio(
-    runs: Annotated[
-        Path, typer.Option(help="Folder of your runs. Models you train in the studio go there too.")
-    ] = Path("runs"),
-    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port. Default: a free one.")] = None,
+    runs: Path = Path("runs"),
+    port: Annotated[int | None, typer.Option(min=0, max=65535)] = None,
     host: Host = "127.0.0.1",
     token: Annotated[str | None, typer.Option(help=f"Token that visitors must present. {_TOKEN}")] = None,
     token_file: TokenFile = None,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser")] = True,
 ) -> None:
     """Open the studio, a web page to train, compare and look inside models.
 
     Example: thereafter studio --runs runs
+
+    Args:
+        runs: Folder of your runs. Models you train in the studio go there too.
+        port: Port. Default: a free one.
+        browser: Open the page in a browser.
     """
     from thereafter.serving.listening import read_token
     from thereafter.studio.serve import serve

@@ -25,49 +25,21 @@ _WIDE = 30  # a column of the user's table that is wider, such as that of the te
 
 @command(app, opt.PART, *opt.SWITCHES)
 def surprisal(
-    runs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN... SOURCE",
-            help="One run folder or several, then the text: a file, a folder, a 'glob*', - or a corpus name.",
-            show_default=False,
-        ),
-    ],
-    text: Annotated[str | None, typer.Option(help="Read this text instead of a source.")] = None,
+    runs: Annotated[list[str], typer.Argument(metavar="RUN... SOURCE")],
+    text: str | None = None,
     part: str | None = None,
-    encoding: opt.Encoding = None,
-    tokens: opt.ArpaTokens = "word",
-    as_written: opt.AsWritten = False,
-    device: opt.Device = "auto",
+    encoding: str | None = None,
+    tokens: str = "word",
+    as_written: bool = False,
+    device: str = "auto",
     context: opt.ItemContext = None,
-    items: opt.Items = False,
-    by: Annotated[
-        str,
-        typer.Option(
-            help="What a row is: word, token, sentence or line; or a column of the table, such as condition: means by "
-            "condition with intervals, and paired differences by item."
-        ),
-    ] = "word",
+    items: bool = False,
+    by: str = "word",
     item: opt.ItemColumn = None,
-    detail: Annotated[
-        bool | None,
-        typer.Option(
-            "--detail/--no-detail",
-            help="Add rank, entropy, context and the likeliest tokens. Default: off; for items all but the tokens.",
-        ),
-    ] = None,
-    top: Annotated[int | None, typer.Option(help="Likeliest tokens with --detail (default 3).")] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            callback=opt.table_or_arrays,
-            help="Write the table: .csv, .tsv, .json, or .npz (which thereafter figure reads).",
-        ),
-    ] = None,
-    figure: Annotated[
-        Path | None,
-        typer.Option(callback=opt.figure_file, help="Draw the coloured text, or the points: .html, .png or .svg."),
-    ] = None,
+    detail: Annotated[bool | None, typer.Option("--detail/--no-detail")] = None,
+    top: int | None = None,
+    out: Annotated[Path | None, typer.Option(callback=opt.table_or_arrays)] = None,
+    figure: Annotated[Path | None, typer.Option(callback=opt.figure_file)] = None,
     form: str = "",
     **switches: object,
 ) -> None:
@@ -89,6 +61,16 @@ def surprisal(
     The run of a forecaster takes a table of series instead: -log p of every point, in nats, and which are unusual.
 
     Example: thereafter surprisal runs/sales sales.csv --out points.csv
+
+    Args:
+        runs: One run folder or several, then the text: a file, a folder, a 'glob*', - or a corpus name.
+        text: Read this text instead of a source.
+        by: What a row is: word, token, sentence or line; or a column of the table, such as condition: means by
+            condition with intervals, and paired differences by item.
+        detail: Add rank, entropy, context and the likeliest tokens. Default: off; for items all but the tokens.
+        top: Likeliest tokens with --detail (default 3).
+        out: Write the table: .csv, .tsv, .json, or .npz (which thereafter figure reads).
+        figure: Draw the coloured text, or the points: .html, .png or .svg.
     """
     import thereafter
     from thereafter.evaluation.text_units import UNITS

@@ -30,13 +30,7 @@ class _Train(Command):
 
 @command(app, *TRAIN, cls=_Train)
 def train(
-    source: Annotated[
-        str | None,
-        typer.Argument(
-            help="A file, a folder, a 'glob*', - for standard input, or a corpus name (thereafter data list).",
-            show_default=False,
-        ),
-    ] = None,
+    source: Annotated[str | None, typer.Argument(show_default=False)] = None,
     task: str | None = None,
     no_baselines: bool = False,
     resume: Path | None = None,
@@ -52,6 +46,25 @@ def train(
     Example: thereafter train photos/ --task caption --out runs/captions
 
     Example: thereafter train sales.csv --task forecast --target sold --horizon 24 --out runs/sales
+
+    Args:
+        source: A file, a folder, a 'glob*', - for standard input, or a corpus name (thereafter data list).
+        no_baselines: With --task: train no simple baselines for comparison.
+        out: Run folder to write; a finished run in it is replaced. Default: a new one under runs/.
+        resume: Resume a neural training run that was stopped or killed. Takes no other options.
+        start_from: Start from the weights and the tokenizer of another run: a language model learns from more text;
+            with --task classify or tag its word vectors and recurrent layers get a new head.
+        recipe: Read source and options from a TOML file, such as a run's config.toml.
+        seed: Random seed (default 0). N-grams use no random numbers.
+        valid: Text to validate on. Default: the valid part of the corpus or folder.
+        split: Split off a validation set, such as 90/10. Default: the last 5 % of lines, if there is no validation
+            text. With --task forecast: train, valid and test by time, such as 70/10/20; default: the last tenth tests,
+            the one before it validates.
+        arpa: Also write the n-gram model to this ARPA file.
+        settings: Any other setting by its name in config.toml: --set training.clip=0.25 --set lstm.tied=false.
+            --options lists those of a task.
+        show_settings: With --task: list what --set takes, with its default and meaning; train nothing.
+        help_all: Show all options: of n-grams, networks, text and series, and --set.
     """
     given = chosen({"source": source, "task": task, **options})
     if show_settings:

@@ -8,7 +8,6 @@ import re
 import sys
 import textwrap
 from dataclasses import MISSING, fields, is_dataclass
-from itertools import pairwise
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ import typer
 from thereafter.base import progress
 from thereafter.base.config import Table, as_table, field_names
 from thereafter.base.terminal import notes_in_sight, print_caution
+from thereafter.cli.options import fields_in
 from thereafter.errors import FormatError, OptionError, SourceError
 from thereafter.tasks import TASKS
 
@@ -233,12 +233,7 @@ def _below_fields(owner: type[object]) -> dict[str, str]:
         return {}
     body = tree.body if isinstance(tree, ast.ClassDef) else []
     module = sys.modules[owner.__module__]
-    return {
-        before.target.id: _with_choices(" ".join(after.value.value.split()), module)
-        for before, after in pairwise(body)
-        if isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name) and isinstance(after, ast.Expr)
-        if isinstance(after.value, ast.Constant) and isinstance(after.value.value, str)
-    }
+    return {name: _with_choices(" ".join(field.meaning), module) for name, field in fields_in(body).items()}
 
 
 def _with_choices(meaning: str, module: ModuleType) -> str:

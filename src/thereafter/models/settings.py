@@ -121,8 +121,11 @@ class RecurrentSettings(NeuralSettings):
     """
 
     dropout: float = 0.2
+    """Dropout probability, 0 to 1."""
     hidden: int = 256
+    """Hidden size. Default: chosen from the size of the text."""
     layers: int = 2
+    """Number of layers. Default: chosen from the size of the text."""
     sizes: tuple[int, ...] = ()
     tied: bool | None = None
     dropout_input: float = 0.0

@@ -28,14 +28,20 @@ from thereafter.training.settings import TrainingSettings
 
 @dataclass(frozen=True)
 class NgramSettings:
-    """The options of an n-gram model. `alpha` is add-alpha's, `factor` and `normalise` stupid-backoff's."""
+    """The options of an n-gram model."""
 
     order: int = 5
+    """Longest n-gram, in tokens: 1 to 10 (default 5)."""
     smoothing: str = "modified-kneser-ney"
+    """mle, add-alpha, stupid-backoff, katz, witten-bell, absolute, kneser-ney or modified-kneser-ney."""
     cutoffs: tuple[int, ...] = ()
+    """Drop n-grams seen this often or less, one number per order: 0,0,1."""
     alpha: float | None = None
+    """Constant of add-alpha (default 0.1)."""
     factor: float | None = None
+    """Back-off factor of stupid-backoff (default 0.4)."""
     normalise: bool | None = None
+    """Whether stupid-backoff's scores are normalised to probabilities."""
 
 
 class NgramKind:

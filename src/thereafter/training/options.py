@@ -36,21 +36,31 @@ START = "start"
 
 @dataclass(frozen=True)
 class TextSettings:
-    """How the text is read and cut. None means the rule of the tokenizer or the corpus."""
+    """How the text is read and cut. None means the rule of the tokenizer or the corpus.
+
+    The first paragraph below a field here, and in the other settings, is its help on the command line (`cli.options`).
+    """
 
     tokens: str | None = None
+    """Tokenizer: word, prose, char, byte, bpe, wordpiece or unigram. Default: what suits the source."""
     context: str | None = None
+    """line: each line starts afresh. stream: the context runs on across lines."""
     min_count: int | None = None
+    """Tokens seen less often than this become <unk> (default 2)."""
     vocabulary: int | None = None
+    """Largest vocabulary to keep; for bpe, wordpiece and unigram, how many pieces to learn (default 4096)."""
     lower: bool = False
+    """Convert the text to lower case."""
     letters_only: bool = False
+    """Keep letters only; everything else becomes a space."""
     encoding: str | None = None
+    """Encoding of the text, such as latin-1. Default: UTF-8, or as its BOM says."""
     keep_licence: bool = False
-    """Whether Project Gutenberg's header and licence stay in a file of the user's own."""
+    """Keep Project Gutenberg's header and licence in your own files."""
     wrapped: bool = False
-    """Whether hard-wrapped prose of a user's own file keeps its line breaks."""
+    """Keep the line breaks of hard-wrapped prose in your own files."""
     markup: bool = False
-    """Whether HTML, Markdown and subtitles of the user's own are read as plain text, markup and all."""
+    """Read HTML, Markdown and subtitles as they are, markup and times with them."""
 
     @classmethod
     def of_config(cls, about: Table, encoding: str | None) -> TextSettings:

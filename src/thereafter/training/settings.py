@@ -40,20 +40,25 @@ class TrainingSettings:
     after `steps` tokens. "partition": pieces of `steps` tokens from a random offset, shuffled, each from a fresh state.
     "lines": each line on its own, gradients through all of it; one longer than `steps` is cut."""
     batch: int | str | None = None
-    """Rows of text, or examples of a task, that are learned from at a time; "auto": the most that the memory of a GPU
-    holds."""
+    """Batch size: rows of text read in parallel; auto: the largest that fits in the memory of a GPU.
+
+    For a task: examples."""
     steps: int | None = None
-    """Tokens of a row at a time; of a task: a batch has at most `batch` times so many words, steps or frames."""
+    """Tokens of each row in a batch: the length of truncated BPTT.
+
+    For a task: a batch has at most `batch` times this many words, steps or frames."""
     jitter: bool | None = None
     """Whether `steps` varies from block to block as in AWD-LSTM, the learning rate in proportion."""
 
     # ---- budget: the first that is used up ends the training
     epochs: float | None = None
-    """Passes over the training data."""
+    """Passes over the text. Default: chosen from its size.
+
+    For a task: over its examples."""
     tokens_budget: int | None = None
-    """Targets to learn from in all, after which the training ends."""
+    """Stop after training on this many tokens."""
     minutes: float | None = None
-    """Minutes after which the training ends."""
+    """Stop training after this many minutes; scores and baselines come after."""
     patience: int | None = None
     """Validations without a better one that end the training; 0 never ends it."""
     validate_every: int | None = None
@@ -61,9 +66,9 @@ class TrainingSettings:
 
     # ---- optimizer
     optimizer: str | None = None
-    """How weights are updated: `OPTIMIZERS`."""
+    """adamw (the default), adam, sgd or nt-asgd."""
     rate: float | None = None
-    """The learning rate."""
+    """Learning rate."""
     momentum: float = 0.0
     """The momentum of sgd."""
     betas: tuple[float, ...] = (0.9, 0.999)
@@ -75,13 +80,13 @@ class TrainingSettings:
     nonmono: int = 5
     """nt-asgd averages weights once a validation is worse than the best of those at least so many before it."""
     unfreeze: bool = False
-    """Gradual unfreezing: the head alone learns in the first epoch, and one layer more in each epoch after it."""
+    """Gradual unfreezing: the head alone learns in the first epoch, and one layer more in each after it."""
     layer_decay: float = 1.0
-    """What the learning rate is multiplied by from each layer to the one below it, beginning at the head."""
+    """Multiply the learning rate by this from each layer to the one below it, from the head down: 0.38."""
 
     # ---- schedule of the learning rate
     schedule: str | None = None
-    """How the learning rate changes: `SCHEDULES`."""
+    """Learning rate schedule: constant, step, cosine (the default), plateau or one-cycle."""
     warmup: float | None = None
     """How long the learning rate rises first: below 1 a share of the budget, else steps."""
     final: float = 0.05
@@ -109,8 +114,10 @@ class TrainingSettings:
     checkpoint_seconds: float = 30.0
     """The fewest seconds between two writes of a snapshot to disk."""
     log: str = ""
-    """Other logs in the run folder: "csv" (log.csv, a row a step or validation), "tensorboard" (a folder of that name;
-    of one step in `log_every`), or both with a comma."""
+    """Also write the figures of every step to the run folder: csv (log.csv), tensorboard, or csv,tensorboard
+    (docs/logging.md).
+
+    csv has a row for each step and validation; tensorboard takes one step in `log_every`."""
     tensorboard: bool = False
     """The same as log = "tensorboard"."""
 

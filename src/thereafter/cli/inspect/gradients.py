@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from thereafter.cli.app import inspect_app, load
-from thereafter.cli.options import Numbers, Picture, Run, command
+from thereafter.cli.options import Numbers, Picture, command
 from thereafter.cli.tables import draw, print_rows, save
 from thereafter.errors import OptionError
 
@@ -35,18 +35,13 @@ TextSource = Annotated[
 
 @command(inspect_app)
 def gradients(
-    runs: Annotated[list[str], typer.Argument(help="Run folders of neural models.", metavar="RUN...")],
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...")],
     text: Text = None,
     source: TextSource = None,
-    at: Annotated[
-        LossPlace, typer.Option(help="Loss at any token of the text, or at the verbs of new agreement sentences.")
-    ] = LossPlace.any,
-    distance: Annotated[
-        int | None,
-        typer.Option(help="Steps to look back (default 40), or words from verb to subject (default 10)."),
-    ] = None,
-    rows: Annotated[int | None, typer.Option(help="Number of rows of text (default 8), or of sentences (200).")] = None,
-    ends: Annotated[int | None, typer.Option(help="Number of losses per row of text (default 6).")] = None,
+    at: LossPlace = LossPlace.any,
+    distance: int | None = None,
+    rows: int | None = None,
+    ends: int | None = None,
     out: Numbers = None,
     figure: Picture = None,
     form: str = "",
@@ -54,6 +49,13 @@ def gradients(
     """Measure how far a gradient travels back in time: the norm of d loss / d state by distance.
 
     Example: thereafter inspect gradients runs/rnn runs/lstm --at verb --distance 10 --figure decay.html
+
+    Args:
+        runs: Run folders of neural models.
+        at: Loss at any token of the text, or at the verbs of new agreement sentences.
+        distance: Steps to look back (default 40), or words from verb to subject (default 10).
+        rows: Number of rows of text (default 8), or of sentences (200).
+        ends: Number of losses per row of text (default 6).
     """
     from thereafter import instruments
 
@@ -86,10 +88,10 @@ MEANINGS = {
 
 @command(inspect_app)
 def jacobians(
-    run: Run,
+    run: str,
     text: Text = None,
     source: TextSource = None,
-    steps: Annotated[int | None, typer.Option(help="Number of steps to multiply (default 40).")] = None,
+    steps: int | None = None,
     out: Numbers = None,
     figure: Picture = None,
     form: str = "",
@@ -97,6 +99,9 @@ def jacobians(
     """Compute one-step Jacobians of a recurrent model along a text, their products, and the product of the gates alone.
 
     Example: thereafter inspect jacobians runs/lstm --text "the keys to the cabinet are on the table"
+
+    Args:
+        steps: Number of steps to multiply (default 40).
     """
     from thereafter import instruments
 

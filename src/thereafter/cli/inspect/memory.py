@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thereafter.cli.app import inspect_app, load
-from thereafter.cli.options import Numbers, Picture, Run, command
+from thereafter.cli.options import Numbers, Picture, command
 from thereafter.cli.tables import draw, print_rows, save
 from thereafter.errors import OptionError
 
@@ -18,16 +18,11 @@ if TYPE_CHECKING:
 
 @command(inspect_app)
 def memory(
-    run: Run,
-    name: Annotated[
-        str | None,
-        typer.Option(
-            "--task", help="remember-first, count-and-fire or balanced-brackets. Default: the corpus it was trained on."
-        ),
-    ] = None,
-    longest: Annotated[int | None, typer.Option(help="Largest n to test. Default: the largest of the corpus.")] = None,
-    count: Annotated[int, typer.Option(help="Number of lines per n.")] = 100,
-    seed: Annotated[int, typer.Option(help="Random seed of the lines.")] = 0,
+    run: str,
+    name: Annotated[str | None, typer.Option("--task")] = None,
+    longest: int | None = None,
+    count: int = 100,
+    seed: int = 0,
     out: Numbers = None,
     figure: Picture = None,
     form: str = "",
@@ -37,6 +32,12 @@ def memory(
     First: thereafter train remember-first --model lstm --out runs/first
 
     Example: thereafter inspect memory runs/first --longest 60 --figure memory.html
+
+    Args:
+        name: remember-first, count-and-fire or balanced-brackets. Default: the corpus it was trained on.
+        longest: Largest n to test. Default: the largest of the corpus.
+        count: Number of lines per n.
+        seed: Random seed of the lines.
     """
     from thereafter import instruments
 
@@ -63,16 +64,11 @@ def _print_by_n(measured: Measurement) -> None:
 
 @command(inspect_app)
 def agreement(
-    run: Run,
-    corpus: Annotated[
-        str | None,
-        typer.Option(help="agreement, reflexives or filler-gap. Default: the corpus the model was trained on."),
-    ] = None,
-    longest: Annotated[
-        int | None, typer.Option(help="Maximum number of words between the two. Default: as in the corpus.")
-    ] = None,
-    count: Annotated[int, typer.Option(help="Number of sentences.")] = 2000,
-    seed: Annotated[int, typer.Option(help="Random seed of the sentences.")] = 0,
+    run: str,
+    corpus: str | None = None,
+    longest: int | None = None,
+    count: int = 2000,
+    seed: int = 0,
     out: Numbers = None,
     form: str = "",
 ) -> None:
@@ -81,6 +77,12 @@ def agreement(
     First: thereafter train reflexives --model lstm --out runs/reflexives
 
     Example: thereafter inspect agreement runs/reflexives
+
+    Args:
+        corpus: agreement, reflexives or filler-gap. Default: the corpus the model was trained on.
+        longest: Maximum number of words between the two. Default: as in the corpus.
+        count: Number of sentences.
+        seed: Random seed of the sentences.
     """
     from thereafter import instruments
 
@@ -117,14 +119,11 @@ class Probed(StrEnum):
 
 @command(inspect_app)
 def probe(
-    run: Run,
-    what: Annotated[
-        Probed,
-        typer.Option("--property", help="The subject's number by distance, or the class of the word read."),
-    ] = Probed.NUMBER,
-    field: Annotated[str, typer.Option(help="The state to probe for the number: h, or c of an LSTM.")] = "h",
-    count: Annotated[int, typer.Option(help="Number of agreement sentences, two thirds of them to fit on.")] = 900,
-    seed: Annotated[int, typer.Option(help="Random seed of sentences and control.")] = 0,
+    run: str,
+    what: Annotated[Probed, typer.Option("--property")] = Probed.NUMBER,
+    field: str = "h",
+    count: int = 900,
+    seed: int = 0,
     out: Numbers = None,
     figure: Picture = None,
     form: str = "",
@@ -134,6 +133,12 @@ def probe(
     The model must know the words of the corpus `agreement`.
 
     Example: thereafter inspect probe runs/agreement --property number --figure decay.html
+
+    Args:
+        what: The subject's number by distance, or the class of the word read.
+        field: The state to probe for the number: h, or c of an LSTM.
+        count: Number of agreement sentences, two thirds of them to fit on.
+        seed: Random seed of sentences and control.
     """
     from thereafter import instruments
     from thereafter.figures.memory import information_decay, word_class_by_layer
@@ -174,13 +179,11 @@ def _show(reading: Measurement, head: str, number: bool) -> None:
 
 @command(inspect_app)
 def ahead(
-    run: Run,
-    source: Annotated[
-        str | None, typer.Argument(help="A table of series. Default: the one that the run was trained on.")
-    ] = None,
-    steps: Annotated[str, typer.Option(help="Numbers of steps ahead, separated by commas.")] = "1,4,16,64",
-    series: Annotated[str, typer.Option(help="Name of the series. Default: the first.")] = "",
-    part: Annotated[str, typer.Option(help="The part to forecast.")] = "test",
+    run: str,
+    source: Annotated[str | None, typer.Argument()] = None,
+    steps: str = "1,4,16,64",
+    series: str = "",
+    part: str = "test",
     out: Numbers = None,
     figure: Picture = None,
     form: str = "",
@@ -188,6 +191,12 @@ def ahead(
     """Forecast every row of a part k steps ahead, from the model's own predictions, and measure the error by k.
 
     Example: thereafter inspect ahead runs/sine noisy-sine --steps 1,4,16,64 --figure ahead.html
+
+    Args:
+        source: A table of series. Default: the one that the run was trained on.
+        steps: Numbers of steps ahead, separated by commas.
+        series: Name of the series. Default: the first.
+        part: The part to forecast.
     """
     from thereafter import instruments
     from thereafter.series.lines import error_by_steps, steps_ahead

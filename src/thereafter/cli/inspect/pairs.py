@@ -12,7 +12,7 @@ from thereafter.base.config import Table
 from thereafter.base.tabular import ENDINGS
 from thereafter.base.terminal import print_caution
 from thereafter.cli.app import inspect_app, load
-from thereafter.cli.options import ArpaTokens, AsWritten, Encoding, ItemColumn, Picture, command
+from thereafter.cli.options import ItemColumn, Picture, command
 from thereafter.cli.tables import draw, print_conditions, print_rows, save_rows, tell_written
 from thereafter.errors import OptionError
 
@@ -32,41 +32,15 @@ def _pairs_file(path: Path | None) -> Path | None:
 
 @command(inspect_app)
 def pairs(
-    runs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RUN... FILE",
-            help="One or more runs, then the pairs: two sentences per line with a tab between, the good one first; a "
-            ".csv with columns good and bad; or BLiMP's jsonl. Several files, a folder, or a glob in quotes.",
-            show_default=False,
-        ),
-    ],
-    tokens: ArpaTokens = "word",
-    as_written: AsWritten = False,
-    encoding: Encoding = None,
-    beginnings: Annotated[
-        bool, typer.Option("--beginnings", help="The sentences may be cut short: their line end is not counted.")
-    ] = False,
-    context: Annotated[
-        str,
-        typer.Option(
-            metavar="N|item|document",
-            help="What a sentence is read after. item: nothing, a fresh state; N: the good sentences of the N pairs "
-            "before it; document: those of all pairs before it.",
-        ),
-    ] = "item",
-    by: Annotated[
-        str | None,
-        typer.Option(help="A column of the file, such as condition: accuracy and difference by condition."),
-    ] = None,
+    runs: Annotated[list[str], typer.Argument(metavar="RUN... FILE")],
+    tokens: str = "word",
+    as_written: bool = False,
+    encoding: str | None = None,
+    beginnings: bool = False,
+    context: Annotated[str, typer.Option(metavar="N|item|document")] = "item",
+    by: str | None = None,
     item: ItemColumn = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            callback=_pairs_file,
-            help="Write one row per pair to this file (.csv, .tsv or .json); or the figures of the groups (.npz).",
-        ),
-    ] = None,
+    out: Annotated[Path | None, typer.Option(callback=_pairs_file)] = None,
     figure: Picture = None,
     form: str = "",
 ) -> None:
@@ -78,6 +52,15 @@ def pairs(
     Example: thereafter inspect pairs runs/book 'blimp/*.jsonl' --out pairs.csv
 
     Example: thereafter inspect pairs runs/ngram runs/lstm pairs.csv --by condition
+
+    Args:
+        runs: One or more runs, then the pairs: two sentences per line with a tab between, the good one first; a .csv
+            with columns good and bad; or BLiMP's jsonl. Several files, a folder, or a glob in quotes.
+        beginnings: The sentences may be cut short: their line end is not counted.
+        context: What a sentence is read after. item: nothing, a fresh state; N: the good sentences of the N pairs
+            before it; document: those of all pairs before it.
+        by: A column of the file, such as condition: accuracy and difference by condition.
+        out: Write one row per pair to this file (.csv, .tsv or .json); or the figures of the groups (.npz).
     """
     from thereafter import instruments
     from thereafter.comparing.pair_verdicts import ComparedPairs

@@ -24,13 +24,11 @@ if TYPE_CHECKING:
 
 @command(inspect_app)
 def trace(
-    run: opt.Run,
-    text: Annotated[str, typer.Argument(help="Text to run the model on.")],
-    out: Annotated[
-        Path, typer.Option(callback=opt.writable, help="File for the arrays: .npz (to draw later), .json or .csv.")
-    ] = Path("trace.npz"),
-    limit: Annotated[int, typer.Option(help="Maximum number of tokens.")] = 2000,
-    as_written: opt.AsWritten = False,
+    run: str,
+    text: str,
+    out: Annotated[Path, typer.Option(callback=opt.writable)] = Path("trace.npz"),
+    limit: int = 2000,
+    as_written: bool = False,
     form: str = "",
 ) -> None:
     """Record what a model did at every token of a text: states, gates, attention, predictions.
@@ -38,6 +36,11 @@ def trace(
     --csv and --json print one row per token: bits, rank, the likeliest token. The arrays are in the file.
 
     Example: thereafter inspect trace runs/book "the cat sat on the mat" --out cat.npz
+
+    Args:
+        text: Text to run the model on.
+        out: File for the arrays: .npz (to draw later), .json or .csv.
+        limit: Maximum number of tokens.
     """
     lm = load(run, as_written=as_written)
     tell_written(lm, text)
@@ -54,19 +57,16 @@ def trace(
 
 
 @command(inspect_app)
-def describe(
-    file: Annotated[Path, typer.Argument(help="A saved measurement or trace (.npz).", show_default=False)],
-    array: Annotated[
-        str | None, typer.Option(help="Print the table of this array instead: a row for each of its places.")
-    ] = None,
-    out: opt.TableFile = None,
-    form: str = "",
-) -> None:
+def describe(file: Path, array: str | None = None, out: opt.TableFile = None, form: str = "") -> None:
     """List the arrays of a saved measurement or trace: name, axes, shape, meaning.
 
     Example: thereafter inspect describe flow.npz
 
     Example: thereafter inspect describe flow.npz --array norm --out norm.csv
+
+    Args:
+        file: A saved measurement or trace (.npz).
+        array: Print the table of this array instead: a row for each of its places.
     """
     stored = _read(file)
     table = stored.describe() if array is None else stored.table_of(array)
@@ -100,22 +100,25 @@ class Moved(StrEnum):
 
 @command(inspect_app)
 def dynamics(
-    run: opt.Run,
-    text: Annotated[str, typer.Option(help="Text to run the model on, or @FILE to read one.")],
-    field: Annotated[str, typer.Option(help="The state to follow, such as l0.h or l1.c.")] = "l0.h",
-    limit: Annotated[int, typer.Option(help="Maximum number of tokens.", min=2)] = 2000,
+    run: str,
+    text: Annotated[str, typer.Option()],
+    field: str = "l0.h",
+    limit: Annotated[int, typer.Option(min=2)] = 2000,
     out: opt.Numbers = None,
-    figure: Annotated[
-        Path | None, typer.Option(help="Draw path, saturation and timescales: .html or .png.", callback=opt.drawable)
-    ] = None,
-    table: Annotated[
-        Moved, typer.Option(help="What --csv and --json print: one row per token, gate, or unit of a layer.")
-    ] = Moved.path,
+    figure: Annotated[Path | None, typer.Option(callback=opt.drawable)] = None,
+    table: Moved = Moved.path,
     form: str = "",
 ) -> None:
     """Measure the state trajectory, gate saturation and timescales of the units over a text.
 
     Example: thereafter inspect dynamics runs/book --text "the cat that the dogs saw was asleep" --figure cat.html
+
+    Args:
+        text: Text to run the model on, or @FILE to read one.
+        field: The state to follow, such as l0.h or l1.c.
+        limit: Maximum number of tokens.
+        figure: Draw path, saturation and timescales: .html or .png.
+        table: What --csv and --json print: one row per token, gate, or unit of a layer.
     """
     from thereafter.base.kinds import KINDS, listed, recurrent_names
     from thereafter.base.terminal import print_caution, show_progress
@@ -175,33 +178,35 @@ _COLOURED_LINES = 14
 
 @command(inspect_app)
 def units(
-    run: opt.Run,
-    source: opt.SourceName,
-    property: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="quotes, comment, quotes-or-comment, speech, line-position, indentation, brackets, keyword or "
-            "boundary. Repeat the option for more. Default: quotes."
-        ),
-    ] = None,
-    regex: Annotated[
-        list[str] | None, typer.Option(help="Look for units that follow matches of this regular expression.")
-    ] = None,
-    top: Annotated[int, typer.Option(help="Number of units to list per property.", min=1)] = 10,
-    gates: Annotated[bool, typer.Option("--gates", help="Look at gates and candidates too.")] = False,
-    limit: Annotated[int, typer.Option(help="Maximum number of tokens.", min=1000)] = 200_000,
-    seed: Annotated[int, typer.Option(help="Random seed of the control's offsets.")] = 0,
-    part: Annotated[str | None, typer.Option(help="Part of a corpus. Default: test.")] = None,
-    encoding: opt.Encoding = None,
+    run: str,
+    source: str,
+    property: list[str] | None = None,
+    regex: list[str] | None = None,
+    top: Annotated[int, typer.Option(min=1)] = 10,
+    gates: bool = False,
+    limit: Annotated[int, typer.Option(min=1000)] = 200_000,
+    seed: int = 0,
+    part: str | None = None,
+    encoding: str | None = None,
     out: opt.Numbers = None,
-    figure: Annotated[
-        Path | None, typer.Option(help="Draw the coloured text: .html or .png.", callback=opt.drawable)
-    ] = None,
+    figure: Annotated[Path | None, typer.Option(callback=opt.drawable)] = None,
     form: str = "",
 ) -> None:
     """Find units that follow a property of the text: chosen on its first half, measured on its second.
 
     Example: thereafter inspect units runs/code python-code --property quotes --property line-position --top 5
+
+    Args:
+        source: A file, a folder, a 'glob*', - for standard input, or a corpus name (thereafter data list).
+        property: quotes, comment, quotes-or-comment, speech, line-position, indentation, brackets, keyword or boundary.
+            Repeat the option for more. Default: quotes.
+        regex: Look for units that follow matches of this regular expression.
+        top: Number of units to list per property.
+        gates: Look at gates and candidates too.
+        limit: Maximum number of tokens.
+        seed: Random seed of the control's offsets.
+        part: Part of a corpus. Default: test.
+        figure: Draw the coloured text: .html or .png.
     """
     from thereafter import instruments
     from thereafter.inspection.properties import named, of_regex

@@ -43,17 +43,23 @@ class ForecastSettings:
     """What is forecast, and by what. Columns are chosen as in `series.table.ColumnChoice`."""
 
     target: str = ""
-    """The column to forecast; several with commas between them."""
+    """The column to forecast; several, separated by commas."""
     time: str = ""
-    """The column of the time stamps; "row": rows are counted. Default: recognised in the table."""
+    """The column of the time stamps; row: rows are counted. Default: found in the table."""
     series: str = ""
     """The column that names the series, for a table with many of them."""
     past: str = ""
-    """Columns that are known up to now and read beside the target, with commas between them."""
+    """Columns that are known only up to now, read with the target.
+
+    Several are separated by commas."""
     known: str = ""
-    """Columns that are known ahead, such as holidays or prices, with commas between them."""
+    """Columns that are known ahead, such as holidays or prices.
+
+    Several are separated by commas."""
     calendar: bool = False
-    """Whether the hour, the day of the week and the like are read as columns that are known ahead."""
+    """Read the hour, the day of the week and the like of each row.
+
+    They are columns that are known ahead."""
     split: str = ""
     """The parts of the rows by time: "70/10/20", or numbers of rows. Default: the last tenth tests, the tenth
     before it validates."""
@@ -62,9 +68,11 @@ class ForecastSettings:
     model: str = "gru"
     """The kind of forecaster: `models()`."""
     horizon: int = 24
-    """Steps that are forecast together."""
+    """Steps that are forecast (default 24)."""
     lookback: int = 0
-    """Rows that a forecast reads (0: chosen from the horizon and the season)."""
+    """Rows that a forecast reads. Default: chosen from season and horizon.
+
+    0: it is chosen."""
     season: int = 0
     """Rows of one season (0: chosen by the frequency)."""
     strategy: str = ""
