@@ -59,7 +59,7 @@ from thereafter.decoding.sampling import generators
 from thereafter.decoding.warping import Warping
 from thereafter.errors import ThereafterError
 from thereafter.kernels import gpu, running
-from thereafter.kernels.gpu import CAPABILITIES, Gpu, crf, drawing, launch, linear
+from thereafter.kernels.gpu import CAPABILITIES, Gpu, drawing, launch, linear
 from thereafter.kernels.gpu.compiling import (
     VERSION_FILE,
     Carried,
@@ -130,12 +130,12 @@ def stand_ins(capability: int, processors: int, *, numbers: bool = False) -> Ite
     """
     card = SimpleNamespace(multi_processor_count=processors, major=capability // 10, minor=capability % 10)
     about = CAPABILITIES[capability]
-    for cached in (launch._program, launch._capability, gpu._processors, gpu._capability):
+    for cached in (launch._program, launch.loaded, launch.capability, gpu._processors):
         cached.cache_clear()
     for cached in (gpu.untried, gpu._caution, linear.scan_programs, drawing._program):
         cached.cache_clear()
-    replaced: list[Any] = [patch.object(module, "Loaded", StandIn) for module in (launch, linear, crf, drawing)]
-    replaced += [patch.object(module, "binary", lambda wanted: wanted) for module in (launch, linear, crf, drawing)]
+    replaced: list[Any] = [patch.object(launch, "Loaded", StandIn)]
+    replaced += [patch.object(launch, "binary", lambda wanted: wanted)]
     replaced += [
         patch.object(torch.cuda, "get_device_properties", lambda device=0: card),
         patch.object(torch.cuda, "get_device_capability", lambda device=0: (card.major, card.minor)),

@@ -198,7 +198,7 @@ class Judge:
             self.wrong.append(line)
 
 
-class CrfCollector:
+class CrfCollector(CrfPrograms):
     """A walker that runs nothing and keeps the programs that would be run."""
 
     def __init__(self) -> None:

@@ -30,7 +30,6 @@ from thereafter.cells.base import Cell
 from thereafter.kernels.gpu.compiling import Wanted, binary, lacks_triton
 from thereafter.kernels.gpu.driver import lacks_driver
 from thereafter.kernels.gpu.linear import (
-    Scanner,
     ScanPrograms,
     ScanTile,
     choose_tile,
@@ -75,7 +74,7 @@ class FusedScan:
 
     name = "gpu"
 
-    def __init__(self, scanner: Scanner | None = None) -> None:
+    def __init__(self, scanner: ScanPrograms | None = None) -> None:
         self._scanner = scanner
 
     def refuses(self, job: Job) -> str | None:
@@ -312,7 +311,7 @@ def candidates(shape: tuple[int, int, int]) -> Iterator[ScanTile]:
             yield ScanTile(chunks, length, columns, 2, -(-tiles // segments) * chunks * length)
 
 
-class Collector:
+class Collector(ScanPrograms):
     """A scanner that runs nothing and keeps the programs that would be run."""
 
     def __init__(self) -> None:

@@ -20,8 +20,9 @@ from watchdog import watched
 
 from thereafter.cells.base import HCState
 from thereafter.cells.lstm import LSTM
-from thereafter.kernels.gpu.norm_geometry import norm_geometry
-from thereafter.kernels.gpu.normed import NORM_PROGRAMS, norm_refuses, norm_unrolled
+from thereafter.kernels.gpu.geometry import norm_geometry
+from thereafter.kernels.gpu.launching import PROGRAMS
+from thereafter.kernels.gpu.normed import norm_refuses, norm_unrolled
 from thereafter.kernels.jobs import Job, Unrolled
 from thereafter.kernels.plain import REFERENCE
 
@@ -66,7 +67,7 @@ def processors() -> int:
 
 
 def by_programs(job: Job) -> Unrolled:
-    return norm_unrolled(job, NORM_PROGRAMS, processors())
+    return norm_unrolled(job, PROGRAMS, processors())
 
 
 def everything(job: Job, run: Callable[[Job], Unrolled]) -> dict[str, Tensor]:

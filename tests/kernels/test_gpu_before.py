@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import ast
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from gpu_twins import BEFORE_TWIN, Noting, parameters
 from parity import REFERENCE, Situation, cases, differences, make_job, plain, ready, results, situations
 
 from thereafter.cells import CELLS
 from thereafter.cells.base import Cell
 from thereafter.kernels.gpu import before, preparing
-from thereafter.kernels.gpu.before import before_argument_names, before_geometry, before_refuses, before_unrolled
-from thereafter.kernels.gpu.before_twin import BEFORE_TWIN
+from thereafter.kernels.gpu.before import before_geometry, before_refuses, before_unrolled
 from thereafter.kernels.gpu.geometry import SHARED_BYTES
 from thereafter.kernels.jobs import Job, SameBits, Unrolled
 
 PROCESSORS = 132
-CODE = Path(before.__file__).parent / "code" / "reset_before.py"
 BEFORE = [{"reset": "before", "update": update, "bias": bias} for update in ("old", "new") for bias in ("two", "one")]
 OPTIONS = [options for name, options in cases() if name == "gru" and options["reset"] == "before"]
 
@@ -125,28 +122,13 @@ def test_what_the_programs_cannot_take_is_said_in_words(monkeypatch: pytest.Monk
     assert "torch.autocast" in reason(Situation("plain"))
 
 
-def parameters(function: str) -> tuple[list[str], list[str]]:
-    """A program's parameters that are arguments, and those that are constants."""
-    tree = ast.parse(CODE.read_text())
-    program = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function)
-    constants = [a.arg for a in program.args.args if a.annotation and "constexpr" in ast.unparse(a.annotation)]
-    return [a.arg for a in program.args.args if a.arg not in constants], constants
-
-
 @pytest.mark.parametrize("function", ["before_forward", "before_backward"])
 def test_what_is_launched_is_what_the_program_takes(function: str, monkeypatch: pytest.MonkeyPatch):
-    launched: list[tuple[str, dict[str, Any], dict[str, Any]]] = []
-    monkeypatch.setattr(
-        before, "_together", lambda name, over, given, constants: launched.append((name, given, constants))
-    )
+    noting = Noting(monkeypatch)
     cell: Cell = CELLS.load("gru")(4, 5, reset="before")
     made = before_unrolled(make_job(cell, Situation("plain"), torch.float32, "cpu"), before.BEFORE_PROGRAMS, PROCESSORS)
     made.y_BTO.sum().backward()
-    arguments, constants = parameters(function)
-    assert list(before_argument_names(function)) == arguments
-    ((given, given_constants),) = [(given, those) for name, given, those in launched if name == function]
-    assert set(arguments) == set(given)
-    assert set(constants) == set(given_constants)
+    assert noting.launched[f"reset_before.{function}"] == parameters("reset_before", function)
 
 
 @pytest.mark.parametrize("units", [5, 48, 256, 500, 768, 1024, 1150, 1300, 2048])

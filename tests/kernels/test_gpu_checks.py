@@ -46,9 +46,12 @@ def test_a_cell_is_laid_over_a_gpu_that_is_not_here(monkeypatch: pytest.MonkeyPa
         gpu_programs, "all_cases", lambda: [Case("lstm", {}, (64, 3, 256)), Case("lstm", {}, (64, 3, 1150))]
     )
     hopper, ada = (gpu_carry.planned("sizes", capability, 132) for capability in (90, 89))
-    waiting = [{wanted.function: blocks for wanted, blocks in plan.items() if blocks} for plan in (hopper, ada)]
-    assert set(waiting[0]) == {"narrow_forward", "narrow_backward", "wide_forward", "wide_backward"}
-    assert set(waiting[1]) == {"narrow_forward", "narrow_backward"}
+    waiting = [
+        {(wanted.function, dict(wanted.constants)["CHUNK"] > 0): blocks for wanted, blocks in plan.items() if blocks}
+        for plan in (hopper, ada)
+    ]
+    assert set(waiting[0]) == {("forward", False), ("forward", True), ("backward", False), ("backward", True)}
+    assert set(waiting[1]) == {("forward", False), ("backward", False)}
     assert all(blocks <= 132 for blocks in (*waiting[0].values(), *waiting[1].values()))
 
 

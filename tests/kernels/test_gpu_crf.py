@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 import torch
 from gpu_crf_check import CrfCase, CrfCollector, differs_from_brute_force, draw, errors_of, path_is_the_loops
+from gpu_twins import CrfTwin
 from torch import Tensor
 
 from thereafter.kernels.chain import Chain, ChainLoop
 from thereafter.kernels.functions import leaving_unread
 from thereafter.kernels.gpu import crf as programs
 from thereafter.kernels.gpu.crf import (
-    CrfLaunch,
     WalkedChains,
     chains_on_gpu,
     crf_refuses,
@@ -25,7 +25,7 @@ from thereafter.kernels.gpu.crf import (
     plan_walk,
     plan_walk_back,
 )
-from thereafter.kernels.gpu.crf_twin import CrfTwin
+from thereafter.kernels.gpu.launch import Launch
 from thereafter.tasks.tag import chains as layer
 from thereafter.tasks.tag.chains import Crf
 
@@ -205,7 +205,7 @@ def parameters(function: str) -> tuple[list[str], list[str]]:
     return arguments, [one.arg for one in program.args.args if one.annotation is not None]
 
 
-def launches_of(chain: Chain, keep: bool) -> list[CrfLaunch]:
+def launches_of(chain: Chain, keep: bool) -> list[Launch]:
     walk, forward = plan_walk(chain, keep, 90)
     grad = torch.ones(1).expand(len(chain.lengths_B))
     d_BTK, _, backward = plan_walk_back(chain, walk, grad, chain.emissions_BTK.dtype, 90)

@@ -2,45 +2,41 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from gpu_twins import Noting, parameters
+from parity import Situation, make_job
 from torch import Tensor
 
 from thereafter.cells import CELLS
 from thereafter.cells.base import Cell
 from thereafter.kernels import gpu
-from thereafter.kernels.gpu import CAPABILITIES, GPU, cannot_take, copying
+from thereafter.kernels.gpu import CAPABILITIES, GPU, cannot_take, copying, launch, passes
 from thereafter.kernels.gpu.before import before_geometry
 from thereafter.kernels.gpu.compiling import Constant
-from thereafter.kernels.gpu.geometry import SHARED_BYTES, geometry, shared_bytes
-from thereafter.kernels.gpu.launching import argument_names
-from thereafter.kernels.gpu.layout import FilledUnits
+from thereafter.kernels.gpu.geometry import SHARED_BYTES, BlockTiling, Geometry, geometry, shared_bytes
 from thereafter.kernels.jobs import Job
 from thereafter.kernels.running import preference
 
-CODE = Path(gpu.__file__).parent / "code"
 SIZES = [(64, 1150), (40, 1150), (128, 512), (64, 1024), (16, 768), (64, 256), (20, 650), (5, 48), (3, 5), (200, 256)]
 
 
-def parameters(module: str, function: str) -> tuple[list[str], list[str]]:
-    """A program's parameters that are arguments, and those that are constants."""
-    tree = ast.parse((CODE / f"{module}.py").read_text())
-    program = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function)
-    constants = [a.arg for a in program.args.args if a.annotation and "constexpr" in ast.unparse(a.annotation)]
-    return [a.arg for a in program.args.args if a.arg not in constants], constants
+TILINGS = {"wide": BlockTiling("wide", 16, 16, 4, 128, 1, 1), "narrow": BlockTiling("narrow", 8, 16, 4)}
 
 
 @pytest.mark.parametrize("family", ["wide", "narrow"])
 @pytest.mark.parametrize("direction", ["forward", "backward"])
-def test_arguments_stand_in_the_order_of_the_program(family: str, direction: str):
-    taken, _ = parameters(family, f"{family}_{direction}")
-    assert tuple(taken) == argument_names(family, direction)
+def test_arguments_stand_in_the_order_of_the_program(family: str, direction: str, monkeypatch: pytest.MonkeyPatch):
+    over = Geometry(16, 128, TILINGS[family], TILINGS[family])
+    monkeypatch.setattr(passes, "geometry", lambda *sizes, **about: over)
+    noting, cell = Noting(monkeypatch), CELLS.load("lstm")(4, 5)
+    job = make_job(cell, Situation("plain"), torch.bfloat16, "cpu")
+    passes.unrolled(job, noting, 132).y_BTO.sum().backward()
+    assert noting.launched[f"recurrent.{direction}"] == parameters("recurrent", direction)
 
 
 @pytest.mark.parametrize("busy", [False, True], ids=["plain", "busy"])
@@ -72,20 +68,19 @@ def test_what_does_not_fit_has_no_shape():
 @pytest.mark.parametrize("function", ["copy_gates", "turn_gates", "copy_rows"])
 def test_copies_pass_what_their_programs_take(function: str, monkeypatch: pytest.MonkeyPatch):
     """The numbers of every copy, by name, in the program's order; the program itself is not run."""
-    taken, constants = parameters("copying", function)
-    launched: dict[str, tuple[list[str], list[str]]] = {}
+    launched: dict[str, tuple[list[str], set[str]]] = {}
 
     def noted(name: str, source: Tensor, target: Tensor, numbers: dict[str, int], given: dict[str, Constant], n: int):
-        launched[name] = ["source", "target", *numbers], list(given)
+        launched[name] = ["source", "target", *numbers], set(given)
         assert n > 0
 
     monkeypatch.setattr(copying, "_copy", noted)
-    copies, how = copying.CopyPrograms(), FilledUnits(5, 128, (0, 1, None, 2))
+    copies, how = copying.CopyPrograms(), copying.FilledUnits(5, 128, (0, 1, None, 2))
     copies.slices(torch.ones(15, 4), how, 8, 16, torch.bfloat16)
     copies.turned(torch.ones(15, 5), how, torch.bfloat16)
     copies.gates(torch.ones(512, 8), how, 4, torch.float32)
     copies.rows(torch.ones(3, 2, 5), 16, 8, torch.bfloat16)
-    assert launched[function] == (taken, constants)
+    assert launched[function] == parameters("copying", function)
 
 
 OTHERS = [number for number, about in CAPABILITIES.items() if not about.tried]
@@ -128,7 +123,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
     """A GPU of some capability seems to be there, with a Triton and a driver."""
 
     def forget() -> None:
-        for cached in (gpu.lacks, gpu.lacks_by_name, gpu.untried, gpu._caution, gpu._capability):
+        for cached in (gpu.lacks, gpu.lacks_by_name, gpu.untried, gpu._caution, launch.capability):
             cached.cache_clear()
 
     def card(capability: int) -> None:

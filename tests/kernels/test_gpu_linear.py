@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from gpu_linear_check import LINEAR, SITUATIONS, FusedScan
+from gpu_twins import ScanTwin
 from parity import Situation, make_job, plain, results
 from torch import Tensor
 
@@ -17,7 +18,6 @@ from thereafter.cells.base import Cell
 from thereafter.kernels.gpu import linear
 from thereafter.kernels.gpu.linear import (
     ScanTile,
-    ScanTwin,
     choose_tile,
     linear_refuses,
     plan_backward,

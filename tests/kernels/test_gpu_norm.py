@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import ast
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from gpu_twins import TWIN, Noting, parameters
 from parity import REFERENCE, Situation, cases, differences, make_job, plain, ready, results, situations
 
 from thereafter.cells import CELLS
 from thereafter.cells.base import Cell
-from thereafter.kernels.gpu import normed, preparing
-from thereafter.kernels.gpu.geometry import SHARED_BYTES
-from thereafter.kernels.gpu.norm_geometry import norm_geometry, norm_shared_bytes
-from thereafter.kernels.gpu.norm_twin import NORM_TWIN
-from thereafter.kernels.gpu.normed import norm_argument_names, norm_refuses, norm_unrolled
+from thereafter.kernels.gpu import preparing
+from thereafter.kernels.gpu.geometry import SHARED_BYTES, norm_geometry, norm_shared_bytes
+from thereafter.kernels.gpu.normed import norm_refuses, norm_unrolled
 from thereafter.kernels.jobs import Job, SameBits, Unrolled
 
 PROCESSORS = 132
@@ -26,7 +23,6 @@ NORMED += [
     {"layer_norm": True, "bias": "none", "coupled": True},
     {"layer_norm": True, "bias": "one", "coupled": True, "peephole": True},
 ]
-PROGRAMS = Path(normed.__file__).parent / "code" / "layer_norm.py"
 
 
 class NormTwinKernel:
@@ -41,7 +37,7 @@ class NormTwinKernel:
         return norm_refuses(job, self.processors)
 
     def run(self, job: Job) -> Unrolled:
-        return norm_unrolled(job, NORM_TWIN, self.processors)
+        return norm_unrolled(job, TWIN, self.processors)
 
     def status(self) -> str:
         return "for tests"
@@ -111,43 +107,12 @@ def test_without_gradients_nothing_is_kept_for_them():
     torch.testing.assert_close(made.y_BTO, REFERENCE.run(job).y_BTO.detach(), rtol=1e-4, atol=1e-5)
 
 
-def parameters(function: str) -> tuple[list[str], set[str]]:
-    """The names of a program's arguments, and of its constants."""
-    tree = ast.parse(PROGRAMS.read_text())
-    made = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function)
-    constant = {argument.arg for argument in made.args.args if argument.annotation is not None}
-    return [argument.arg for argument in made.args.args if argument.arg not in constant], constant
-
-
 @pytest.mark.parametrize("function", ["norm_forward", "norm_backward"])
 def test_what_is_launched_is_what_the_programs_take(function: str, monkeypatch: pytest.MonkeyPatch):
-    launches: dict[str, tuple[set[str], set[str]]] = {}
-
-    def launch(name: str, over: Any, tiling: Any, given: dict[str, Any], constants: dict[str, Any]) -> None:
-        assert over.blocks(tiling) > 0
-        assert all(value is not None for value in given.values())
-        launches[name] = set(given), set(constants)
-
-    monkeypatch.setattr(normed, "_together", launch)
-
-    class Both:
-        """The programs' arguments are put together; the twin computes."""
-
-        copies = NORM_TWIN.copies
-
-        def norm_forward(self, *arguments: Any) -> None:
-            normed.NORM_PROGRAMS.norm_forward(*arguments)
-            NORM_TWIN.norm_forward(*arguments)
-
-        def norm_backward(self, *arguments: Any) -> None:
-            normed.NORM_PROGRAMS.norm_backward(*arguments)
-            NORM_TWIN.norm_backward(*arguments)
-
+    noting = Noting(monkeypatch)
     job = make_job(lstm(4, 5), Situation("plain"), torch.float32, "cpu")
-    norm_unrolled(job, Both(), PROCESSORS).y_BTO.sum().backward()
-    names, constants = parameters(function)
-    assert list(norm_argument_names(function)) == names
-    assert launches[function] == (set(names), constants)
+    norm_unrolled(job, noting, PROCESSORS).y_BTO.sum().backward()
+    assert noting.launched[f"layer_norm.{function}"] == parameters("layer_norm", function)
 
 
 @pytest.mark.parametrize("rows", [1, 16, 17, 32, 64, 100, 128, 256])

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from gpu_twins import TWIN
 from parity import REFERENCE, Situation, cases, differences, make_job, plain, ready, results, situations
 from torch import Tensor
 
@@ -15,7 +16,6 @@ from thereafter.kernels import gpu
 from thereafter.kernels.gpu import preparing
 from thereafter.kernels.gpu.four_blocks import four_blocks
 from thereafter.kernels.gpu.passes import unrolled
-from thereafter.kernels.gpu.twin import TWIN
 from thereafter.kernels.jobs import Job, SameBits, Unrolled
 from thereafter.kernels.running import choose, run
 from thereafter.kernels.second import twice_differentiable

@@ -32,6 +32,11 @@ class Called(Protocol):
 
     @property
     def needs_input_grad(self) -> tuple[bool, ...]: ...
+    @property
+    def saved_tensors(self) -> tuple[Tensor, ...]: ...
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None: ...
+    def set_materialize_grads(self, value: bool) -> None: ...
 
 
 def recording() -> bool:
@@ -113,10 +118,6 @@ class _Question(NamedTuple):
 
 class _CalledOnce(Called, Protocol):
     asked: _Question
-    saved_tensors: tuple[Tensor, ...]
-
-    def save_for_backward(self, *tensors: Tensor | None) -> None: ...
-    def set_materialize_grads(self, value: bool) -> None: ...
 
 
 class _Identity(torch.autograd.Function):

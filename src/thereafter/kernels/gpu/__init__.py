@@ -4,21 +4,22 @@ The recurrent matrix is read once and stays in registers and shared memory; the 
 exchange h through the second cache and meet once a step. docs/gpu.md says how, and what it costs.
 
 preparing       what all programs ask of a job
-passes          LSTM, GRU, Elman: a job by the wide and narrow programs
+passes          LSTM, GRU, Elman: a job by the wide and narrow programs; projections, gradients of weights, autograd
   four_blocks     cells as a formula over four blocks
   geometry        who owns what
-  launching       the passes over whole sequences; twin: the same in plain torch
-  recurrence      projections, gradients of weights, autograd
-before          the GRU that resets before its product; before_twin
-normed          the layer-norm LSTM; norm_geometry, norm_twin
+  launching       the passes over whole sequences
+normed          the layer-norm LSTM
+before          the GRU that resets before its product
 linear          minGRU, minLSTM, diagonal: a fused scan
 one_row         one step of an LSTM language model; drawing: the next token of every row
 row_sums        rows added by an index, for gradients of embeddings
-crf             a linear-chain CRF: loss, gradients, marginals, best sequences; crf_twin
-layout          weights and batches in the programs' order, in plain torch; copying: the same by programs
+crf             a linear-chain CRF: loss, gradients, marginals, best sequences
+copying         weights and batches in the programs' order
 launch          a program by its name; compiling: by Triton, kept on disk, and what the compiled file says of itself;
                 driver: launched through CUDA's driver
 code/           the programs
+
+`tests/kernels/gpu_twins.py` has a readable twin of every program, in plain torch.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ from thereafter.cells.lstm import LSTM
 from thereafter.kernels.gpu.before import BEFORE_PROGRAMS, before_refuses, before_unrolled
 from thereafter.kernels.gpu.compiling import lacks_triton, needed_triton
 from thereafter.kernels.gpu.driver import lacks_driver
+from thereafter.kernels.gpu.launch import capability
 from thereafter.kernels.gpu.launching import PROGRAMS
 from thereafter.kernels.gpu.linear import linear_refuses, run_linear_on_gpu
-from thereafter.kernels.gpu.normed import NORM_PROGRAMS, norm_refuses, norm_unrolled
+from thereafter.kernels.gpu.normed import norm_refuses, norm_unrolled
 from thereafter.kernels.gpu.passes import refuses_blocks, unrolled
 from thereafter.kernels.jobs import ANY_THREADS, Job, SameBits, Unrolled
 from thereafter.kernels.second import twice_differentiable
@@ -101,13 +103,13 @@ class Gpu:
         _caution(device)
         if job.cell.linear:
             return run_linear_on_gpu(job)
-        processors, capability = _processors(device), _capability(device)
+        processors, about = _processors(device), _capability(device)
         if _is_reset_before(job.cell):
-            made = before_unrolled(job, BEFORE_PROGRAMS, processors, capability.shared)
+            made = before_unrolled(job, BEFORE_PROGRAMS, processors, about.shared)
         elif _is_normed(job.cell):
-            made = norm_unrolled(job, NORM_PROGRAMS, processors)
+            made = norm_unrolled(job, PROGRAMS, processors)
         else:
-            made = unrolled(job, PROGRAMS, processors, wide=capability.warpgroups)
+            made = unrolled(job, PROGRAMS, processors, wide=about.warpgroups)
         return twice_differentiable(job, made)
 
 
@@ -120,9 +122,9 @@ def lacks(device: int) -> str | None:
 @lru_cache(maxsize=64)
 def lacks_by_name(device: int) -> str | None:
     """What a device or its software is missing, whoever asks."""
-    if _number(device) not in CAPABILITIES:
+    if capability(device) not in CAPABILITIES:
         name = torch.cuda.get_device_name(device)
-        return f"the programs are compiled for capability {_listed()}, this is {name} of {_number(device) / 10}"
+        return f"the programs are compiled for capability {_listed()}, this is {name} of {capability(device) / 10}"
     return lacks_triton() or lacks_driver()
 
 
@@ -131,7 +133,7 @@ def untried(device: int) -> str | None:
     """What is said of a device on which the programs were never tried; None where they were."""
     if _capability(device).tried:
         return None
-    number = _number(device) / 10
+    number = capability(device) / 10
     return f"they compile for capability {number}, but were never run on it: compare with kernel='reference' first"
 
 
@@ -143,15 +145,8 @@ def _caution(device: int) -> None:
         progress.warn(f"the programs of the kernel 'gpu' on {torch.cuda.get_device_name(device)}: {words}")
 
 
-def _number(device: int) -> int:
-    """90 for Hopper."""
-    major, minor = torch.cuda.get_device_capability(device)
-    return 10 * major + minor
-
-
-@lru_cache(maxsize=64)
 def _capability(device: int) -> Capability:
-    return CAPABILITIES.get(_number(device), CAPABILITIES[90])
+    return CAPABILITIES.get(capability(device), CAPABILITIES[90])
 
 
 def _listed(*, tried: bool | None = None) -> str:

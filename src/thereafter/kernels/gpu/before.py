@@ -10,7 +10,7 @@ Shapes: T steps, B rows, I inputs, H units; P, J, K: the same filled up. Gates i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
@@ -21,18 +21,14 @@ from torch import Tensor
 from thereafter.cells.base import HState
 from thereafter.cells.gru import GRU
 from thereafter.kernels.functions import apply_many
+from thereafter.kernels.gpu.copying import filled
 from thereafter.kernels.gpu.geometry import SHARED_BYTES
-from thereafter.kernels.gpu.launch import Argument, Constants, launch
-from thereafter.kernels.gpu.launching import Hold
-from thereafter.kernels.gpu.layout import filled
-from thereafter.kernels.gpu.preparing import marks, product_type, too_large, unfit
+from thereafter.kernels.gpu.launch import Constants, launch
+from thereafter.kernels.gpu.launching import APART, Hold, arguments, hold_kind
+from thereafter.kernels.gpu.preparing import ALIGNED, begun, charge, marks, product_type, too_large, unfit
 from thereafter.kernels.jobs import Job, Unrolled
-from thereafter.kernels.second import is_passed_over, no_gradients
+from thereafter.kernels.second import Called, MaybeTensors, is_passed_over, no_gradients
 
-_ALIGNED = 8
-"""Inputs are filled up to a multiple of this: 16 bytes of 16-bit numbers."""
-_APART = 8
-"""As code/meeting.py has it."""
 _COLUMNS = 128
 """Units are filled up to a multiple of this: 16 columns for each of 8 warps."""
 _WARPS, _PIECE = 8, 64
@@ -164,53 +160,34 @@ class BeforeBackwardArrays:
     hold_h: Hold
 
 
-class BeforeLauncher(Protocol):
-    """Something that runs these passes: the programs, or their twin."""
-
-    def before_forward(self, formula: BeforeFormula, over: BeforeGeometry, arrays: BeforeForwardArrays) -> None: ...
-
-    def before_backward(self, formula: BeforeFormula, over: BeforeGeometry, arrays: BeforeBackwardArrays) -> None: ...
-
-
 class BeforePrograms:
     """The programs of code/reset_before.py, compiled when they are first asked for."""
 
     def before_forward(self, formula: BeforeFormula, over: BeforeGeometry, arrays: BeforeForwardArrays) -> None:
-        constants = _constants(formula, over, arrays.hold_h) | {"SAVE": len(arrays.cells) > 1}
-        _together("before_forward", over, _arguments(arrays, arrays.states, len(arrays.resets), over), constants)
+        saved: Constants = {"SAVE": len(arrays.cells) > 1}
+        _start("before_forward", formula, over, arrays, arrays.states, len(arrays.resets), saved)
 
     def before_backward(self, formula: BeforeFormula, over: BeforeGeometry, arrays: BeforeBackwardArrays) -> None:
-        constants = _constants(formula, over, arrays.hold_h) | {"CHARGED": arrays.d_last_h is not None}
-        _together("before_backward", over, _arguments(arrays, arrays.d_gates, len(arrays.d_outputs), over), constants)
+        charged: Constants = {"CHARGED": arrays.d_last_h is not None}
+        _start("before_backward", formula, over, arrays, arrays.d_gates, len(arrays.d_outputs), charged)
 
 
 BEFORE_PROGRAMS = BeforePrograms()
 
 
-def before_argument_names(function: str) -> tuple[str, ...]:
-    """The parameters of a program that are no constants, in their order."""
-    arrays = BeforeForwardArrays if function == "before_forward" else BeforeBackwardArrays
-    return *(field.name for field in fields(arrays)), "counters", "steps", "share_h"
-
-
-def _arguments(
-    arrays: BeforeForwardArrays | BeforeBackwardArrays, any_low: Tensor, steps: int, over: BeforeGeometry
-) -> dict[str, Argument]:
-    """By name; where there is no array, any other stands in, which is not looked at."""
-    stand_ins = {"marks": torch.uint8, "d_last_h": torch.float32}
-    given: dict[str, Argument] = {"steps": steps}
-    for field in fields(arrays):
-        value = getattr(arrays, field.name)
-        given[field.name] = (
-            value if isinstance(value, Tensor) else any_low.view(stand_ins.get(field.name, any_low.dtype))
-        )
-    given["share_h"] = arrays.hold_h if isinstance(arrays.hold_h, float) else 0.0
-    given["counters"] = any_low.new_zeros(over.groups * 2 * steps * _APART, dtype=torch.int32)
-    return given
-
-
-def _constants(formula: BeforeFormula, over: BeforeGeometry, hold: Hold) -> Constants:
-    return {
+def _start(
+    function: str,
+    formula: BeforeFormula,
+    over: BeforeGeometry,
+    arrays: BeforeForwardArrays | BeforeBackwardArrays,
+    any_low: Tensor,
+    steps: int,
+    own_constants: Constants,
+) -> None:
+    """All blocks at once."""
+    counters = any_low.new_zeros(over.groups * 2 * steps * APART, dtype=torch.int32)
+    values = arguments(arrays, any_low, {"counters": counters, "steps": steps})
+    constants: Constants = {
         "P": over.rows,
         "K": over.units,
         "ROWS": over.block_rows,
@@ -221,14 +198,10 @@ def _constants(formula: BeforeFormula, over: BeforeGeometry, hold: Hold) -> Cons
         "SHARED_N": over.in_shared[2],
         "UPDATE": formula.update,
         "MARKED": formula.marked,
-        "HOLD_H": 0 if hold is None else 2 if isinstance(hold, Tensor) else 1,
+        "HOLD_H": hold_kind(arrays.hold_h),
     }
-
-
-def _together(function: str, over: BeforeGeometry, given: dict[str, Argument], constants: Constants) -> None:
-    """All blocks at once."""
-    arguments = {name: given[name] for name in before_argument_names(function)}
-    launch("reset_before", function, arguments, constants, warps=_WARPS, blocks=over.blocks, together=True)
+    constants |= own_constants
+    launch("reset_before", function, values, constants, warps=_WARPS, blocks=over.blocks, together=True)
 
 
 def before_refuses(job: Job, processors: int, shared: int = SHARED_BYTES) -> str | None:
@@ -240,8 +213,8 @@ def before_refuses(job: Job, processors: int, shared: int = SHARED_BYTES) -> str
     return unfit(job) or (too_large(job, processors) if over is None else None)
 
 
-def before_unrolled(job: Job, launcher: BeforeLauncher, processors: int, shared: int = SHARED_BYTES) -> Unrolled:
-    """A job by a launcher: the programs, or their twin."""
+def before_unrolled(job: Job, programs: BeforePrograms, processors: int, shared: int = SHARED_BYTES) -> Unrolled:
+    """A job by the programs."""
     low, over = product_type(job), before_geometry(len(job.x_BTI), job.cell.hidden_size, processors, shared)
     if over is None or type(job.cell) is not GRU:
         raise AssertionError("a job is asked for before it is run")
@@ -251,7 +224,7 @@ def before_unrolled(job: Job, launcher: BeforeLauncher, processors: int, shared:
             hold = filled(hold.to(low).transpose(0, 1), over.rows, over.units)
         else:
             hold = float(hold) if hold else None
-        plan = BeforePlan(job.cell.options.update, over, launcher, marks(job, over.rows), hold)
+        plan = BeforePlan(job.cell.options.update, over, programs, marks(job, over.rows), hold)
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         given = [job.weights[name].to(low) if name in job.weights else None for name in names]
         y_BTH, h_BH = apply_many(_ResetBefore, plan, job.x_BTI.to(low), job.state.h.to(low), *given)
@@ -264,7 +237,7 @@ class BeforePlan:
 
     update: str
     over: BeforeGeometry
-    launcher: BeforeLauncher
+    programs: BeforePrograms
     marks: Tensor | None
     hold_h: Hold
 
@@ -272,19 +245,10 @@ class BeforePlan:
     def formula(self) -> BeforeFormula:
         return BeforeFormula(self.update, self.marks is not None)
 
-    def begun(self, state_PK: Tensor) -> Tensor:
-        """A state before the first step: 0 in rows that begin anew there."""
-        return state_PK if self.marks is None else torch.where(((self.marks[0] & 2) != 0).unsqueeze(1), 0.0, state_PK)
 
-
-class _CalledBefore(Protocol):
+class _CalledBefore(Called, Protocol):
     plan: BeforePlan
     rows: int
-    needs_input_grad: tuple[bool, ...]
-    saved_tensors: tuple[Tensor, ...]
-
-    def save_for_backward(self, *tensors: Tensor | None) -> None: ...
-    def set_materialize_grads(self, value: bool) -> None: ...
 
 
 class _ResetBefore(torch.autograd.Function):
@@ -301,20 +265,20 @@ class _ResetBefore(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         over, (rows, steps, inputs), units = plan.over, x_BTI.shape, weight_hh.shape[1]
         save = any(ctx.needs_input_grad)
-        x_TPJ = filled(x_BTI.transpose(0, 1), over.rows, -(-inputs // _ALIGNED) * _ALIGNED)
+        x_TPJ = filled(x_BTI.transpose(0, 1), over.rows, -(-inputs // ALIGNED) * ALIGNED)
         bias = bias_hh if bias_ih is None else bias_ih if bias_hh is None else bias_ih + bias_hh
         if bias is not None:
             bias = filled(bias.reshape(3, units), 3, over.units).flatten()
         projected = F.linear(x_TPJ, _by_gates(weight_ih, over.units, x_TPJ.shape[2]).flatten(0, 1), bias)
         states = projected.new_empty(steps + 1, over.rows, over.units)
-        states[0] = plan.begun(filled(h_BH, over.rows, over.units))
+        states[0] = begun(filled(h_BH, over.rows, over.units), plan.marks)
         cells = states.new_empty(steps + 1 if save else 1, over.rows, over.units, dtype=torch.float32)
         cells[0] = states[0]
         resets = torch.empty_like(states[1:])
         outputs = None if plan.marks is None else torch.empty_like(states[1:])
         w_hh = _by_gates(weight_hh, over.units, over.units)
         arrays = BeforeForwardArrays(projected, w_hh, states, resets, outputs, cells, plan.marks, plan.hold_h)
-        plan.launcher.before_forward(plan.formula, over, arrays)
+        plan.programs.before_forward(plan.formula, over, arrays)
         ctx.set_materialize_grads(False)
         ctx.plan, ctx.rows = plan, rows
         if save:
@@ -324,7 +288,7 @@ class _ResetBefore(torch.autograd.Function):
         return y_TPK[:, :rows, :units].transpose(0, 1), states[-1, :rows, :units].clone()
 
     @staticmethod
-    def backward(ctx: _CalledBefore, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: _CalledBefore, *gradients: Tensor | None) -> MaybeTensors:
         if is_passed_over(*gradients):
             return no_gradients(ctx)
         dy_BTH, dh_BH = gradients
@@ -338,13 +302,13 @@ class _ResetBefore(torch.autograd.Function):
             d_outputs = torch.zeros_like(resets)
         else:
             d_outputs = filled(dy_BTH.transpose(0, 1), over.rows, over.units)
-        d_last = None if dh_BH is None else filled(dh_BH.float(), over.rows, over.units)
+        d_last = None if dh_BH is None else charge(dh_BH, cells[0])
         d_first, d_biases = torch.empty_like(cells[0]), cells.new_empty(3, over.rows, over.units)
         turned = w_hh.permute(2, 0, 1).contiguous()
         arrays = BeforeBackwardArrays(
             kept, turned, d_outputs, d_gates, cells, d_last, d_first, d_biases, plan.marks, plan.hold_h
         )
-        plan.launcher.before_backward(plan.formula, over, arrays)
+        plan.programs.before_backward(plan.formula, over, arrays)
         _, of_x, of_h, of_ih, of_hh, *of_biases = ctx.needs_input_grad
         d_NG = d_gates[:-1].view(steps * over.rows, 3 * over.units)
         dx = dh = d_ih = d_hh = None
@@ -352,7 +316,7 @@ class _ResetBefore(torch.autograd.Function):
             dx_NJ = d_NG @ _by_gates(weight_ih, over.units, x_TPJ.shape[2]).flatten(0, 1)
             dx = dx_NJ.view_as(x_TPJ)[:, :rows, :inputs].transpose(0, 1)
         if of_h:
-            through = plan.begun((d_gates[0, :, 0] @ w_hh[0]).float())
+            through = begun((d_gates[0, :, 0] @ w_hh[0]).float(), plan.marks)
             dh = (through + d_first)[:rows, :units].to(states.dtype)
         if of_ih:
             d_ih = _gates_of(d_NG.t() @ x_TPJ.flatten(0, 1), units, inputs)

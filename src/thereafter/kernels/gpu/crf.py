@@ -9,7 +9,7 @@ can hold it. A batch of up to some hundred rows takes as long as its longest row
                over rows by torch in a fixed order
     Viterbi    K^2 sums a step, a byte for each tag and step, and a walk back of one small read a step
 
-`CrfTwin` (crf_twin.py) does the same in torch, and `kernels/chain.py` is what both mean.
+`CrfTwin` of tests/kernels/gpu_twins.py does the same in torch, and `kernels/chain.py` is what both mean.
 
 Shapes: B rows, T steps, K tags.
 """
@@ -17,7 +17,6 @@ Shapes: B rows, T steps, K tags.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple, Protocol
 
@@ -27,20 +26,12 @@ from torch import Tensor
 from thereafter.kernels.chain import Chain, ChainKernel, chain_marginals, chain_values
 from thereafter.kernels.functions import apply_one, traced, transformed
 from thereafter.kernels.gpu import lacks
-from thereafter.kernels.gpu.compiling import Wanted, binary
-from thereafter.kernels.gpu.driver import Loaded
+from thereafter.kernels.gpu.compiling import Wanted
+from thereafter.kernels.gpu.launch import CODE, FLOATS, TYPES, Launch, capability, start
 from thereafter.kernels.second import Called, are_many, no_gradients, recording
 
-MODULE = "thereafter.kernels.gpu.code.crf"
+MODULE = f"{CODE}.crf"
 MOST_TAGS = 128  # K^2 transitions and as many sums of pairs are what the registers of a block have room for
-_TYPES = {
-    torch.float32: "*fp32",
-    torch.bfloat16: "*bf16",
-    torch.float16: "*fp16",
-    torch.int64: "*i64",
-    torch.uint8: "*u8",
-}
-_NARROW = (torch.float32, torch.bfloat16, torch.float16)
 _LARGEST = 1 << 31  # numbers of a row: what a 32-bit count holds
 _WARPS = {
     "crf_forward": {16: 1, 32: 4, 64: 8, 128: 16},
@@ -86,25 +77,12 @@ class ChainGradients(NamedTuple):
     end_K: Tensor
 
 
-class ChainWalker(Protocol):
-    """What walks along a chain: programs on a GPU, or their twin."""
-
-    def forward(self, chain: Chain, keep: bool) -> ChainWalk:
-        """`chain_values`; `keep` what the backward pass reads."""
-
-    def backward(self, chain: Chain, walk: ChainWalk, grad_B: Tensor, kind: torch.dtype) -> ChainGradients:
-        """From the gradient of the values; that of emissions has the type `kind`."""
-
-    def path(self, chain: Chain) -> Tensor:
-        """`chain_path`."""
-
-
 def crf_refuses(chain: Chain) -> str | None:
     """Why such a chain is not for the programs; None where it is. The device is not looked at."""
     _, steps, size = chain.emissions_BTK.shape
     if size > MOST_TAGS:
         return f"there are {size} tags; the programs take up to {MOST_TAGS}, whose transitions fit into registers"
-    other = [array.dtype for array in chain[:4] if array.dtype not in _NARROW]
+    other = [array.dtype for array in chain[:4] if array.dtype not in FLOATS]
     if other:
         return f"an array is {other[0]}; the programs know float32, bfloat16 and float16, and compute in float32"
     if not chain.emissions_BTK.numel():
@@ -125,7 +103,7 @@ def chains_on_gpu(chain: Chain) -> ChainKernel | None:
 class WalkedChains:
     """See `ChainKernel`: by a walker. Derivatives of derivatives come from the plain loop."""
 
-    def __init__(self, walker: ChainWalker) -> None:
+    def __init__(self, walker: CrfPrograms) -> None:
         self._walker = walker
 
     def values(self, chain: Chain) -> Tensor:
@@ -172,11 +150,7 @@ def _wide(array: Tensor) -> Tensor:
 
 
 class _CalledChain(Called, Protocol):
-    walker: ChainWalker
-    saved_tensors: tuple[Tensor, ...]
-
-    def save_for_backward(self, *tensors: Tensor | None) -> None: ...
-    def set_materialize_grads(self, value: bool) -> None: ...
+    walker: CrfPrograms
 
 
 class _Walked(torch.autograd.Function):
@@ -185,7 +159,7 @@ class _Walked(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: _CalledChain,
-        walker: ChainWalker,
+        walker: CrfPrograms,
         keep: bool,
         lengths_B: Tensor,
         tags_BT: Tensor | None,
@@ -225,49 +199,34 @@ def _by_the_loop(chain: Chain, needed: Sequence[bool], grad_B: Tensor) -> list[T
     return [next(given) if need else None for need in needed]
 
 
-@dataclass(frozen=True)
-class CrfLaunch:
-    """A program with its constants, the blocks it is started with, and its arguments."""
-
-    wanted: Wanted
-    blocks: int
-    arguments: tuple[Tensor | int, ...]
-
-
 class CrfPrograms:
     """The compiled programs on one device; from another thread too. `warps` of a block: as for a measurement."""
 
     def __init__(self, device: int, warps: int | None = None) -> None:
-        major, minor = torch.cuda.get_device_capability(device)
-        self._device, self._warps, self._capability = device, warps, 10 * major + minor
-        self._loaded: dict[Wanted, Loaded] = {}
+        self._device, self._warps, self._capability = device, warps, capability(device)
 
     def forward(self, chain: Chain, keep: bool) -> ChainWalk:
+        """`chain_values`; `keep` what the backward pass reads."""
         walk, launch = plan_walk(chain, keep, self._capability, self._warps)
-        self._start(launch)
+        start(launch, self._device)
         return walk
 
     def backward(self, chain: Chain, walk: ChainWalk, grad_B: Tensor, kind: torch.dtype) -> ChainGradients:
+        """From the gradient of the values; that of emissions has the type `kind`."""
         d_BTK, partials_BPK, launch = plan_walk_back(chain, walk, grad_B, kind, self._capability, self._warps)
-        self._start(launch)
+        start(launch, self._device)
         return gradients_of(d_BTK, partials_BPK)
 
     def path(self, chain: Chain) -> Tensor:
+        """`chain_path`."""
         path_BT, launch = plan_path(chain, self._capability, self._warps)
-        self._start(launch)
+        start(launch, self._device)
         return path_BT
-
-    def _start(self, launch: CrfLaunch) -> None:
-        program = self._loaded.get(launch.wanted)
-        if program is None:
-            program = self._loaded.setdefault(launch.wanted, Loaded(binary(launch.wanted), self._device))
-        stream = int(torch.cuda.current_stream(self._device).cuda_stream)
-        program.launch(launch.blocks, launch.arguments, together=False, stream=stream)
 
 
 @cache
 def crf_programs(device: int) -> CrfPrograms:
-    """The programs of a device, loaded once."""
+    """The programs of a device."""
     return CrfPrograms(device)
 
 
@@ -283,7 +242,7 @@ def gradients_of(d_BTK: Tensor, partials_BPK: Tensor) -> ChainGradients:
     return ChainGradients(d_BTK, sums_PK[filled], sums_PK[:size].contiguous(), sums_PK[filled + 1])
 
 
-def plan_walk(chain: Chain, keep: bool, capability: int, warps: int | None = None) -> tuple[ChainWalk, CrfLaunch]:
+def plan_walk(chain: Chain, keep: bool, capability: int, warps: int | None = None) -> tuple[ChainWalk, Launch]:
     """The memory for what a forward pass gives, and the launch that fills it."""
     e_BTK = chain.emissions_BTK
     values_B = e_BTK.new_empty(len(e_BTK), dtype=torch.float32)
@@ -303,7 +262,7 @@ def plan_walk_back(
     kind: torch.dtype,
     capability: int,
     warps: int | None = None,
-) -> tuple[Tensor, Tensor, CrfLaunch]:
+) -> tuple[Tensor, Tensor, Launch]:
     """The memory for the gradient of emissions and the rows' shares of the others, and the launch that fills it."""
     e_BTK, _, *others = chain
     filled = padded_tags(e_BTK.shape[2])
@@ -315,7 +274,7 @@ def plan_walk_back(
     return d_BTK, partials_BPK, launch
 
 
-def plan_path(chain: Chain, capability: int, warps: int | None = None) -> tuple[Tensor, CrfLaunch]:
+def plan_path(chain: Chain, capability: int, warps: int | None = None) -> tuple[Tensor, Launch]:
     """The memory for the best tags, and the launch that fills it."""
     e_BTK = chain.emissions_BTK
     path_BT = e_BTK.new_empty(e_BTK.shape[:2], dtype=torch.int64)
@@ -336,7 +295,7 @@ def _launch(
     constants: tuple[tuple[str, bool], ...],
     capability: int,
     warps: int | None,
-) -> CrfLaunch:
+) -> Launch:
     """`more_strides`: after those of emissions and tags; None where the program has those of emissions alone."""
     e_BTK, tags_BT = chain.emissions_BTK, chain.tags_BT
     rows, steps, size = e_BTK.shape
@@ -347,7 +306,7 @@ def _launch(
     kinds = tuple([None if array is None else array.dtype for array in arrays])
     wanted = _wanted(function, kinds, constants, padded_tags(size), capability, warps)
     arguments = tuple([0 if array is None else array for array in arrays])
-    return CrfLaunch(wanted, rows, (*arguments, steps, size, *strides))
+    return Launch(wanted, rows, (*arguments, steps, size, *strides))
 
 
 @cache
@@ -361,7 +320,7 @@ def _wanted(
 ) -> Wanted:
     """A program for arrays of such types; one that is not there is a null pointer, and not read."""
     names, strides = _ARRAYS[function], _STRIDES[function]
-    types = ["*fp32" if kind is None else _TYPES[kind] for kind in kinds]
+    types = ["*fp32" if kind is None else TYPES[kind] for kind in kinds]
     # a user's arrays may begin anywhere: single numbers are read
     given = [(name, kind.itemsize) for name, kind in zip(names, kinds, strict=True) if kind and name in _GIVEN]
     return Wanted(

@@ -11,8 +11,9 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from thereafter.kernels.gpu.compiling import Wanted, binary
+from thereafter.kernels.gpu.compiling import Wanted
 from thereafter.kernels.gpu.driver import Loaded
+from thereafter.kernels.gpu.launch import CODE, capability, loaded
 
 MOST_WORDS = 1 << 15
 """A row's words are all in the registers of one block."""
@@ -83,10 +84,8 @@ def start(flags: tuple[bool, ...], words: int, rows: int, arguments: list[Tensor
 
 @lru_cache(maxsize=256)
 def _program(flags: tuple[bool, ...], places: int, device: int) -> Loaded:
-    major, minor = torch.cuda.get_device_capability(device)
     names = ("GREEDY", "TOP_K", "TOP_P", "MIN_P", "PENALTY", "FORBIDDEN")
     constants = (*zip(names, flags, strict=True), ("WORDS", places))
     warps = min(32, max(4, places // 1024))
-    module = "thereafter.kernels.gpu.code.drawing"
-    wanted = Wanted(module, "draw_row", (*POINTERS, *NUMBERS), constants, warps, 10 * major + minor)
-    return Loaded(binary(wanted), device)
+    module = f"{CODE}.drawing"
+    return loaded(Wanted(module, "draw_row", (*POINTERS, *NUMBERS), constants, warps, capability(device)), device)

@@ -8,12 +8,16 @@ is taken. On an H200 a step takes, in microseconds,
     + the larger of  h read / 0.127  and  (weights read + h written and read) / 0.253 of shared memory, in megabytes
 
 Within 15 % of what is measured where latency rules, 25 to 30 % below it from 1,000 units on (docs/gpu.md).
+
+Every step of a layer-norm LSTM has two more exchanges than a plain LSTM's, whatever the shape. So its cheapest shape is
+the one whose product is cheapest: its h read from the second cache, or its weights and h in shared memory, whichever
+takes longer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -32,6 +36,9 @@ that it owns."""
 
 _IN_REGISTERS = {16: 5, 32: 5, 64: 2}
 """Forward, so many chunks of 128 columns fit beside the rest, by the rows of a block; ptxas tells what spills."""
+_NORM_FORWARD = {(16, 16): 5, (16, 32): 4, (16, 64): 2, (32, 16): 5, (32, 32): 5, (32, 64): 2}
+_NORM_BACKWARD = {(16, 16): 5, (16, 32): 4, (16, 64): 1, (32, 16): 5, (32, 32): 4, (32, 64): 2}
+"""The same of the layer-norm programs, by units and rows of a block."""
 
 Family = Literal["wide", "narrow"]
 
@@ -69,18 +76,46 @@ def geometry(rows: int, units: int, processors: int, *, busy: bool = False, wide
     `busy`: more registers are needed for other things (peepholes, marks, masks). `wide`: whether the GPU can run the
     wide programs.
     """
-    best: tuple[float, Geometry] | None = None
-    for columns in sorted({_filled(units, _COLUMNS), _filled(units, 2 * _COLUMNS)}):
-        there = _cheapest(rows, columns, processors, back=False, busy=busy, wide=wide)
-        back = _cheapest(rows, columns, processors, back=True, busy=busy, wide=wide)
-        if there is None or back is None:
-            continue
-        (cost, forward), (more, backward) = there, back
-        made = Geometry(_filled(rows, max(forward.rows, backward.rows)), columns, forward, backward)
-        fits = max(made.blocks(forward), made.blocks(backward)) <= processors
-        if fits and (best is None or cost + more < best[0]):
-            best = cost + more, made
-    return None if best is None else best[1]
+
+    def ways(columns: int, back: bool) -> Iterator[tuple[float, BlockTiling]]:
+        for tiling in (*_narrow(columns, back), *(_wide(rows, columns, back, busy) if wide else ())):
+            yield _cost(tiling, rows, columns, back), tiling
+
+    both = sorted({_filled(units, _COLUMNS), _filled(units, 2 * _COLUMNS)})
+    laid_over = [_lay_over(rows, columns, processors, ways) for columns in both]
+    return min((way for way in laid_over if way), key=lambda way: way[0], default=(0.0, None))[1]
+
+
+@lru_cache(maxsize=1024)
+def norm_geometry(rows: int, units: int, processors: int, *, peephole: bool = False) -> Geometry | None:
+    """The same of a layer-norm LSTM: the shapes of the wide programs, with room for gains and sums."""
+
+    def ways(columns: int, back: bool) -> Iterator[tuple[float, BlockTiling]]:
+        for tiling in _normed(rows, columns, back, peephole):
+            yield _product_cost(tiling, columns), tiling
+
+    way = _lay_over(rows, _filled(units, _COLUMNS), processors, ways)
+    return way and way[1]
+
+
+def _lay_over(
+    rows: int, columns: int, processors: int, ways: Callable[[int, bool], Iterator[tuple[float, BlockTiling]]]
+) -> tuple[float, Geometry] | None:
+    """The cheapest of all ways in each direction, and what a step costs; None where one direction has none."""
+    cheapest = []
+    for back in (False, True):
+        fitting = [
+            (cost, tiling)
+            for cost, tiling in ways(columns, back)
+            if columns // tiling.own * -(-rows // tiling.rows) <= processors
+        ]
+        if not fitting:
+            return None
+        cheapest.append(min(fitting, key=lambda way: way[0]))
+    (cost, forward), (more, backward) = cheapest
+    over = Geometry(_filled(rows, max(forward.rows, backward.rows)), columns, forward, backward)
+    fits = max(over.blocks(forward), over.blocks(backward)) <= processors
+    return (cost + more, over) if fits else None
 
 
 def shared_bytes(tiling: BlockTiling, units: int, *, back: bool) -> int:
@@ -91,33 +126,34 @@ def shared_bytes(tiling: BlockTiling, units: int, *, back: bool) -> int:
     return 2 * tiling.chunk * chunks + (0 if back else 16 * tiling.own * tiling.rows)
 
 
+def norm_shared_bytes(tiling: BlockTiling, units: int, *, back: bool, peephole: bool) -> int:
+    """That of a layer-norm block: as a wide one, nine numbers a unit, and backward the sums over steps."""
+    sums = (9 if peephole else 6) * 4 * tiling.own * tiling.rows
+    return shared_bytes(tiling, units, back=back) + 36 * tiling.own + (sums if back else 0)
+
+
 def _filled(number: int, multiple: int) -> int:
     return -(-number // multiple) * multiple
-
-
-def _cheapest(
-    rows: int, units: int, processors: int, *, back: bool, busy: bool, wide: bool
-) -> tuple[float, BlockTiling] | None:
-    fitting = [
-        (_cost(tiling, rows, units, back), tiling)
-        for tiling in (*_narrow(units, back), *(_wide(rows, units, back, busy) if wide else ()))
-        if units // tiling.own * -(-rows // tiling.rows) <= processors
-    ]
-    return min(fitting, key=lambda way: way[0], default=None)
 
 
 def _cost(tiling: BlockTiling, rows: int, units: int, back: bool) -> float:
     """Microseconds of a step."""
     once = _MEETING + _FIRST_LOAD + _GATES
-    read = 2 * tiling.rows * units
     if tiling.family == "narrow":
+        read = 2 * tiling.rows * units
         blocks = units // tiling.own * -(-rows // tiling.rows)
         return once + (4 * read / _L2 + _READERS * blocks + _UNITS * tiling.own if back else read / _L2)
-    kept = 2 * 4 * tiling.own * (units - tiling.chunk * tiling.in_registers)
     # backward, four blocks exchange their sums as well
     again = _MEETING + _FIRST_LOAD if back else 0.0
     more = _WIDE + (_EIGHT_WARPS if tiling.warps == 8 else 0.0)
-    return once + again + more + max(read / _L2, (kept + 2 * read) / _SHARED_RATE)
+    return once + again + more + _product_cost(tiling, units)
+
+
+def _product_cost(tiling: BlockTiling, units: int) -> float:
+    """Microseconds of a step's product in a wide block."""
+    read = 2 * tiling.rows * units
+    weights = 2 * 4 * tiling.own * (units - tiling.chunk * tiling.in_registers)
+    return max(read / _L2, (weights + 2 * read) / _SHARED_RATE)
 
 
 def _narrow(units: int, back: bool) -> Iterator[BlockTiling]:
@@ -135,11 +171,27 @@ def _wide(rows: int, units: int, back: bool, busy: bool) -> Iterator[BlockTiling
         for height in (16, 32, 64):
             if height > 16 and height >= 2 * rows:
                 continue
-            chunk, chunks = _COLUMNS, units // _COLUMNS
             most = _IN_REGISTERS[height] - (1 if back and (busy or height == 64) else 0)
-            in_registers = min(chunks, most)
-            bare = BlockTiling("wide", own, height, warps, chunk, 0, in_registers)
-            room = SHARED_BYTES - 1024 - shared_bytes(bare, units, back=back)
-            buffers = min(chunks, room // (2 * chunk * height))
-            if buffers >= min(chunks, 2):
-                yield BlockTiling("wide", own, height, warps, chunk, buffers, in_registers)
+            bare = BlockTiling("wide", own, height, warps, _COLUMNS, 0, min(units // _COLUMNS, most))
+            yield from _buffered(bare, units, shared_bytes(bare, units, back=back))
+
+
+def _normed(rows: int, units: int, back: bool, peephole: bool) -> Iterator[BlockTiling]:
+    for (own, height), most in (_NORM_BACKWARD if back else _NORM_FORWARD).items():
+        if height > 16 and height >= 2 * rows:
+            continue
+        for chunk in (_COLUMNS, _COLUMNS // 2):  # smaller chunks where two whole ones are too many
+            in_registers = min(units // chunk, most * _COLUMNS // chunk)
+            bare = BlockTiling("wide", own, height, own // 4, chunk, 0, in_registers)
+            tilings = [*_buffered(bare, units, norm_shared_bytes(bare, units, back=back, peephole=peephole))]
+            if tilings:
+                yield from tilings
+                break
+
+
+def _buffered(bare: BlockTiling, units: int, taken: int) -> Iterator[BlockTiling]:
+    """A tiling with as many buffers as fit beside the bytes that are taken; none where these are too few."""
+    chunks = units // bare.chunk
+    buffers = min(chunks, (SHARED_BYTES - 1024 - taken) // (2 * bare.chunk * bare.rows))
+    if buffers >= min(chunks, 2):
+        yield replace(bare, buffers=buffers)

@@ -2,7 +2,7 @@
 
 The forward pass reads a and b once and writes h; the backward pass reads a, h and dy and writes da and db. That is all
 the memory there is to move, and moving it is all the time that it takes. `code/linear.py` has the programs and says how
-they go along time; `ScanTwin` does the same in torch, for tests and for readers.
+they go along time; `ScanTwin` of tests/kernels/gpu_twins.py does the same in torch.
 
 Shapes: B rows, T steps, H units; a tile of P pieces of S steps.
 """
@@ -10,7 +10,6 @@ Shapes: B rows, T steps, H units; a tile of P pieces of S steps.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple, Protocol
 
@@ -18,13 +17,12 @@ import torch
 from torch import Tensor
 
 from thereafter.kernels.functions import apply_many
-from thereafter.kernels.gpu.compiling import Wanted, binary
-from thereafter.kernels.gpu.driver import Loaded
+from thereafter.kernels.gpu.compiling import Wanted
+from thereafter.kernels.gpu.launch import CODE, FLOATS, TYPES, Launch, capability, start
 from thereafter.kernels.jobs import Job, Unrolled
 from thereafter.kernels.second import Called, is_passed_over, no_gradients, twice_differentiable
 
-MODULE = "thereafter.kernels.gpu.code.linear"
-TYPES = {torch.float32: "*fp32", torch.bfloat16: "*bf16", torch.float16: "*fp16"}
+MODULE = f"{CODE}.linear"
 _THREADS = 256  # of a block: with more of them a thread has too few registers for its tile
 _LARGEST = 1 << 31  # numbers of a row: what a 32-bit count holds
 
@@ -50,7 +48,7 @@ def linear_refuses(job: Job) -> str | None:
     if job.hold:
         return "zoneout needs the step-by-step form of a linear cell"
     read = (job.x_BTI, *job.state, *job.weights.values())
-    other = [array.dtype for array in read if array.dtype not in TYPES]
+    other = [array.dtype for array in read if array.dtype not in FLOATS]
     if other:
         return f"an array is {other[0]}; the scan knows float32, bfloat16 and float16, and computes in float32"
     rows, steps, _ = job.x_BTI.shape
@@ -104,25 +102,9 @@ def choose_tile(rows: int, steps: int, units: int, itemsize: int, paired: bool, 
     return ScanTile(chunks, length, columns, vector, -(-tiles // segments) * chunks * length)
 
 
-class Scanner(Protocol):
-    """What runs the recurrence and its backward pass: programs on a GPU, or their twin."""
-
-    def forward(self, a_BTH: Tensor, b_BTH: Tensor, h_BH: Tensor, kind: torch.dtype) -> Tensor:
-        """h_BTH of a type from the initial state."""
-
-    def backward(
-        self, a_BTH: Tensor, h_BTH: Tensor, h_BH: Tensor, dy_BTH: Tensor, dlast_BH: Tensor, b_type: torch.dtype
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """da_BTH, db_BTH and dh_BH from the gradients of all states, and of the last once more."""
-
-
 class _CalledScan(Called, Protocol):
-    scanner: Scanner
+    scanner: ScanPrograms
     b_type: torch.dtype
-    saved_tensors: tuple[Tensor, ...]
-
-    def save_for_backward(self, *tensors: Tensor) -> None: ...
-    def set_materialize_grads(self, value: bool) -> None: ...
 
 
 class _FusedScan(torch.autograd.Function):
@@ -130,7 +112,7 @@ class _FusedScan(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: _CalledScan, scanner: Scanner, kind: torch.dtype, a_BTH: Tensor, b_BTH: Tensor, h_BH: Tensor
+        ctx: _CalledScan, scanner: ScanPrograms, kind: torch.dtype, a_BTH: Tensor, b_BTH: Tensor, h_BH: Tensor
     ) -> tuple[Tensor, Tensor]:
         h_BTH = scanner.forward(a_BTH, b_BTH, h_BH, kind)
         ctx.scanner, ctx.b_type = scanner, b_BTH.dtype
@@ -150,7 +132,7 @@ class _FusedScan(torch.autograd.Function):
         return None, None, *ctx.scanner.backward(a_BTH, h_BTH, h_BH, dy_BTH, dlast_BH, ctx.b_type)
 
 
-def run_linear_on_gpu(job: Job, scanner: Scanner | None = None) -> Unrolled:
+def run_linear_on_gpu(job: Job, scanner: ScanPrograms | None = None) -> Unrolled:
     """Outputs and last state of a job that `linear_refuses` takes, with derivatives of any order.
 
     `scanner`: the programs of the input's device, unless told otherwise. The state of a finished row stays as it is.
@@ -185,25 +167,15 @@ def _coefficients(job: Job) -> tuple[Tensor, Tensor, torch.dtype]:
     return a_BTH, b_BTH, kind
 
 
-@dataclass(frozen=True)
-class ScanLaunch:
-    """A program with its constants, the blocks it is started with, and its arguments."""
-
-    wanted: Wanted
-    blocks: int
-    arguments: tuple[Tensor | int, ...]
-
-
 class ScanPrograms:
     """The compiled programs on one device; from another thread too. `tile`: always this one, as for a measurement."""
 
     def __init__(self, device: int, tile: ScanTile | None = None) -> None:
-        facts = torch.cuda.get_device_properties(device)
-        self._device, self._tile, self._multiprocessors = device, tile, int(facts.multi_processor_count)
-        self._capability = 10 * int(facts.major) + int(facts.minor)
-        self._loaded: dict[Wanted, Loaded] = {}
+        self._device, self._tile, self._capability = device, tile, capability(device)
+        self._multiprocessors = int(torch.cuda.get_device_properties(device).multi_processor_count)
 
     def forward(self, a_BTH: Tensor, b_BTH: Tensor, h_BH: Tensor, kind: torch.dtype) -> Tensor:
+        """h_BTH of a type from the initial state."""
         states, launches = plan_forward(a_BTH, b_BTH, h_BH, kind, self._capability, self._multiprocessors, self._tile)
         self._start(launches)
         return states
@@ -211,23 +183,20 @@ class ScanPrograms:
     def backward(
         self, a_BTH: Tensor, h_BTH: Tensor, h_BH: Tensor, dy_BTH: Tensor, dlast_BH: Tensor, b_type: torch.dtype
     ) -> tuple[Tensor, Tensor, Tensor]:
+        """da_BTH, db_BTH and dh_BH from the gradients of all states, and of the last once more."""
         read = (a_BTH, h_BTH, h_BH, dy_BTH, dlast_BH)
         gradients, launches = plan_backward(read, b_type, self._capability, self._multiprocessors, self._tile)
         self._start(launches)
         return gradients
 
-    def _start(self, launches: Sequence[ScanLaunch]) -> None:
-        stream = int(torch.cuda.current_stream(self._device).cuda_stream)
+    def _start(self, launches: Sequence[Launch]) -> None:
         for launch in launches:
-            program = self._loaded.get(launch.wanted)
-            if program is None:
-                program = self._loaded.setdefault(launch.wanted, Loaded(binary(launch.wanted), self._device))
-            program.launch(launch.blocks, launch.arguments, together=False, stream=stream)
+            start(launch, self._device)
 
 
 @cache
 def scan_programs(device: int) -> ScanPrograms:
-    """The programs of a device, loaded once."""
+    """The programs of a device."""
     return ScanPrograms(device)
 
 
@@ -239,11 +208,11 @@ def plan_forward(
     capability: int,
     multiprocessors: int,
     tile: ScanTile | None = None,
-) -> tuple[Tensor, list[ScanLaunch]]:
+) -> tuple[Tensor, list[Launch]]:
     """The memory for all states, and the launches that fill it."""
     a_BTH, b_BTH, h_BH = (_readable(array) for array in (a_BTH, b_BTH, h_BH))
     out_BTH = b_BTH.new_empty(b_BTH.shape, dtype=kind)
-    strides = (a_BTH.stride(0), a_BTH.stride(1), b_BTH.stride(0), b_BTH.stride(1), h_BH.stride(0))
+    strides = (*a_BTH.stride()[:2], *b_BTH.stride()[:2], h_BH.stride(0))
     tile = tile or _tile_for(out_BTH, strides, multiprocessors)
     arrays = (a_BTH, b_BTH, h_BH, out_BTH)
     return out_BTH, _launches("scan_forward", arrays, strides, tile, capability)
@@ -255,13 +224,13 @@ def plan_backward(
     capability: int,
     multiprocessors: int,
     tile: ScanTile | None = None,
-) -> tuple[tuple[Tensor, Tensor, Tensor], list[ScanLaunch]]:
+) -> tuple[tuple[Tensor, Tensor, Tensor], list[Launch]]:
     """The memory for da, db and dh, and the launches that fill it. `read`: a, h, the initial state, dy and dlast."""
     a_BTH, h_BTH, h_BH, dy_BTH, dlast_BH = (_readable(array) for array in read)
     da_BTH = a_BTH.new_empty(a_BTH.shape)
     db_BTH = h_BTH.new_empty(h_BTH.shape, dtype=b_type)
     dh_BH = h_BH.new_empty(h_BH.shape)
-    strides = (a_BTH.stride(0), a_BTH.stride(1), dy_BTH.stride(0), dy_BTH.stride(1), h_BH.stride(0), dlast_BH.stride(0))
+    strides = (*a_BTH.stride()[:2], *dy_BTH.stride()[:2], h_BH.stride(0), dlast_BH.stride(0))
     tile = tile or _tile_for(h_BTH, strides, multiprocessors)
     arrays = (a_BTH, h_BTH.contiguous(), h_BH, dy_BTH, dlast_BH, da_BTH, db_BTH, dh_BH)
     launches = _launches("scan_backward", arrays, strides, tile, capability)
@@ -270,7 +239,7 @@ def plan_backward(
 
 def _launches(
     function: str, arrays: Sequence[Tensor], strides: tuple[int, ...], tile: ScanTile, capability: int
-) -> list[ScanLaunch]:
+) -> list[Launch]:
     """One launch, or two where time is cut into segments: first what each does to a state."""
     rows, steps, units = arrays[0].shape
     segments = -(-steps // tile.span)
@@ -283,7 +252,7 @@ def _launches(
     kinds = tuple(array.dtype for array in arrays)
     shape = (tile.chunks, tile.length, tile.columns, tile.vector)
     summary = (True, False) if segments > 1 else (False,)
-    return [ScanLaunch(_wanted(function, kinds, shape, one, capability), blocks, arguments) for one in summary]
+    return [Launch(_wanted(function, kinds, shape, one, capability), blocks, arguments) for one in summary]
 
 
 @cache
@@ -316,58 +285,6 @@ def _tile_for(h_BTH: Tensor, strides: Sequence[int], multiprocessors: int) -> Sc
     rows, steps, units = h_BTH.shape
     paired = all(number % 2 == 0 for number in (*strides, units))
     return choose_tile(rows, steps, units, h_BTH.element_size(), paired, multiprocessors)
-
-
-class ScanTwin:
-    """The programs' algorithm in torch, on any device: the same segments, tiles and pieces, in float32 or better."""
-
-    def __init__(self, tile: ScanTile) -> None:
-        self._tile = tile
-
-    def forward(self, a_BTH: Tensor, b_BTH: Tensor, h_BH: Tensor, kind: torch.dtype) -> Tensor:
-        a, b, h = (_wide(array) for array in (a_BTH, b_BTH, h_BH))
-        return self._by_segments(a, b, h).to(kind)
-
-    def backward(
-        self, a_BTH: Tensor, h_BTH: Tensor, h_BH: Tensor, dy_BTH: Tensor, dlast_BH: Tensor, b_type: torch.dtype
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        a, h, first, dy, dlast = (_wide(array) for array in (a_BTH, h_BTH, h_BH, dy_BTH, dlast_BH))
-        d_BTH = self._by_segments(a.flip(1), (a * dy).flip(1), dlast).flip(1)
-        g_BTH = dy + torch.cat([d_BTH[:, 1:], dlast.unsqueeze(1)], 1)
-        before_BTH = torch.cat([first.unsqueeze(1), h[:, :-1]], 1)
-        return (g_BTH * before_BTH).to(a_BTH.dtype), g_BTH.to(b_type), d_BTH[:, 0].to(h_BH.dtype)
-
-    def _by_segments(self, a_BTH: Tensor, b_BTH: Tensor, h_BH: Tensor) -> Tensor:
-        parts = _cut(a_BTH, b_BTH, self._tile.span)
-        starts = [h_BH]
-        for a, b in parts[:-1]:  # what a segment does to a state: a product, and where it leads from 0
-            starts.append(a.prod(1) * starts[-1] + self._by_tiles(a, b, torch.zeros_like(h_BH))[:, -1])
-        return torch.cat([self._by_tiles(a, b, start) for (a, b), start in zip(parts, starts, strict=True)], 1)
-
-    def _by_tiles(self, a_BTH: Tensor, b_BTH: Tensor, state_BH: Tensor) -> Tensor:
-        tile, states = self._tile, []
-        for a, b in _cut(a_BTH, b_BTH, tile.steps):
-            rows, steps, units = a.shape
-            rest, pieces = (rows, tile.steps - steps, units), (rows, tile.chunks, tile.length, units)
-            a_BPSH = torch.cat([a, a.new_ones(rest)], 1).view(pieces)  # steps that leave the state as it is
-            b_BPSH = torch.cat([b, b.new_zeros(rest)], 1).view(pieces)
-            end_BPH = torch.zeros_like(a_BPSH[:, :, 0])
-            for s in range(tile.length):
-                end_BPH = a_BPSH[:, :, s] * end_BPH + b_BPSH[:, :, s]
-            kept_BPH, before = a_BPSH.prod(2), []
-            for piece in range(tile.chunks):
-                before.append(state_BH)
-                state_BH = kept_BPH[:, piece] * state_BH + end_BPH[:, piece]
-            h_BPH, made = torch.stack(before, 1), []
-            for s in range(tile.length):
-                h_BPH = a_BPSH[:, :, s] * h_BPH + b_BPSH[:, :, s]
-                made.append(h_BPH)
-            states.append(torch.stack(made, 2).flatten(1, 2)[:, :steps])
-        return torch.cat(states, 1)
-
-
-def _cut(a_BTH: Tensor, b_BTH: Tensor, steps: int) -> list[tuple[Tensor, Tensor]]:
-    return [(a_BTH[:, t : t + steps], b_BTH[:, t : t + steps]) for t in range(0, a_BTH.shape[1], steps)]
 
 
 def _wide(array: Tensor) -> Tensor:

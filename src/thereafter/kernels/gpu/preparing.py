@@ -9,11 +9,14 @@ import torch
 from torch import Tensor
 
 from thereafter.cells.lstm import LSTM
+from thereafter.kernels.gpu.copying import filled
+from thereafter.kernels.gpu.launch import FLOATS
 from thereafter.kernels.jobs import Job
 
+ALIGNED = 8
+"""Inputs are filled up to a multiple of this: 16 bytes of 16-bit numbers."""
 LOW = (torch.bfloat16, torch.float16)
 """What products are taken in."""
-_READ = (torch.float32, torch.bfloat16, torch.float16)
 _MOST_HALF = 2.0**15
 """Half of the largest number of float16: tanh has been 1 to the last digit since 10, and a gradient of 0 times infinity
 would be none."""
@@ -29,7 +32,7 @@ def unfit(job: Job) -> str | None:
     """Why no program can run a job, whatever its cell."""
     if job.record:
         return "the programs do not show their gates"
-    other = [array.dtype for array in (job.x_BTI, *job.state, *job.weights.values()) if array.dtype not in _READ]
+    other = [array.dtype for array in (job.x_BTI, *job.state, *job.weights.values()) if array.dtype not in FLOATS]
     if other:
         return f"an array is {other[0]}; the programs read float32, bfloat16 and float16"
     if product_type(job) not in LOW:
@@ -45,6 +48,16 @@ def too_large(job: Job, processors: int) -> str:
 def last_cell(c: Tensor, low: torch.dtype) -> Tensor:
     """A cell state in the type it is handed on in; an LSTM that counts in c goes beyond what float16 can hold."""
     return c.clamp(-_MOST_HALF, _MOST_HALF).to(low) if low == torch.float16 else c.to(low)
+
+
+def begun(state_PK: Tensor, marks: Tensor | None) -> Tensor:
+    """A state before the first step: 0 in rows that begin anew there."""
+    return state_PK if marks is None else torch.where(((marks[0] & 2) != 0).unsqueeze(1), 0.0, state_PK)
+
+
+def charge(d_BH: Tensor | None, like_PK: Tensor) -> Tensor:
+    """The gradient of a last state, in float32."""
+    return torch.zeros_like(like_PK) if d_BH is None else filled(d_BH.float(), *like_PK.shape)
 
 
 def marks(job: Job, rows: int) -> Tensor | None:

@@ -5,25 +5,22 @@ Shapes: N rows, R rows of the table, E columns.
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
-from thereafter.kernels.gpu.launch import Argument, Constants, launch
+from thereafter.kernels.gpu.launch import FLOATS, Argument, Constants, launch, multiples_in
 
 SHORT, _FEW = 2048, 10_000
 """Up to so many indices, and so many blocks, every block searches all indices: sorting them takes longer."""
 _SEARCH = 1024
 _TILES = {"searched": (128, 32, 4), "wide": (64, 64, 4), "thin": (128, 32, 4)}
 """Rows and columns at once, and warps: the fastest on an H200 (`tests/kernels/gpu_row_sums_check.py --sweep`)."""
-_TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def takes(table_RE: Tensor, rows_NE: Tensor) -> bool:
     """Whether the program can add these: sums are in float32, and it counts to 2^31."""
     fits = max(table_RE.numel(), rows_NE.numel()) < 2**31
-    return fits and table_RE.dtype in _TYPES and rows_NE.dtype in _TYPES and table_RE.is_contiguous()
+    return fits and table_RE.dtype in FLOATS and rows_NE.dtype in FLOATS and table_RE.is_contiguous()
 
 
 def add_rows_on_gpu(
@@ -61,8 +58,5 @@ def add_rows_on_gpu(
         "row_stride": rows_NE.stride(0),
     }
     constants: Constants = {"SORTED": is_long, "ROWS": rows, "COLUMNS": columns, "SEARCH": _SEARCH}
-    # where a row begins, as far as the compiler may know it
-    begins = {name: value.data_ptr() for name, value in arguments.items() if isinstance(value, Tensor)}
-    begins |= {"size": size, "row_stride": rows_NE.stride(0)}
-    aligned = tuple([(key, part) for key, value in begins.items() if value > 0 and (part := math.gcd(16, value)) > 1])
+    aligned = multiples_in({name: value for name, value in arguments.items() if name != "count"})
     launch("row_sums", "add_rows", arguments, constants, warps=warps, blocks=blocks, together=False, aligned=aligned)

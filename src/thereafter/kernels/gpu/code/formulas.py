@@ -64,8 +64,10 @@ def slope(y, FORM: gl.constexpr):
 
 
 @gluon.jit
-def advance(a0, a1, a2, a3, c, p0, p1, p3, FORM: gl.constexpr, PEEPHOLE: gl.constexpr):
-    """kept0, kept1, kept2, kept3, c', h'."""
+def advance(a, c, p, FORM: gl.constexpr, PEEPHOLE: gl.constexpr):
+    """`kept`, c', h'; `p`: peepholes of input, forget and output."""
+    a0, a1, a2, a3 = a
+    p0, p1, p3 = p
     if FORM == "lstm" or FORM == "coupled":
         if PEEPHOLE:
             a0 += p0 * c
@@ -81,7 +83,7 @@ def advance(a0, a1, a2, a3, c, p0, p1, p3, FORM: gl.constexpr, PEEPHOLE: gl.cons
         if PEEPHOLE:
             a3 += p3 * c
         o = sigmoid(a3)
-        return i, f, g, o, c, o * tanh(c)
+        return (i, f, g, o), c, o * tanh(c)
     elif FORM == "gru_old" or FORM == "gru_new":
         r = sigmoid(a0)
         z = sigmoid(a1)
@@ -90,15 +92,17 @@ def advance(a0, a1, a2, a3, c, p0, p1, p3, FORM: gl.constexpr, PEEPHOLE: gl.cons
             c = n + z * (c - n)
         else:
             c = c + z * (n - c)
-        return r, z, n, a3, c, c
+        return (r, z, n, a3), c, c
     else:
         y = activation(a0, FORM)
-        return y, y, y, y, y, y
+        return (y, y, y, y), y, y
 
 
 @gluon.jit
-def retreat(dh, dc, k0, k1, k2, k3, c, new_c, p0, p1, p3, FORM: gl.constexpr, PEEPHOLE: gl.constexpr):
-    """Gradients of a0, a1, a2, a3 and of c, from those of h' and c', which were made from `c`."""
+def retreat(dh, dc, k, c, new_c, p, FORM: gl.constexpr, PEEPHOLE: gl.constexpr):
+    """Gradients of the four blocks and of c, from those of h' and c', which were made from `c`; `k`: what is kept."""
+    k0, k1, k2, k3 = k
+    p0, p1, p3 = p
     if FORM == "lstm" or FORM == "coupled":
         shown = tanh(new_c)
         d3 = dh * shown * k3 * (1.0 - k3)
@@ -115,7 +119,7 @@ def retreat(dh, dc, k0, k1, k2, k3, c, new_c, p0, p1, p3, FORM: gl.constexpr, PE
         dc = dc * k1
         if PEEPHOLE:
             dc += d0 * p0 + d1 * p1
-        return d0, d1, d2, d3, dc
+        return (d0, d1, d2, d3), dc
     elif FORM == "gru_old" or FORM == "gru_new":
         dc += dh
         if FORM == "gru_old":
@@ -126,8 +130,8 @@ def retreat(dh, dc, k0, k1, k2, k3, c, new_c, p0, p1, p3, FORM: gl.constexpr, PE
             d1 = dc * (k2 - c) * k1 * (1.0 - k1)
             d2 = dc * k1 * (1.0 - k2 * k2)
             dc = dc * (1.0 - k1)
-        return d2 * k3 * k0 * (1.0 - k0), d1, d2, d2 * k0, dc
+        return (d2 * k3 * k0 * (1.0 - k0), d1, d2, d2 * k0), dc
     else:
         d0 = (dc + dh) * slope(k0, FORM)
         none = gl.zeros_like(d0)
-        return d0, none, none, none, none
+        return (d0, none, none, none), none

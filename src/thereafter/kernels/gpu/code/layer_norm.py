@@ -22,8 +22,25 @@ from triton.experimental.gluon import language as gl
 
 from thereafter.kernels.gpu.code.formulas import advance, tanh
 from thereafter.kernels.gpu.code.meeting import APART, arrive, wait_for
-from thereafter.kernels.gpu.code.situations import load_four, restart, settle, share_kept, store_four, unsettle
-from thereafter.kernels.gpu.code.wide import four_blocks, keep_weights, make_buffers, multiply
+from thereafter.kernels.gpu.code.situations import (
+    add_four,
+    in_float32,
+    load_four,
+    restart,
+    settle,
+    share_kept,
+    store_four,
+    unsettle,
+)
+from thereafter.kernels.gpu.code.wide import (
+    four_blocks,
+    gather,
+    keep_weights,
+    make_buffers,
+    multiply,
+    product_layout,
+    unit_layout,
+)
 
 EMPTY = "0xffffffff"
 """What `exchange` is filled with. A sum that is not a number is stored with other bits."""
@@ -98,6 +115,18 @@ def all_sums(
 
 
 @gluon.jit
+def places_of_all(
+    ROWS: gl.constexpr, SLICES: gl.constexpr, LANES: gl.constexpr, ROWS_OF_WARP: gl.constexpr, WARPS: gl.constexpr
+):
+    """Where the lanes begin to read the sums of all blocks, and which of them read a last one: [LANES, ROWS]."""
+    SUMS: gl.constexpr = gl.BlockedLayout([1, 1], [LANES, ROWS_OF_WARP], [1, WARPS], [0, 1])
+    of_sums = gl.arange(0, ROWS, gl.SliceLayout(0, SUMS))[None, :]
+    of_lanes = gl.arange(0, LANES, gl.SliceLayout(1, SUMS))[:, None]
+    places = (of_sums // ROWS_OF_WARP) * (2 * SLICES * ROWS_OF_WARP) + of_lanes * ROWS_OF_WARP + of_sums % ROWS_OF_WARP
+    return places, (of_lanes + (SLICES - 1) // LANES * LANES < SLICES).to(gl.int32) + 0 * of_sums
+
+
+@gluon.jit
 def keep_gains(norms, peepholes, own, OWN: gl.constexpr, K: gl.constexpr, PEEPHOLE: gl.constexpr):
     """`norms` and `peepholes` of this block's units, [9, OWN] in shared memory: registers are scarce."""
     gains = gl.allocate_shared_memory(gl.float32, [9, OWN], gl.SwizzledSharedLayout(1, 1, 1, [0]))
@@ -113,6 +142,23 @@ def keep_gains(norms, peepholes, own, OWN: gl.constexpr, K: gl.constexpr, PEEPHO
 def gain(gains, number: gl.constexpr, UNIT: gl.constexpr):
     """One of them, [OWN, 1]."""
     return gains.index(number).load(gl.SliceLayout(1, UNIT))[:, None]
+
+
+@gluon.jit
+def times_gains(a, gains, UNIT: gl.constexpr):
+    """Four blocks times their gains."""
+    first, second = gain(gains, 0, UNIT), gain(gains, 1, UNIT)
+    return a[0] * first, a[1] * second, a[2] * gain(gains, 2, UNIT), a[3] * gain(gains, 3, UNIT)
+
+
+@gluon.jit
+def sum_of_four(a):
+    return a[0] + a[1] + a[2] + a[3]
+
+
+@gluon.jit
+def sum_of_products(a, b):
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3]
 
 
 @gluon.jit
@@ -169,30 +215,17 @@ def norm_forward(
     low: gl.constexpr = states.dtype.element_ty
     SLICES: gl.constexpr = K // OWN
     M: gl.constexpr = 4 * OWN
-    CHUNKS: gl.constexpr = K // CHUNK
-    EACH: gl.constexpr = ROWS * OWN // (32 * WARPS)
-    LANES: gl.constexpr = OWN // EACH
+    LANES: gl.constexpr = 32 * WARPS // ROWS
     OF_WARP: gl.constexpr = 32 // LANES
-    UNIT: gl.constexpr = gl.BlockedLayout([EACH, 1], [LANES, OF_WARP], [1, WARPS], [0, 1])
-    SUMS: gl.constexpr = gl.BlockedLayout([1, 1], [LANES, OF_WARP], [1, WARPS], [0, 1])
-    TALL: gl.constexpr = M // 16 if M // 16 < WARPS else WARPS
-    MMA: gl.constexpr = gl.NVMMADistributedLayout(
-        version=[3, 0], warps_per_cta=[TALL, WARPS // TALL], instr_shape=[16, ROWS * TALL // WARPS, 16]
-    )
-    SHARED: gl.constexpr = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
-    COPY: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [WARPS, 1], [1, 0])
-    OPERAND: gl.constexpr = gl.DotOperandLayout(0, MMA, 2)
+    UNIT: gl.constexpr = unit_layout(ROWS, OWN, WARPS)
+    MMA: gl.constexpr = product_layout(ROWS, OWN, WARPS)
     ONE: gl.constexpr = 2 * SLICES * ROWS  # numbers of one exchange of a group
 
     group = gl.program_id(0) // SLICES
     slice = gl.program_id(0) % SLICES
-    own_weights = keep_weights(
-        weights + slice * (K * M), K, slice, M, CHUNK, CHUNKS, IN_REGISTERS, SHARED, OPERAND, COPY
-    )
-    buffers = make_buffers(states, ROWS, CHUNK, BUFFERS, SHARED)
-    row_copy = gl.arange(0, ROWS, gl.SliceLayout(1, COPY))
-    k_copy = gl.arange(0, CHUNK, gl.SliceLayout(0, COPY))
-    gathered = states + (group * ROWS + row_copy)[:, None] * K + k_copy[None, :]
+    own_weights = keep_weights(weights + slice * (K * M), K, slice, M, CHUNK, K // CHUNK, IN_REGISTERS, MMA, WARPS)
+    buffers = make_buffers(states, ROWS, CHUNK, BUFFERS)
+    gathered = gather(states, K, group, 0, ROWS, CHUNK, WARPS)
 
     unit = gl.arange(0, OWN, gl.SliceLayout(1, UNIT))
     of_rows = gl.arange(0, ROWS, gl.SliceLayout(0, UNIT))
@@ -202,10 +235,7 @@ def norm_forward(
     gains = keep_gains(norms, peepholes, slice * OWN + unit, OWN, K, PEEPHOLE)
     counter = counters + group * steps * APART
 
-    of_sums = gl.arange(0, ROWS, gl.SliceLayout(0, SUMS))[None, :]
-    of_lanes = gl.arange(0, LANES, gl.SliceLayout(1, SUMS))[:, None]
-    everybody = (of_sums // OF_WARP) * (2 * SLICES * OF_WARP) + of_lanes * OF_WARP + of_sums % OF_WARP
-    last_lanes = (of_lanes + (SLICES - 1) // LANES * LANES < SLICES).to(gl.int32) + 0 * of_sums
+    everybody, last_lanes = places_of_all(ROWS, SLICES, LANES, OF_WARP, WARPS)
     mine = (of_rows // OF_WARP) * (2 * SLICES * OF_WARP) + slice * OF_WARP + of_rows % OF_WARP
     places = exchange + group.to(gl.int64) * steps * (2 * ONE)
 
@@ -225,7 +255,7 @@ def norm_forward(
         row_t = row[None, :] + zero
         mine_t = mine + zero
         everybody_t = everybody + zero
-        x0, x1, x2, x3 = load_four(projected + now * 4, blocks_t, OWN)
+        x = load_four(projected + now * 4, blocks_t, OWN)
         next_mark = mark
         if MARKED:
             next_mark = gl.load(marks + (t + 1) * P + row_t).to(gl.int32)
@@ -233,53 +263,35 @@ def norm_forward(
         kept_c = share_kept(hold_c + now, here_t, share_c, c, HOLD_C)
         if t > 0:
             wait_for(counter + (t - 1) * APART, SLICES)
-        sums = multiply(
-            own_weights,
-            buffers,
-            gathered + now,
-            slice + zero,
-            none * t,
-            M,
-            ROWS,
-            CHUNK,
-            CHUNKS,
-            BUFFERS,
-            IN_REGISTERS,
-            MMA,
-        )
-        a0, a1, a2, a3 = four_blocks(sums, UNIT, OWN, ROWS)
+        sums = multiply(own_weights, buffers, gathered + now, slice + zero, none * t, M, IN_REGISTERS, MMA)
+        a = four_blocks(sums, UNIT, OWN, ROWS)
         # first over all gates
         place = places + t * (2 * ONE)
-        share_sums(place + mine_t, a0 + a1 + a2 + a3, a0 * a0 + a1 * a1 + a2 * a2 + a3 * a3, SLICES, OF_WARP)
+        share_sums(place + mine_t, sum_of_four(a), sum_of_products(a, a), SLICES, OF_WARP)
         total, squares = all_sums(place + everybody_t, last_lanes, SLICES, LANES, OF_WARP, UNIT)
         mean, gate_scale = moments(total, squares, one_gate, eps)
-        n0 = (a0 - mean) * gate_scale
-        n1 = (a1 - mean) * gate_scale
-        n2 = (a2 - mean) * gate_scale
-        n3 = (a3 - mean) * gate_scale
-        a0 = n0 * gain(gains, 0, UNIT) + x0.to(gl.float32)
-        a1 = n1 * gain(gains, 1, UNIT) + x1.to(gl.float32)
-        a2 = n2 * gain(gains, 2, UNIT) + x2.to(gl.float32)
-        a3 = n3 * gain(gains, 3, UNIT) + x3.to(gl.float32)
-        p0 = 0.0
-        p1 = 0.0
-        p3 = 0.0
+        n = (
+            (a[0] - mean) * gate_scale,
+            (a[1] - mean) * gate_scale,
+            (a[2] - mean) * gate_scale,
+            (a[3] - mean) * gate_scale,
+        )
+        p = (0.0, 0.0, 0.0)
         if PEEPHOLE:
-            p0 = gain(gains, 6, UNIT)
-            p1 = gain(gains, 7, UNIT)
-            p3 = gain(gains, 8, UNIT)
-        k0, k1, k2, k3, new_c, _ = advance(a0, a1, a2, a3, c, p0, p1, p3, FORM, PEEPHOLE)
+            p = (gain(gains, 6, UNIT), gain(gains, 7, UNIT), gain(gains, 8, UNIT))
+        a = add_four(times_gains(n, gains, UNIT), in_float32(x))
+        kept, new_c, _ = advance(a, c, p, FORM, PEEPHOLE)
         # then over all units
         place += ONE
         share_sums(place + mine_t, new_c, new_c * new_c, SLICES, OF_WARP)
         c = restart(settle(c, new_c, kept_c, mark, MARKED, HOLD_C), next_mark, MARKED)
         if SAVE:
-            store_four(projected + now * 4, blocks_t, OWN, k0, k1, k2, k3)
-            store_four(hats + now * 4, blocks_t, OWN, n0, n1, n2, n3)
+            store_four(projected + now * 4, blocks_t, OWN, kept)
+            store_four(hats + now * 4, blocks_t, OWN, n)
             gl.store(cells + now + P * K + here_t, c)
         total, squares = all_sums(place + everybody_t, last_lanes, SLICES, LANES, OF_WARP, UNIT)
         mean, scale = moments(total, squares, one_unit, eps)
-        new_h = k3 * tanh((new_c - mean) * scale * gain(gains, 4, UNIT) + gain(gains, 5, UNIT))
+        new_h = kept[3] * tanh((new_c - mean) * scale * gain(gains, 4, UNIT) + gain(gains, 5, UNIT))
         h = settle(h, new_h, kept_h, mark, MARKED, HOLD_H)
         y = h
         h = restart(h, next_mark, MARKED)
@@ -346,19 +358,10 @@ def norm_backward(
     M: gl.constexpr = 4 * OWN
     TEAMS: gl.constexpr = K // M
     SLICES: gl.constexpr = K // OWN
-    CHUNKS: gl.constexpr = K // CHUNK
-    EACH: gl.constexpr = ROWS * OWN // (32 * WARPS)
-    LANES: gl.constexpr = OWN // EACH
+    LANES: gl.constexpr = 32 * WARPS // ROWS
     OF_WARP: gl.constexpr = 32 // LANES
-    UNIT: gl.constexpr = gl.BlockedLayout([EACH, 1], [LANES, OF_WARP], [1, WARPS], [0, 1])
-    SUMS: gl.constexpr = gl.BlockedLayout([1, 1], [LANES, OF_WARP], [1, WARPS], [0, 1])
-    TALL: gl.constexpr = M // 16 if M // 16 < WARPS else WARPS
-    MMA: gl.constexpr = gl.NVMMADistributedLayout(
-        version=[3, 0], warps_per_cta=[TALL, WARPS // TALL], instr_shape=[16, ROWS * TALL // WARPS, 16]
-    )
-    SHARED: gl.constexpr = gl.NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2)
-    COPY: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [WARPS, 1], [1, 0])
-    OPERAND: gl.constexpr = gl.DotOperandLayout(0, MMA, 2)
+    UNIT: gl.constexpr = unit_layout(ROWS, OWN, WARPS)
+    MMA: gl.constexpr = product_layout(ROWS, OWN, WARPS)
     ONE: gl.constexpr = 2 * SLICES * ROWS
 
     group = gl.program_id(0) // SLICES
@@ -366,12 +369,10 @@ def norm_backward(
     team = slice // 4
     quarter = slice % 4
     own_weights = keep_weights(
-        turned + team * (M * 4 * K) + quarter * K, 4 * K, team, M, CHUNK, CHUNKS, IN_REGISTERS, SHARED, OPERAND, COPY
+        turned + team * (M * 4 * K) + quarter * K, 4 * K, team, M, CHUNK, K // CHUNK, IN_REGISTERS, MMA, WARPS
     )
-    buffers = make_buffers(d_raw, ROWS, CHUNK, BUFFERS, SHARED)
-    row_copy = gl.arange(0, ROWS, gl.SliceLayout(1, COPY))
-    k_copy = gl.arange(0, CHUNK, gl.SliceLayout(0, COPY))
-    gathered = d_raw + (group * ROWS + row_copy)[:, None] * (4 * K) + quarter * K + k_copy[None, :]
+    buffers = make_buffers(d_raw, ROWS, CHUNK, BUFFERS)
+    gathered = gather(d_raw, 4 * K, group, quarter * K, ROWS, CHUNK, WARPS)
 
     of_own = gl.arange(0, OWN, gl.SliceLayout(1, UNIT))
     of_rows = gl.arange(0, ROWS, gl.SliceLayout(0, UNIT))
@@ -389,10 +390,7 @@ def norm_backward(
     counter = counters + group * steps * APART
     team_counter = counters + ((gl.num_programs(0) // SLICES) + group * TEAMS + team) * steps * APART
 
-    of_sums = gl.arange(0, ROWS, gl.SliceLayout(0, SUMS))[None, :]
-    of_lanes = gl.arange(0, LANES, gl.SliceLayout(1, SUMS))[:, None]
-    everybody = (of_sums // OF_WARP) * (2 * SLICES * OF_WARP) + of_lanes * OF_WARP + of_sums % OF_WARP
-    last_lanes = (of_lanes + (SLICES - 1) // LANES * LANES < SLICES).to(gl.int32) + 0 * of_sums
+    everybody, last_lanes = places_of_all(ROWS, SLICES, LANES, OF_WARP, WARPS)
     mine = (of_rows // OF_WARP) * (2 * SLICES * OF_WARP) + slice * OF_WARP + of_rows % OF_WARP
     places = exchange + group.to(gl.int64) * steps * (2 * ONE)
 
@@ -419,8 +417,8 @@ def norm_backward(
         row_t = row[None, :] + zero
         mine_t = mine + zero
         everybody_t = everybody + zero
-        k0, k1, k2, k3 = load_four(kept + now * 4, blocks_t, FORWARD_OWN)
-        n0, n1, n2, n3 = load_four(hats + now * 4, blocks_t, FORWARD_OWN)
+        k = load_four(kept + now * 4, blocks_t, FORWARD_OWN)
+        n = load_four(hats + now * 4, blocks_t, FORWARD_OWN)
         before = gl.load(cells + now + here_t)
         dy = gl.load(d_outputs + now + here_t)
         of_step = statistics + t.to(gl.int64) * (3 * P) + row_t
@@ -434,20 +432,8 @@ def norm_backward(
         kept_c = share_kept(hold_c + now, here_t, share_c, dc, HOLD_C)
         if back > 0:
             wait_for(counter + (t + 1) * APART, SLICES)
-        sums = multiply(
-            own_weights,
-            buffers,
-            gathered + (now + P * K) * 4,
-            team + zero,
-            none * t,
-            M,
-            ROWS,
-            CHUNK,
-            CHUNKS,
-            BUFFERS,
-            IN_REGISTERS,
-            MMA,
-        )
+        source = gathered + (now + P * K) * 4
+        sums = multiply(own_weights, buffers, source, team + zero, none * t, M, IN_REGISTERS, MMA)
         gl.store(shared_sums + zero + part_stored, sums)
         arrive(team_counter + t * APART)
         wait_for(team_counter + t * APART, 4)
@@ -461,10 +447,7 @@ def norm_backward(
             dh += gl.where((mark & 1) != 0, dy.to(gl.float32), zeros)
         else:
             dh += dy.to(gl.float32)
-        i = k0.to(gl.float32)
-        f = k1.to(gl.float32)
-        g = k2.to(gl.float32)
-        o = k3.to(gl.float32)
+        i, f, g, o = in_float32(k)
         if MARKED or HOLD_C:
             new_c = f * before + i * g
         dc, dc_old = unsettle(dc, kept_c, mark, MARKED, HOLD_C)
@@ -492,21 +475,14 @@ def norm_backward(
             d0 = dc * g * i * (1.0 - i)
             d1 = dc * before * f * (1.0 - f)
         # then over all gates
-        e0 = d0 * gain(gains, 0, UNIT)
-        e1 = d1 * gain(gains, 1, UNIT)
-        e2 = d2 * gain(gains, 2, UNIT)
-        e3 = d3 * gain(gains, 3, UNIT)
-        m0 = n0.to(gl.float32)
-        m1 = n1.to(gl.float32)
-        m2 = n2.to(gl.float32)
-        m3 = n3.to(gl.float32)
+        d = (d0, d1, d2, d3)
+        e = times_gains(d, gains, UNIT)
+        n = in_float32(n)
         place += ONE
-        share_sums(place + mine_t, e0 + e1 + e2 + e3, e0 * m0 + e1 * m1 + e2 * m2 + e3 * m3, SLICES, OF_WARP)
-        store_four(d_gates + now * 4, d_blocks_t, K, d0, d1, d2, d3)
-        add_to(through_steps, 0, d0 * m0, UNIT)
-        add_to(through_steps, 1, d1 * m1, UNIT)
-        add_to(through_steps, 2, d2 * m2, UNIT)
-        add_to(through_steps, 3, d3 * m3, UNIT)
+        share_sums(place + mine_t, sum_of_four(e), sum_of_products(e, n), SLICES, OF_WARP)
+        store_four(d_gates + now * 4, d_blocks_t, K, d)
+        for number in gl.static_range(4):
+            add_to(through_steps, number, d[number] * n[number], UNIT)
         dc = dc * f
         if PEEPHOLE:
             add_to(through_steps, 6, d0 * before, UNIT)
@@ -516,15 +492,13 @@ def norm_backward(
         first, second = all_sums(place + everybody_t, last_lanes, SLICES, LANES, OF_WARP, UNIT)
         first = first * one_gate
         second = second * one_gate
-        store_four(
-            d_raw + now * 4,
-            d_blocks_t,
-            K,
-            gate_scale * (e0 - first - m0 * second),
-            gate_scale * (e1 - first - m1 * second),
-            gate_scale * (e2 - first - m2 * second),
-            gate_scale * (e3 - first - m3 * second),
+        raw = (
+            gate_scale * (e[0] - first - n[0] * second),
+            gate_scale * (e[1] - first - n[1] * second),
+            gate_scale * (e[2] - first - n[2] * second),
+            gate_scale * (e[3] - first - n[3] * second),
         )
+        store_four(d_raw + now * 4, d_blocks_t, K, raw)
         arrive(counter + t * APART)
         new_c = before
         begins = mark

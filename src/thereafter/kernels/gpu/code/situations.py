@@ -66,10 +66,28 @@ def load_four(array, offsets, APART: gl.constexpr):
 
 
 @gluon.jit
-def store_four(array, offsets, APART: gl.constexpr, a0, a1, a2, a3):
+def store_four(array, offsets, APART: gl.constexpr, a):
     """The four blocks of a step, rounded to the array's type."""
     low: gl.constexpr = array.dtype.element_ty
-    gl.store(array + offsets, a0.to(low))
-    gl.store(array + offsets + APART, a1.to(low))
-    gl.store(array + offsets + 2 * APART, a2.to(low))
-    gl.store(array + offsets + 3 * APART, a3.to(low))
+    gl.store(array + offsets, a[0].to(low))
+    gl.store(array + offsets + APART, a[1].to(low))
+    gl.store(array + offsets + 2 * APART, a[2].to(low))
+    gl.store(array + offsets + 3 * APART, a[3].to(low))
+
+
+@gluon.jit
+def in_float32(a):
+    """Four blocks."""
+    return a[0].to(gl.float32), a[1].to(gl.float32), a[2].to(gl.float32), a[3].to(gl.float32)
+
+
+@gluon.jit
+def add_four(a, b):
+    """Four blocks and four more."""
+    return a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3]
+
+
+@gluon.jit
+def load_peepholes(peepholes, own, K: gl.constexpr):
+    """Those of input, forget and output."""
+    return gl.load(peepholes + own), gl.load(peepholes + K + own), gl.load(peepholes + 2 * K + own)
