@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from report import machine
-from thereafter.layers.softmax import Softmax
+from thereafter.layers.heads import Softmax
 
 MEGA = 1e6
 WORDS, FEATURES = 50_000, 256

@@ -126,12 +126,12 @@ def test_nothing_goes_past_the_contracts_that_did_not_before():
 
 LARGEST = {
     "lines of code": 78_760,
-    "files": 558,
+    "files": 549,
     "files under 60 lines": 68,
     "files under 80 lines with one importer": 4,
     "entries at the top of the package": 32,
     "methods of Task": 12,
-    "Protocols": 78,
+    "Protocols": 76,
 }
 """How large the package may be (`counted.sizes`). These figures may go down; whoever raises one says why."""
 

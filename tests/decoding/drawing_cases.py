@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from thereafter.decoding.warping import Warping
+from thereafter.decoding.sampling import Warping
 
 V = 300
 WARPINGS = [

@@ -30,8 +30,7 @@ from drawing_cases import SEEN, WARPINGS, OneNumber, log_probs
 
 from thereafter.decoding.generation import Generated, GenerationSettings, Prompted, generate
 from thereafter.decoding.graph_generation import DeviceDrawing, graph_sampler
-from thereafter.decoding.sampling import draw, generators
-from thereafter.decoding.warping import Warping
+from thereafter.decoding.sampling import Warping, draw, generators
 from thereafter.kernels.gpu import lacks
 from thereafter.kernels.gpu.drawing import Cuts, Places, draw_rows
 from thereafter.models.build import build, settings_of

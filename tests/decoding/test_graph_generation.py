@@ -26,8 +26,7 @@ from thereafter.decoding.graph_generation import (
     nucleus,
     place_of,
 )
-from thereafter.decoding.sampling import Draw, Sampler, draw, generators
-from thereafter.decoding.warping import Warping, keep_nucleus, largest
+from thereafter.decoding.sampling import Draw, Sampler, Warping, draw, generators, keep_nucleus, largest
 from thereafter.errors import DeviceMemoryError
 from thereafter.kernels.gpu import drawing, one_row
 from thereafter.models.graph_step import GraphStep

@@ -12,8 +12,7 @@ import pytest
 
 import thereafter
 from thereafter.decoding import sampling
-from thereafter.decoding.sampling import Sampler
-from thereafter.decoding.warping import Warping
+from thereafter.decoding.sampling import Sampler, Warping
 from thereafter.errors import OptionError
 from thereafter.ngram.estimate import estimate
 from thereafter.ngram.model import NgramModel

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from thereafter.decoding.sampling import RowDrawing, choose, draw, draw_rows, generators
-from thereafter.decoding.warping import Warping, keep_nucleus
+from thereafter.decoding.sampling import RowDrawing, Warping, choose, draw, draw_rows, generators, keep_nucleus
 
 WARPINGS = [
     Warping(),

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from refusals import assert_refused
-from thereafter.decoding.sampling import choose
-from thereafter.decoding.warping import Warping, largest, penalise
+from thereafter.decoding.sampling import Warping, choose, largest, penalise
 from thereafter.errors import OptionError
 
 P = np.array([0.40, 0.05, 0.25, 0.20, 0.10])

@@ -55,8 +55,7 @@ del sys.path[: len(ELSEWHERE)]  # benchmarks/tasks.py would hide the tests in te
 
 from thereafter.cells import CELLS
 from thereafter.decoding.graph_generation import GraphSampler
-from thereafter.decoding.sampling import generators
-from thereafter.decoding.warping import Warping
+from thereafter.decoding.sampling import Warping, generators
 from thereafter.errors import ThereafterError
 from thereafter.kernels import gpu, running
 from thereafter.kernels.gpu import CAPABILITIES, Gpu, drawing, launch, linear

@@ -13,8 +13,7 @@ import pytest
 from refusals import assert_refused
 from thereafter.base import compiled
 from thereafter.base.locks import take
-from thereafter.base.processor import Processor
-from thereafter.base.tiling import PANEL, Vectors, read_vectors, tiling, tiling_for
+from thereafter.base.processor import PANEL, Processor, Vectors, read_vectors, tiling, tiling_for
 from thereafter.errors import OptionError
 from thereafter.kernels.cpu import plan
 
@@ -145,7 +144,7 @@ import numpy as np
 from thereafter.kernels.loops import recurrence, vectors
 from thereafter.kernels.loops.team import PRODUCT
 from thereafter.kernels.loops.tiles import product
-from thereafter.base.tiling import tiling
+from thereafter.base.processor import tiling
 
 task = np.zeros(PRODUCT + 1, np.int64)
 task[PRODUCT] = product(np.dtype(np.float32)).address

@@ -12,9 +12,9 @@ from torch import nn
 
 from thereafter import nn as recurrent
 from thereafter.kernels.onednn import FEWEST, can_pack_for_rows, multiply_rows, pack_for_rows
-from thereafter.layers.softmax import AdaptiveSoftmax, Softmax
+from thereafter.layers.heads import AdaptiveSoftmax, Softmax
 from thereafter.models.build import build, settings_of
-from thereafter.models.row_heads import RowHead
+from thereafter.models.quiet import RowHead
 
 PACKS = can_pack_for_rows(torch.zeros(1, FEWEST))
 needs_layout = pytest.mark.skipif(not PACKS, reason="torch has no such products on this processor")

@@ -13,7 +13,7 @@ from parity import Situation, make_job, ready
 from thereafter import nn
 from thereafter.cells import CELLS
 from thereafter.kernels.scan import KERNELS, unroll
-from thereafter.layers.softmax import softmax_nll
+from thereafter.layers.heads import softmax_nll
 
 SETTINGS = [
     ("LSTM", {}),

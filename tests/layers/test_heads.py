@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 import pytest
 import torch
@@ -12,13 +13,19 @@ from torch.distributions import Normal
 from refusals import assert_refused
 from thereafter.errors import OptionError, ShapeError
 from thereafter.layers.embedding import Embedding
-from thereafter.layers.heads import Gaussian, Head, QuantileHead, WordHead
+from thereafter.layers.heads import AdaptiveSoftmax, Gaussian, Head, Softmax, WordHead
 from thereafter.layers.recurrent import Recurrent
-from thereafter.layers.softmax import AdaptiveSoftmax, Softmax
 from thereafter.models.neural import Numbers, Reader
 
 N, V, H = 7, 11, 5
 SIZES = pytest.mark.parametrize("size", [None, 1, 3])
+
+
+class QuantileHead(Head, Protocol):
+    """A head over numbers, which can say below what a share of them lies."""
+
+    def quantiles(self, f_NH: Tensor, levels_Q: Tensor) -> Tensor:
+        """The numbers below which the shares `levels_Q` of the distribution lie, shaped as targets with Q behind."""
 
 
 def drawn(*shape: int, seed: int = 0) -> Tensor:

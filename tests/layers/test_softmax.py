@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from refusals import assert_refused
 from thereafter.errors import OptionError, ShapeError
 from thereafter.layers.embedding import Embedding
-from thereafter.layers.softmax import AdaptiveSoftmax, Softmax, rows_at_once, softmax_nll
+from thereafter.layers.heads import AdaptiveSoftmax, Softmax, rows_at_once, softmax_nll
 
 N, V, H = 7, 11, 5
 

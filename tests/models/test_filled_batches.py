@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from thereafter.layers.softmax import Softmax, softmax_nll
+from thereafter.layers.heads import Softmax, softmax_nll
 from thereafter.models.task_net import Fillable, TaskNet, filled_length, filled_rows
 from thereafter.tasks.classify.network import ClassBatch, Classifier, ClassifierSettings
 from thereafter.tasks.tag.network import TagBatch, Tagger, TaggerSettings

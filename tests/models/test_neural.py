@@ -12,7 +12,7 @@ from tiny import CONTEXTS, END, EVERY, SMALL, TOLERANCE, VARIANTS, V, made, rows
 
 from refusals import assert_refused
 from thereafter.errors import OptionError
-from thereafter.models import scoring
+from thereafter.models import neural
 from thereafter.models.build import NEURAL
 from thereafter.models.settings import TransformerSettings
 
@@ -41,7 +41,7 @@ def test_a_text_may_be_read_in_parts(
         parts.append(logp)
     np.testing.assert_allclose(np.concatenate(parts, axis=1), whole, **TOLERANCE)
     np.testing.assert_allclose(model.predict(state), model.predict(end), **TOLERANCE)
-    monkeypatch.setattr(scoring, "TOKENS_AT_ONCE", 7)  # memory is bounded by reading in pieces: these are tiny
+    monkeypatch.setattr(neural, "TOKENS_AT_ONCE", 7)  # memory is bounded by reading in pieces: these are tiny
     again, also = model.log_probs(ids, model.start(3))
     np.testing.assert_allclose(again, whole, **TOLERANCE)
     np.testing.assert_allclose(model.predict(also), model.predict(end), **TOLERANCE)

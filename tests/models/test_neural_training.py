@@ -17,7 +17,7 @@ from refusals import assert_refused
 from thereafter.base.kinds import KINDS
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.models.build import NEURAL, build, settings_of
-from thereafter.models.scoring import Span, by_length, cut, padded
+from thereafter.models.neural import Span, by_length, cut, padded
 from thereafter.models.settings import AwdLstmSettings, LstmSettings
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from tiny import END, EVERY, made, rows
 
-from thereafter.models import scoring
+from thereafter.models import neural
 
 
 @EVERY
@@ -18,8 +18,8 @@ def test_a_row_without_a_line_end_is_read_as_if_it_had_been_cut(name: str, optio
     with model.quietly():
         tokens = model.checked(ids)
         start = model.begin(1)
-        logp, state = scoring.score(model, tokens, start)
-        cut_logp, cut_state = scoring.score_lines(model, tokens, start, END, scored=True)
+        logp, state = neural.score(model, tokens, start)
+        cut_logp, cut_state = neural.score_lines(model, tokens, start, END, scored=True)
         np.testing.assert_array_equal(logp, cut_logp)
         for key, tensor in cut_state.tensors().items():
             assert torch.equal(state.tensors()[key], tensor), key

@@ -9,8 +9,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from thereafter.decoding.sampling import largest
 from thereafter.decoding.sources import AnswerSettings, decode_answers, search_answers
-from thereafter.decoding.warping import largest
 from thereafter.errors import OptionError
 from thereafter.models.decoder import Fields
 from thereafter.models.word_decoder import END

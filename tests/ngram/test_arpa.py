@@ -15,8 +15,7 @@ from brute import Gram
 import thereafter
 from refusals import assert_refused
 from thereafter.errors import OptionError, StorageError
-from thereafter.ngram.arpa import read_arpa, write_arpa
-from thereafter.ngram.arpa_write import escape, unescape
+from thereafter.ngram.arpa import escape, read_arpa, unescape, write_arpa
 from thereafter.ngram.estimate import estimate
 from thereafter.ngram.model import NgramModel, NgramState
 from thereafter.ngram.smoothing import SMOOTHINGS

@@ -96,7 +96,7 @@ FAULTS = (
     # decoding
     Fault(
         "nucleus-one-token-more",
-        "decoding/warping.py",
+        "decoding/sampling.py",
         "sums[..., :-1] < top_p * sums[..., -1:]",
         "sums[..., :-1] <= top_p * sums[..., -1:]",
     ),

@@ -20,8 +20,7 @@ import pytest
 import thereafter
 from served_runs import ServedRuns, served_runs
 from thereafter.api import LanguageModel
-from thereafter.decoding.sampling import generators
-from thereafter.decoding.warping import Warping
+from thereafter.decoding.sampling import Warping, generators
 from thereafter.serving.engine import Engine
 from thereafter.serving.engine_prompts import Events, RowEvent, TextRequest
 from thereafter.serving.server import jobs

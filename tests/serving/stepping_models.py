@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from thereafter.decoding.sampling import generators
-from thereafter.decoding.warping import Warping
+from thereafter.decoding.sampling import Warping, generators
 from thereafter.models.base import Fields, Ids, Logs, ModelFacts, SequenceModel
 from thereafter.serving.engine_prompts import Events, RowEvent, TextRequest, TextRow
 

@@ -12,8 +12,7 @@ import pytest
 from stepping_models import Inbox, Last, Lonely, Upwards, V, ask
 
 from refusals import assert_refused
-from thereafter.decoding.sampling import generators
-from thereafter.decoding.warping import Warping
+from thereafter.decoding.sampling import Warping, generators
 from thereafter.errors import BusyError, OptionError
 from thereafter.models.base import Logs
 from thereafter.serving.engine import Engine

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import thereafter
-from thereafter.base.memory import is_out_of_memory
+from thereafter.base.devices import is_out_of_memory
 from thereafter.cli import main
 from thereafter.errors import DeviceMemoryError
 from thereafter.training import largest_batch

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 import thereafter
-from thereafter.base import memory, progress
+from thereafter.base import devices, progress
 from thereafter.errors import DeviceMemoryError
 from thereafter.models.state import NeuralState
 from thereafter.training import graphs as recording
@@ -214,8 +214,8 @@ def test_the_memory_of_others_and_the_limit_of_the_process_both_count(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 200))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 3)
-    monkeypatch.setattr(memory, "allowed_memory", lambda device: allowed)
-    assert memory.available_memory(torch.device("cuda", 0)) == expected
+    monkeypatch.setattr(devices, "allowed_memory", lambda device: allowed)
+    assert devices.available_memory(torch.device("cuda", 0)) == expected
 
 
 class Recorded:

@@ -6,8 +6,8 @@ packages, compiled    packages that are imported when needed; the one door to nu
 folders, locks, storage    where caches are; one writer at a time; arrays and files that are whole or not there
 progress, terminal    progress bars, and what is written on a terminal
 tabular               answers as tables: rows, CSV, data frames
-devices, memory       where networks compute; a full device in words
-processor, tiling, spinning    what a processor can do; the tile of a product that its registers and cache can hold; how
-                      long threads wait by looking
+devices               where networks compute; a full device in words
+processor, spinning   what a processor can do, and the tile of a product that its registers and cache can hold; how long
+                      threads wait by looking
 version               the version of the package
 """

@@ -19,7 +19,7 @@ from thereafter.base import progress
 from thereafter.base.folders import cache_folder
 from thereafter.base.locks import take
 from thereafter.base.packages import installed, require
-from thereafter.base.tiling import tiling
+from thereafter.base.processor import tiling
 
 _LOCATOR = "thereafter.base.loop_cache.ModuleLocator"
 _compiling = threading.RLock()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from thereafter.base import progress
 from thereafter.base.registry import Registry
@@ -60,99 +60,30 @@ class Kind:
         return bool(self.model)
 
 
-_MODELS, _SETTINGS = "thereafter.models", "thereafter.models.settings"
+def _neural(module: str, stem: str, kind: Kind, settings: str = "") -> Kind:
+    """A neural kind of this package: its model and, unless told otherwise, its settings have one stem."""
+    options = f"thereafter.models.settings:{settings or stem}Settings"
+    return replace(kind, model=f"thereafter.models.{module}:{stem}Model", settings=options)
 
+
+_NGRAM = "thereafter.training.ngram:NGRAM"
 _ROWS = (
-    Kind(
-        "ngram",
-        "n-gram (counted, seconds)",
-        "#000000",
-        on_dark="#B0B0B0",
-        training="thereafter.training.ngram:NGRAM",
-        sizes=("order",),
+    Kind("ngram", "n-gram (counted, seconds)", "#000000", on_dark="#B0B0B0", training=_NGRAM, sizes=("order",)),
+    _neural("window", "Average", Kind("average", "average of word vectors", "#B8A800", sizes=())),
+    _neural("window", "Window", Kind("window", "window (Bengio)", "#E69F00", sizes=("hidden",))),
+    _neural("recurrent", "Rnn", Kind("rnn", "RNN (Elman)", "#D55E00", cell="elman")),
+    _neural("recurrent", "Gru", Kind("gru", "GRU", "#009E73", cell="gru", gated=True)),
+    # the LSTM's gates begin half closed: see docs/claims.md
+    _neural("recurrent", "Lstm", Kind("lstm", "LSTM", "#0072B2", "#2E97D6", cell="lstm", gated=True, adam_rate=2.0)),
+    _neural(
+        "recurrent",
+        "Lstm",
+        Kind("awd-lstm", "AWD-LSTM", "#004C80", "#5B8FC7", cell="lstm", gated=True, compared=False),
+        settings="AwdLstm",
     ),
-    Kind(
-        "average",
-        "average of word vectors",
-        "#B8A800",
-        model=f"{_MODELS}.window:AverageModel",
-        settings=f"{_SETTINGS}:AverageSettings",
-        sizes=(),
-    ),
-    Kind(
-        "window",
-        "window (Bengio)",
-        "#E69F00",
-        model=f"{_MODELS}.window:WindowModel",
-        settings=f"{_SETTINGS}:WindowSettings",
-        sizes=("hidden",),
-    ),
-    Kind(
-        "rnn",
-        "RNN (Elman)",
-        "#D55E00",
-        model=f"{_MODELS}.recurrent:RnnModel",
-        settings=f"{_SETTINGS}:RnnSettings",
-        cell="elman",
-    ),
-    Kind(
-        "gru",
-        "GRU",
-        "#009E73",
-        model=f"{_MODELS}.recurrent:GruModel",
-        settings=f"{_SETTINGS}:GruSettings",
-        cell="gru",
-        gated=True,
-    ),
-    Kind(
-        "lstm",
-        "LSTM",
-        "#0072B2",
-        on_dark="#2E97D6",
-        model=f"{_MODELS}.recurrent:LstmModel",
-        settings=f"{_SETTINGS}:LstmSettings",
-        cell="lstm",
-        gated=True,
-        adam_rate=2.0,  # its gates begin half closed: see docs/claims.md
-    ),
-    Kind(
-        "awd-lstm",
-        "AWD-LSTM",
-        "#004C80",
-        on_dark="#5B8FC7",
-        model=f"{_MODELS}.recurrent:LstmModel",
-        settings=f"{_SETTINGS}:AwdLstmSettings",
-        cell="lstm",
-        gated=True,
-        compared=False,
-    ),
-    Kind(
-        "mingru",
-        "minGRU",
-        "#56B4E9",
-        model=f"{_MODELS}.recurrent:MinGruModel",
-        settings=f"{_SETTINGS}:MinGruSettings",
-        cell="mingru",
-        gated=True,
-    ),
-    Kind(
-        "minlstm",
-        "minLSTM",
-        "#9AD0F5",
-        model=f"{_MODELS}.recurrent:MinLstmModel",
-        settings=f"{_SETTINGS}:MinLstmSettings",
-        cell="minlstm",
-        gated=True,
-        compared=False,
-    ),
-    Kind(
-        "transformer",
-        "Transformer",
-        "#CC79A7",
-        model=f"{_MODELS}.transformer:TransformerModel",
-        settings=f"{_SETTINGS}:TransformerSettings",
-        adam_rate=0.5,
-    ),
+    _neural("recurrent", "MinGru", Kind("mingru", "minGRU", "#56B4E9", cell="mingru", gated=True)),
+    _neural("recurrent", "MinLstm", Kind("minlstm", "minLSTM", "#9AD0F5", cell="minlstm", gated=True, compared=False)),
+    _neural("transformer", "Transformer", Kind("transformer", "Transformer", "#CC79A7", adam_rate=0.5)),
 )
 
 

@@ -1,7 +1,7 @@
 """The command line. Every command calls the library; results go to standard output, notes and errors to standard error.
 
-app             the application, and the model of a run
-commands        which commands there are, imported when asked for, and how help is written
+app             the application: which commands there are, imported when asked for, how help is written; the model of
+                a run
 options         the options that commands share, each described once; `command`, which adds them to a function
 tables          what is printed and saved: rows, measurements, figures, notes about the text
 train           `train`, Ctrl-C included; train_report: what it prints, and what --set takes

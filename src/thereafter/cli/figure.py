@@ -112,8 +112,7 @@ def kernels(form: str = "") -> None:
     import torch
 
     from thereafter.base import spinning
-    from thereafter.base.processor import processor, usable
-    from thereafter.base.tiling import tiling
+    from thereafter.base.processor import processor, tiling, usable
     from thereafter.kernels import onednn
     from thereafter.kernels.scan import KERNELS, sharing_lines
 

@@ -11,8 +11,7 @@ import typer
 
 from thereafter.base.config import Table
 from thereafter.cli import train_report as report
-from thereafter.cli.app import app
-from thereafter.cli.commands import Command
+from thereafter.cli.app import Command, app
 from thereafter.cli.options import EVERYDAY, SERIES, TRAIN, chosen, command, wants_parts
 from thereafter.errors import OptionError
 

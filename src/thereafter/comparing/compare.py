@@ -32,12 +32,16 @@ from thereafter.base.processor import processor
 from thereafter.base.storage import write_text
 from thereafter.base.version import __version__
 from thereafter.comparing.budget import (
+    SharedText,
     default_budget,
     describe_budget,
+    fingerprint,
+    is_mixed,
     planned_folder,
     read_budget,
     read_seeds,
     refuse_uneven,
+    share,
 )
 from thereafter.comparing.comparison import Comparison, Row
 from thereafter.comparing.differences import NO_INTERVALS, LineSums, ModelDifference
@@ -53,7 +57,6 @@ from thereafter.comparing.entries import (
 from thereafter.comparing.pair_verdicts import AskedPairs, PairTable, PairVerdicts
 from thereafter.comparing.probes import Questions, offered_questions
 from thereafter.comparing.rows import Trial, model_differences
-from thereafter.comparing.shared_text import SharedText, fingerprint, is_mixed, share
 from thereafter.comparing.trials import measure_lines, run_trial
 from thereafter.data.files import AnySource
 from thereafter.data.sources import require_own

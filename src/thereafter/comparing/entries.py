@@ -18,7 +18,7 @@ from functools import partial
 from thereafter.base import config as toml
 from thereafter.base.config import Table
 from thereafter.base.kinds import KINDS
-from thereafter.comparing.shared_text import SharedText
+from thereafter.comparing.budget import SharedText
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.models.settings import NeuralSettings, TransformerSettings
 from thereafter.text.encoded import encode_source

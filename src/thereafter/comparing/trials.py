@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.base.config import Table
+from thereafter.comparing.budget import SharedText
 from thereafter.comparing.differences import LineSums, sum_lines
 from thereafter.comparing.entries import Entry
 from thereafter.comparing.probes import Questions
 from thereafter.comparing.rows import Trial
-from thereafter.comparing.shared_text import SharedText
 from thereafter.decoding import generation
 from thereafter.errors import OptionError
 from thereafter.evaluation.scores import Score, ScoredPiece, score_text, spelling_of

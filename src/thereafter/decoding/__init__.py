@@ -1,7 +1,7 @@
 """From the distributions of a model to tokens and text.
 
-warping             how a distribution is reshaped before a token is drawn: temperature, top-k, top-p, min-p, penalties
-sampling            drawing tokens, one row or many rows as one batch
+sampling            drawing tokens, one row or many rows as one batch; how a distribution is reshaped before that:
+                    temperature, top-k, top-p, min-p, penalties
 beam                beam search, and the candidates of one of its steps, best first
 generation          continuing a prompt: settings, `generate` and its stream, on top of sampling and beam search
 graph_generation    the same on a GPU, all rows from one CUDA graph, draws included

@@ -23,7 +23,7 @@ from typing import Generic, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.decoding.warping import Floats, largest, penalise
+from thereafter.decoding.sampling import Floats, largest, penalise
 from thereafter.decoding.writing import Writing
 from thereafter.models.base import Ids, Logs, S, SequenceModel
 

@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.base.tabular import Row, Tabular
-from thereafter.decoding.warping import largest
+from thereafter.decoding.sampling import largest
 from thereafter.errors import OptionError
 from thereafter.models.base import S, SequenceModel
 from thereafter.text.tokenizers.base import Tokenizer

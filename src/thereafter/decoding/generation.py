@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypedDict
 
 from thereafter.base.tabular import Row, Tabular, html_table
 from thereafter.decoding.beam import Search, beam_search
-from thereafter.decoding.sampling import Sampler, generators
-from thereafter.decoding.warping import Warping, check_penalty
+from thereafter.decoding.sampling import Sampler, Warping, check_penalty, generators
 from thereafter.decoding.writing import Detokenizer, Written
 from thereafter.errors import OptionError
 from thereafter.models.base import Ids, S, SequenceModel

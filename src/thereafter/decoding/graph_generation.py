@@ -26,9 +26,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from thereafter.base import progress
-from thereafter.base.memory import is_out_of_memory
-from thereafter.decoding.sampling import Draw
-from thereafter.decoding.warping import FARTHEST, Warping
+from thereafter.base.devices import is_out_of_memory
+from thereafter.decoding.sampling import FARTHEST, Draw, Warping
 from thereafter.errors import DeviceMemoryError
 from thereafter.kernels.one_token import MOST_WORDS, Cuts, Places, draw_rows, lacks
 from thereafter.models.base import Ids, S, SequenceModel

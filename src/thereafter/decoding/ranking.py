@@ -23,7 +23,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.decoding.warping import largest
+from thereafter.decoding.sampling import largest
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.models.base import Ids, S, SequenceModel
 from thereafter.text.tokenizers.base import Tokenizer

@@ -12,8 +12,7 @@ import numpy as np
 
 from thereafter.decoding.beam import SPARSE, Hypothesis, Search, beam_searches
 from thereafter.decoding.generation import Prompted
-from thereafter.decoding.sampling import Sampler
-from thereafter.decoding.warping import Warping
+from thereafter.decoding.sampling import Sampler, Warping
 from thereafter.decoding.writing import Detokenizer, UntilToken
 from thereafter.errors import OptionError
 from thereafter.models.decoder import ConditionedState

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from thereafter.base import progress
 from thereafter.base.tabular import Row
-from thereafter.decoding.warping import largest
+from thereafter.decoding.sampling import largest
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.evaluation.conditions import WordCounts
 from thereafter.evaluation.scores import ScoredPiece, Walk, score_items, score_pieces, spelling_of

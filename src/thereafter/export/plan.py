@@ -30,8 +30,8 @@ from thereafter.export.parts import (
     StatePart,
     WordingPlan,
 )
+from thereafter.layers.heads import AdaptiveSoftmax, Softmax
 from thereafter.layers.recurrent import Recurrent
-from thereafter.layers.softmax import AdaptiveSoftmax, Softmax
 from thereafter.layers.stream import Lane
 from thereafter.layers.transformer import Block
 from thereafter.models.any_model import AnyModel

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.decoding.warping import largest
+from thereafter.decoding.sampling import largest
 from thereafter.errors import OptionError
 from thereafter.text.tokenizers.base import Tokenizer
 

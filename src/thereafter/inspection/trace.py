@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from thereafter.base.config import Table
 from thereafter.base.tabular import PlainTable, Row, Tabular
-from thereafter.decoding.warping import largest
+from thereafter.decoding.sampling import largest
 from thereafter.errors import FormatError, OptionError
 from thereafter.inspection import arrays as stored
 from thereafter.inspection.arrays import array_rows, description_rows

@@ -9,8 +9,8 @@ stream              a stack that is stepped token by token, over the steppers of
                     and direction
 convert             weights to and from other libraries
 bptt                backpropagation through time written out, and what autograd keeps for a backward pass
-heads               the contract, from features to a distribution; the normal distribution, over numbers
-softmax             heads over words: the whole softmax and the adaptive one
+heads               the contract, from features to a distribution; the normal distribution, over numbers; the softmax
+                    over words, whole and adaptive
 embedding           word vectors and positions
 transformer, attention                      blocks of a transformer, attention of a decoder, whose gradients add in a
                                             fixed order on a GPU

@@ -4,13 +4,14 @@
                   where states are of any type; look: the one way into a network
     settings, build      options of the neural models; a model of a kind with fresh weights
     registering   the class of a cell as a kind of model, in this process
-    neural        what all neural models share; readers: from tokens or numbers to vectors
+    neural        what all neural models share, reading a text in pieces or line by line included; readers: from tokens
+                  or numbers to vectors
     window, recurrent, transformer      the kinds of model; window: of the last tokens, their mean too
-    state, scoring      the state of a neural model; reading a text in pieces, line by line, and its features
+    state         the state of a neural model
     mixture, cache      models made of other models
     graph_step    a step of a language model as one CUDA graph; step_bodies: its layers
-    quiet         blocks without gradients or dropout, shared by threads; what is kept until weights change
-    row_heads     the head's product for several rows
+    quiet         blocks without gradients or dropout, shared by threads; what is kept until weights change, such as
+                  the head's matrix laid out for several rows
 
 Tasks:
     task_net      contracts: a loss over examples, encoders; batches of few shapes, for recorded steps; the names of

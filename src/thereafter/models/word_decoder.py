@@ -41,8 +41,8 @@ from thereafter.kernels.rows import pick_rows
 from thereafter.layers.attention import Attention
 from thereafter.layers.dropout import locked
 from thereafter.layers.embedding import Embedding
+from thereafter.layers.heads import Softmax, rows_at_once
 from thereafter.layers.recurrent import Recurrent
-from thereafter.layers.softmax import Softmax, rows_at_once
 from thereafter.models.decoder import Decoder, Fields, Tensors
 from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.task_net import CELLS, Memory

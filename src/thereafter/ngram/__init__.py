@@ -5,5 +5,5 @@ smoothing    counts to probabilities and back-off weights, eight methods
 tables       the finished model as flat arrays: one trie
 estimate     from token ids to a model: count, smooth, flatten
 model        the n-gram as a `SequenceModel`: the log probability of every token
-arpa         ARPA files, parsed and read; arpa_write writes them and escapes their words
+arpa         ARPA files, written with escaped words, parsed and read
 """

@@ -16,8 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.decoding.sampling import RowDrawing, draw_rows
-from thereafter.decoding.warping import Warping, largest
+from thereafter.decoding.sampling import RowDrawing, Warping, draw_rows, largest
 from thereafter.errors import OptionError
 from thereafter.models.any_model import AnyModel
 from thereafter.models.base import Ids, Logs, State, rows_at_once

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from thereafter.base import progress
-from thereafter.base.memory import ANSWERING, memory_in_words
+from thereafter.base.devices import ANSWERING, memory_in_words
 from thereafter.errors import EmptyCorpusError, OptionError, nearest
 from thereafter.models.task_net import Batched
 from thereafter.tasks import batching, finding

@@ -50,8 +50,8 @@ from thereafter.base.tabular import Row, Tabular
 from thereafter.errors import OptionError
 from thereafter.layers.dropout import locked
 from thereafter.layers.embedding import Embedding
+from thereafter.layers.heads import Softmax, rows_at_once
 from thereafter.layers.recurrent import Recurrent
-from thereafter.layers.softmax import Softmax, rows_at_once
 from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.task_net import CELLS, UNKNOWN, TaskNet
 from thereafter.tasks.answers import Fields, Shown

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from thereafter.base.config import Table
-from thereafter.base.memory import is_out_of_memory, memory_in_words, out_of_memory
+from thereafter.base.devices import is_out_of_memory, memory_in_words, out_of_memory
 from thereafter.errors import DeviceMemoryError, FormatError
 from thereafter.runs import checkpoint
 from thereafter.runs.checkpoint import Snapshot

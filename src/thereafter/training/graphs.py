@@ -32,7 +32,7 @@ import torch
 from torch import Tensor, nn
 
 from thereafter.base import progress
-from thereafter.base.memory import available_memory, is_out_of_memory
+from thereafter.base.devices import available_memory, is_out_of_memory
 from thereafter.errors import DeviceMemoryError
 from thereafter.kernels.functions import RECORDING, leaving_unread
 from thereafter.models.state import NeuralState

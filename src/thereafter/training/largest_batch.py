@@ -22,7 +22,7 @@ from typing import Generic
 import torch
 
 from thereafter.base import progress
-from thereafter.base.memory import available_memory, is_out_of_memory, memory_in_words, out_of_memory
+from thereafter.base.devices import available_memory, is_out_of_memory, memory_in_words, out_of_memory
 from thereafter.kernels.functions import leaving_unread
 from thereafter.models.state import NeuralState
 from thereafter.training import numerics, optimizers

@@ -17,7 +17,7 @@ import numpy as np
 
 from thereafter.base.compiled import CFunction, c_function, compiled_once, intrinsic
 from thereafter.base.packages import require
-from thereafter.base.tiling import PANEL, tiling
+from thereafter.base.processor import PANEL, tiling
 from thereafter.kernels.arrays import Builder, Context, FloatType, Intrinsic, IrType, Signature, Value
 
 ir = require("llvmlite.ir", "a compiled loop")

@@ -16,8 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.decoding.sampling import generators
-from thereafter.decoding.warping import Warping
+from thereafter.decoding.sampling import Warping, generators
 from thereafter.decoding.writing import Written
 from thereafter.language_model import LanguageModel
 from thereafter.serving.engine_prompts import RowEvent, ScoredTokens

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
 
-from thereafter.decoding.sampling import draw, generators
-from thereafter.decoding.warping import Warping
+from thereafter.decoding.sampling import Warping, draw, generators
 from thereafter.decoding.writing import Written
 from thereafter.errors import ThereafterError
 from thereafter.language_model import LanguageModel

@@ -13,8 +13,8 @@ from torch import nn
 from thereafter.errors import OptionError
 from thereafter.language_model import LanguageModel
 from thereafter.layers.embedding import Embedding
+from thereafter.layers.heads import Softmax
 from thereafter.layers.recurrent import count_parameters
-from thereafter.layers.softmax import Softmax
 from thereafter.models.window import WindowModel
 from thereafter.serving.schema import Answer, Asked, ModelName, Prompt
 from thereafter.studio.asking import of_language_model
