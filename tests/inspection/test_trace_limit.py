@@ -11,7 +11,7 @@ import thereafter
 from thereafter.cli import app
 from thereafter.inspection import trace as traces
 from thereafter.inspection.trace import Trace
-from thereafter.studio.panels.tracing import trace as trace_verb
+from thereafter.studio.panels.stepping import trace as trace_verb
 
 TEXT = "the cat sat on the mat\n" * 6
 

@@ -12,7 +12,7 @@ import pytest
 from serving_studio import Served
 
 from thereafter.ready import tasks as ready_tasks
-from thereafter.studio.panels import acting as verbs
+from thereafter.studio.panels import glimpsing as verbs
 from thereafter.task_model import TaskModel, load_task
 from thereafter.vision.acting.game import ACTIONS, Episode, Moment, play, screen
 from thereafter.vision.made_pictures import catch_rules

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from thereafter.ready import tasks as ready_tasks
-from thereafter.studio.panels import acting as verbs
+from thereafter.studio.panels import glimpsing as verbs
 from thereafter.task_model import TaskModel, load_task
 from thereafter.vision.acting.game import Episode, caught, foreseeing, play
 

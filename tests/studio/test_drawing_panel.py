@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from thereafter.ready import tasks as ready_tasks
-from thereafter.studio.panels import drawing as verbs
+from thereafter.studio.panels import glimpsing as verbs
 from thereafter.studio.panels import pictures as opening
-from thereafter.studio.panels.drawing import DrawingAnswer
+from thereafter.studio.panels.glimpsing import DrawingAnswer
 from thereafter.task_model import TaskModel, load_task
 
 

@@ -14,7 +14,7 @@ from serving_studio import Served
 
 from refusals import assert_refused
 from thereafter.errors import OptionError
-from thereafter.studio.panels import drawing as verbs
+from thereafter.studio.panels import glimpsing as verbs
 from thereafter.studio.panels import pictures as opening
 from thereafter.studio.panels.moving import written_digit
 from thereafter.studio.panels.pictures import PixelsAnswer

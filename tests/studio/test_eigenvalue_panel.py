@@ -9,7 +9,7 @@ import pytest
 
 import thereafter
 from thereafter.inspection.stability import repeated_multiplication
-from thereafter.studio.panels.eigenvalue import scale_trained
+from thereafter.studio.panels.backprop import scale_trained
 
 
 def opened(page: Any, link: str) -> None:

@@ -16,7 +16,7 @@ import thereafter
 from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.inspection.gradients import last_loss
-from thereafter.studio.panels.eigenvalue import multiply, scale_trained
+from thereafter.studio.panels.backprop import multiply, scale_trained
 
 TEXT = "the farmers near the author are old .\n"
 

@@ -20,8 +20,7 @@ from visits import visiting
 
 from refusals import assert_refused
 from thereafter.errors import BusyError
-from thereafter.studio.curves import curve
-from thereafter.studio.jobs import TEXTS, Jobs
+from thereafter.studio.jobs import TEXTS, Jobs, curve
 from thereafter.studio.studio import Studio
 from waiting import wait_for
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from thereafter.studio.panels import forecasting as verbs
-from thereafter.studio.panels import series as opening
 
 
 def opened(page: Any, link: str) -> None:
@@ -31,7 +30,7 @@ def drawn(page: Any, name: str, count: int) -> None:
 def test_the_forecast_is_the_librarys_and_follows_the_horizon(page: Any):
     opened(page, "/#forecast?series=noisy-sine&models=naive,linear&horizon=20&back=50")
     drawn(page, "least squares", 20)
-    sine = opening.open_series("noisy-sine")
+    sine = verbs.open_series("noisy-sine")
 
     def expected(model: str, horizon: int, back: int = 50) -> list[float | None]:
         return verbs.expect(verbs.solve(sine, model), verbs.place_of(sine, back, horizon), name=model).mean
@@ -57,7 +56,7 @@ def test_the_forecast_is_the_librarys_and_follows_the_horizon(page: Any):
 def test_k_steps_ahead_and_the_error_by_k(page: Any):
     opened(page, "/#forecast?series=noisy-sine&models=ar,ready:sine-lstm&shown=ahead&k=1")
     page.wait_for_selector("#forecast-curve .main-svg")
-    sine = opening.open_series("noisy-sine")
+    sine = verbs.open_series("noisy-sine")
     measured = verbs.measure_ahead(verbs.solve(sine, "ar"), sine)
     assert lines(page, "#forecast-curve")["autoregression"] == pytest.approx(measured["rmse"].tolist())
     page.get_by_role("button", name="64", exact=True).click()

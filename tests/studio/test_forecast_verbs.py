@@ -14,7 +14,6 @@ import thereafter
 from thereafter.errors import ThereafterError
 from thereafter.ready import tasks as ready_tasks
 from thereafter.studio.panels import forecasting as verbs
-from thereafter.studio.panels import series as opening
 from thereafter.task_model import TaskModel, load_task
 
 MONTHS = "month,sales\n" + "".join(
@@ -29,8 +28,8 @@ def models(ready_folder: Path) -> dict[str, TaskModel]:
 
 
 @pytest.fixture(scope="module")
-def sine() -> opening.OpenedSeries:
-    return opening.open_series("noisy-sine")
+def sine() -> verbs.OpenedSeries:
+    return verbs.open_series("noisy-sine")
 
 
 def ask(server: Served, path: str = "", **asked: Any) -> Any:
@@ -46,7 +45,7 @@ def refused(server: Served, path: str = "", **asked: Any) -> str:
 
 
 def test_the_last_value_and_the_seasonal_one_are_what_they_say():
-    months = opening.open_series(opening.OWN, MONTHS)
+    months = verbs.open_series(verbs.OWN, MONTHS)
     place = verbs.place_of(months, back=6, horizon=8)
     values = months.table.values(0)[:, 0]
     last = verbs.expect(verbs.solve(months, "naive"), place, name="naive")
@@ -57,7 +56,7 @@ def test_the_last_value_and_the_seasonal_one_are_what_they_say():
     assert [band.coverage for band in last.bands] == [0.5, 0.8, 0.95]
 
 
-def test_the_rows_around_a_forecast_are_those_of_the_series(sine: opening.OpenedSeries):
+def test_the_rows_around_a_forecast_are_those_of_the_series(sine: verbs.OpenedSeries):
     place = verbs.place_of(sine, back=30, horizon=48)
     answer = verbs.forecast_answer(place, [])
     values = sine.table.values(0)[:, 0]
@@ -70,7 +69,7 @@ def test_the_rows_around_a_forecast_are_those_of_the_series(sine: opening.Opened
     assert verbs.place_of(sine, back=5000, horizon=1).origin == 800  # not in rows that were fitted to
 
 
-def test_an_autoregression_is_the_librarys_own(sine: opening.OpenedSeries):
+def test_an_autoregression_is_the_librarys_own(sine: verbs.OpenedSeries):
     fitted = verbs.solve(sine, "ar")
     assert verbs.solve(sine, "ar") is fitted  # fitted once
     horizon = fitted.config["forecast"]["horizon"]
@@ -84,9 +83,7 @@ def test_an_autoregression_is_the_librarys_own(sine: opening.OpenedSeries):
     assert answer.bands[1].low == pytest.approx(expected.band(0.8)[0][:, 0].tolist())
 
 
-def test_k_steps_ahead_every_model_is_measured_on_the_same_rows(
-    sine: opening.OpenedSeries, models: dict[str, TaskModel]
-):
+def test_k_steps_ahead_every_model_is_measured_on_the_same_rows(sine: verbs.OpenedSeries, models: dict[str, TaskModel]):
     measured = [
         (name, verbs.measure_ahead(model, sine))
         for name, model in (("ar", verbs.solve(sine, "ar")), ("ready:sine-lstm", models["sine-lstm"]))
@@ -104,7 +101,7 @@ def test_k_steps_ahead_every_model_is_measured_on_the_same_rows(
 
 
 def test_gates_are_the_means_of_the_trace(models: dict[str, TaskModel]):
-    load = opening.open_series("seasonal")
+    load = verbs.open_series("seasonal")
     place = verbs.place_of(load, back=48, horizon=1)
     answer = verbs.window_gates(models["season-lstm"], place)
     trace = models["season-lstm"].trace(place.window)
@@ -118,7 +115,7 @@ def test_gates_are_the_means_of_the_trace(models: dict[str, TaskModel]):
 
 
 def test_the_ready_networks_are_better_than_the_value_of_a_day_before(models: dict[str, TaskModel]):
-    load = opening.open_series("seasonal")
+    load = verbs.open_series("seasonal")
     naive = verbs.measure_ahead(verbs.solve(load, "seasonal-naive"), load)["rmse"][23]
     for name in ("season-lstm", "season-gru"):
         assert verbs.measure_ahead(models[name], load)["rmse"][23] < naive, name
@@ -135,7 +132,7 @@ def test_the_ready_networks_are_better_than_the_value_of_a_day_before(models: di
 )
 def test_a_table_that_cannot_be_read_is_refused_in_words_of_the_page(text: str, why: str):
     with pytest.raises(ThereafterError) as refusal:
-        opening.open_series(opening.OWN, text)
+        verbs.open_series(verbs.OWN, text)
     assert why in str(refusal.value)
     assert "table.csv" not in str(refusal.value)  # no path of this machine
     assert "--" not in str(refusal.value)  # no option of the shell
@@ -143,15 +140,15 @@ def test_a_table_that_cannot_be_read_is_refused_in_words_of_the_page(text: str, 
 
 def test_a_named_column_is_forecast_and_of_long_tables_the_last_rows(monkeypatch: pytest.MonkeyPatch):
     text = "t,x,y\n" + "".join(f"{row},{row},{row % 5}\n" for row in range(60))
-    opened = opening.open_series(opening.OWN, text, "y")
+    opened = verbs.open_series(verbs.OWN, text, "y")
     assert opened.table.targets == ("y",)
-    monkeypatch.setattr(opening, "MOST_ROWS", 40)
-    cut = opening.open_series(opening.OWN, text, "x")
+    monkeypatch.setattr(verbs, "MOST_ROWS", 40)
+    cut = verbs.open_series(verbs.OWN, text, "x")
     assert cut.table.values(0)[:, 0].tolist() == list(range(20, 60))
     assert "of 60 rows the last 40 are used" in cut.notes
 
 
-def test_over_the_wire_the_same_figures(server: Served, sine: opening.OpenedSeries, models: dict[str, TaskModel]):
+def test_over_the_wire_the_same_figures(server: Served, sine: verbs.OpenedSeries, models: dict[str, TaskModel]):
     offered = httpx.get(f"{server.address}/api/tasks/forecast/series").json()
     named = {one["name"]: one["networks"] for one in offered["series"]}
     assert named["noisy-sine"] == ["ready:sine-lstm"]

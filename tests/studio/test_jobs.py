@@ -27,8 +27,7 @@ from thereafter.errors import OptionError, SourceError, TrainingError
 from thereafter.ready import models as ready
 from thereafter.serving.errors import NotThereError
 from thereafter.studio import worker
-from thereafter.studio.curves import curve
-from thereafter.studio.jobs import TEXTS, JobAnswer, Jobs, UnfinishedRuns
+from thereafter.studio.jobs import TEXTS, JobAnswer, Jobs, UnfinishedRuns, curve
 from thereafter.studio.queue import MOST_RUNNING
 from waiting import wait_for
 

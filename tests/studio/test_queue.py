@@ -11,10 +11,9 @@ import pytest
 from refusals import assert_refused
 from thereafter.errors import OptionError, StorageError
 from thereafter.studio import queue as queues
-from thereafter.studio.child import Report
 from thereafter.studio.commands import Command
-from thereafter.studio.making import LOCK, Making, MissingModels, Stage
-from thereafter.studio.queue import INTERRUPTED, MOST_RUNNING, QueuedTraining, Rank, SharedLock, TrainingQueue
+from thereafter.studio.queue import INTERRUPTED, MOST_RUNNING, QueuedTraining, Rank, Report, SharedLock, TrainingQueue
+from thereafter.studio.studio import LOCK, Making, MissingModels, Stage
 from waiting import wait_for
 
 

@@ -17,8 +17,7 @@ import thereafter
 from refusals import assert_refused
 from thereafter.serving.errors import NotThereError
 from thereafter.serving.shelf import Shelf
-from thereafter.studio.curves import curve
-from thereafter.studio.jobs import Jobs, UnfinishedRuns
+from thereafter.studio.jobs import Jobs, UnfinishedRuns, curve
 
 
 def linked(runs: Path, ready: Path) -> list[str]:

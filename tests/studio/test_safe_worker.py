@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from thereafter.runs.folder import is_finished
-from thereafter.studio import child
+from thereafter.studio import queue
 
 _PLANTED = "from pathlib import Path\nPath({!r}).touch()\nraise ImportError('planted')\n"
 
 
-def finished(order: dict[str, Any]) -> tuple[int, list[child.Report]]:
+def finished(order: dict[str, Any]) -> tuple[int, list[queue.Report]]:
     """What a worker reports about a command, and its exit code."""
-    lines: list[child.Report] = []
+    lines: list[queue.Report] = []
     codes: list[int] = []
     over = threading.Event()
 
@@ -27,7 +27,7 @@ def finished(order: dict[str, Any]) -> tuple[int, list[child.Report]]:
         codes.append(code)
         over.set()
 
-    process = child.Child(order, lines.append, ended)
+    process = queue.Child(order, lines.append, ended)
     assert over.wait(120)
     process.end()
     return codes[0], lines
@@ -70,7 +70,7 @@ def test_its_surroundings_name_no_folder_by_the_current_one(tmp_path: Path, monk
     monkeypatch.setenv("THEREAFTER_DATA", "data")
     monkeypatch.setenv("THEREAFTER_CACHE", "~/cache")
     monkeypatch.setenv("PYTHONINSPECT", "1")
-    given = child.surroundings()
+    given = queue.surroundings()
     assert given["PYTHONPATH"].split(os.pathsep) == [str(tmp_path / "modules"), "/absolute"]
     assert given["THEREAFTER_DATA"] == str(tmp_path / "data")
     assert given["THEREAFTER_CACHE"] == str(Path.home() / "cache")

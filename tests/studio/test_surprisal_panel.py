@@ -8,7 +8,7 @@ import pytest
 from serving_studio import Served
 
 import thereafter
-from thereafter.studio.panels.surprisal import read, surprisal
+from thereafter.studio.panels.prediction import read, surprisal
 
 TEXT = "the teachers near the farmer are old ."
 

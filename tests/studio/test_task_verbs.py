@@ -17,8 +17,8 @@ from thereafter.errors import FormatError, OptionError
 from thereafter.ready import tasks as ready_tasks
 from thereafter.ready.tasks import TASKS
 from thereafter.serving.shelf import TaskShelf
-from thereafter.studio.making import LOCK, Making
 from thereafter.studio.panels import tasks as verbs
+from thereafter.studio.studio import LOCK, Making
 from thereafter.task_model import TaskModel, load_task
 from thereafter.tasks.translate.measures import measure_pairs
 from thereafter.text.pairs import SentencePair

@@ -12,7 +12,7 @@ from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.models.build import build
 from thereafter.models.settings import WindowSettings
-from thereafter.studio.panels.window import look
+from thereafter.studio.panels.stepping import look
 from thereafter.text.tokenizers.word import WordTokenizer
 from thereafter.text.vocabulary import Vocabulary
 from thereafter.training.kinds import Trained

@@ -26,11 +26,9 @@ from thereafter.serving.schema import ERRORS, TEXT_LIMIT, Answer, Asked, ModelNa
 from thereafter.serving.shelf import ModelAnswer
 from thereafter.studio.asking import ENDPOINTS, Endpoint, Visitor, about
 from thereafter.studio.commands import Corpus, Kind, Tokens, TrainingNumbers, numbers_of
-from thereafter.studio.curves import CurveAnswer
-from thereafter.studio.jobs import JobAnswer
-from thereafter.studio.making import MakingAnswer, StatusAnswer
+from thereafter.studio.jobs import CurveAnswer, JobAnswer
 from thereafter.studio.panels import ADDRESSES
-from thereafter.studio.studio import ExportAnswer, Studio
+from thereafter.studio.studio import ExportAnswer, MakingAnswer, StatusAnswer, Studio
 
 MOST_AT_ONCE = 16
 """Plain functions that have a thread at the same time. Others wait without one, so that the page and its files, which

@@ -32,7 +32,7 @@ from thereafter.serving.errors import NotThereError
 from thereafter.serving.schema import Answer, Asked, ModelName
 from thereafter.serving.shelf import READY, RUNS
 from thereafter.studio.asking import Visitor, answers, as_json
-from thereafter.studio.curves import CurveAnswer, curve
+from thereafter.studio.jobs import CurveAnswer, curve
 from thereafter.studio.panels.numbers import number
 from thereafter.studio.studio import Studio
 from thereafter.text.sources import Source

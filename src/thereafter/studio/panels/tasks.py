@@ -18,9 +18,8 @@ from thereafter.ready import tasks as ready_tasks
 from thereafter.serving.schema import Answer, Asked, FailedAnswer, ModelName
 from thereafter.serving.shelf import READY, TaskModelAnswer
 from thereafter.studio.asking import Visitor, answers, as_json, attempt_each, join, of_task_model, part
-from thereafter.studio.making import MakingAnswer
 from thereafter.studio.panels.numbers import number, rows
-from thereafter.studio.studio import Studio
+from thereafter.studio.studio import MakingAnswer, Studio
 from thereafter.task_model import TaskModel
 from thereafter.tasks import finding
 from thereafter.tasks.answers import LabelExplained, TagsExplained
