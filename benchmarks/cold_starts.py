@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from first_start import SHOWN, browsing
-from thereafter.base.folders import cache_folder
+from thereafter.base.storage import cache_folder
 from thereafter.ready import models as ready
 from thereafter.ready import shipped
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from report import Report, machine
-from thereafter.base.folders import cache_folder
+from thereafter.base.storage import cache_folder
 
 REQUIRED = 3.0
 SHOWN = {

@@ -204,7 +204,7 @@ def _studio(folder: Path, ready: Path) -> Iterator[Studio]:
 
 
 def _cache() -> Path:
-    from thereafter.base.folders import cache_folder
+    from thereafter.base.storage import cache_folder
 
     return cache_folder()
 

@@ -22,7 +22,7 @@ from rich.console import Console
 
 import thereafter
 from thereafter.base import progress
-from thereafter.base.terminal import TerminalReporter
+from thereafter.base.progress import TerminalReporter
 from thereafter.comparing.advice import advice, guessing_limit
 from thereafter.comparing.compare import compare
 from thereafter.comparing.comparison import Comparison, Row

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 import thereafter
-from thereafter.base.terminal import show_progress
+from thereafter.base.progress import show_progress
 from thereafter.series.forecasters.settings import ForecastSettings, models
 
 

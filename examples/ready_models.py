@@ -24,8 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from thereafter import load
-from thereafter.base.folders import cache_folder
-from thereafter.base.storage import write_text
+from thereafter.base.storage import cache_folder, write_text
 from thereafter.ready import models, scores, shipped, tasks
 from thereafter.studio.panels import comparison
 

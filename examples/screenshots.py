@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from thereafter.base.folders import cache_folder
+from thereafter.base.storage import cache_folder
 from thereafter.studio.serve import listen, make_server
 from thereafter.studio.studio import Studio
 

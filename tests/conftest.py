@@ -17,7 +17,7 @@ from leftovers import changes, seed_everything, traces
 from shuffling import shuffled
 from slowest import SlowestFiles
 from stand_ins import write_corpora
-from thereafter.base.folders import cache_folder
+from thereafter.base.storage import cache_folder
 from thereafter.data.catalogue import CARDS, CorpusCard
 from where import find_data
 

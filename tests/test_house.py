@@ -16,8 +16,7 @@ import thereafter
 from counted import sizes, table
 from parsed import nodes_of
 from thereafter.base import compiled
-from thereafter.base.kinds import KINDS
-from thereafter.base.registry import Registry
+from thereafter.base.kinds import KINDS, Registry
 from thereafter.cells import CELLS
 from thereafter.data.corpora import BUILDERS
 from thereafter.kernels.scan import KERNELS

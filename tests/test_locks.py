@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from thereafter.base import locks
+from thereafter.base import storage
 
 _HOLD = """
 import sys, time
 from pathlib import Path
-from thereafter.base import locks
-lock = locks.take(Path(sys.argv[1]), command="thereafter train --out run")
+from thereafter.base import storage
+lock = storage.take_lock(Path(sys.argv[1]), command="thereafter train --out run")
 print("taken" if lock else "refused", flush=True)
 time.sleep(60)
 """
@@ -40,8 +40,8 @@ def _holder(path: Path) -> Iterator[subprocess.Popen[str]]:
 def test_a_second_taker_is_refused_and_told_who_has_it(tmp_path: Path) -> None:
     path = tmp_path / "run" / ".lock"
     with _holder(path) as child:
-        assert locks.take(path) is None
-        owner = locks.owner(path)
+        assert storage.take_lock(path) is None
+        owner = storage.lock_owner(path)
         assert owner is not None
         assert owner.pid == child.pid
         assert "thereafter train --out run" in str(owner)
@@ -53,24 +53,24 @@ def test_a_killed_owner_locks_nothing(tmp_path: Path) -> None:
         child.kill()
         child.wait()
     assert path.exists()
-    assert locks.owner(path) is None
-    with locks.take(path) as lock:  # type: ignore[union-attr]
+    assert storage.lock_owner(path) is None
+    with storage.take_lock(path) as lock:  # type: ignore[union-attr]
         assert lock is not None
-        owner = locks.owner(path)
+        owner = storage.lock_owner(path)
         assert owner is not None
         assert owner.pid == os.getpid()
     assert not path.exists()
-    assert locks.owner(path) is None
+    assert storage.lock_owner(path) is None
 
 
 def test_two_takers_of_one_process_exclude_each_other(tmp_path: Path) -> None:
     path = tmp_path / ".lock"
-    first = locks.take(path)
+    first = storage.take_lock(path)
     assert first is not None
-    assert locks.take(path, patience=0.0) is None
+    assert storage.take_lock(path, patience=0.0) is None
     first.release()
     first.release()
-    second = locks.take(path)
+    second = storage.take_lock(path)
     assert second is not None
     second.release()
 
@@ -79,8 +79,8 @@ def test_looking_never_takes_the_lock_away_from_anybody(tmp_path: Path) -> None:
     path = tmp_path / ".lock"
     path.touch()
     for _ in range(50):
-        assert locks.owner(path) is None
-        lock = locks.take(path)
+        assert storage.lock_owner(path) is None
+        lock = storage.take_lock(path)
         assert lock is not None
         lock.release()
         path.touch()
@@ -91,7 +91,7 @@ def test_a_full_disk_leaves_no_lock(tmp_path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, limit[1]))  # the system lets no file grow
     try:
         with pytest.raises(OSError, match="too large"):
-            locks.take(tmp_path / ".lock")
+            storage.take_lock(tmp_path / ".lock")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert not (tmp_path / ".lock").exists()
@@ -106,7 +106,7 @@ def test_a_link_or_a_pipe_in_the_place_of_the_lock_is_neither_written_nor_waited
     link.symlink_to(elsewhere)
     os.mkfifo(pipe)
     for path in (link, pipe):
-        assert locks.owner(path) is None
+        assert storage.lock_owner(path) is None
         with pytest.raises(OSError, match="no plain file"):
-            locks.take(path)
+            storage.take_lock(path)
     assert elsewhere.read_text(encoding="utf-8") == "dear reader"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from thereafter.base import config as toml
-from thereafter.base.terminal import show_progress
+from thereafter.base.progress import show_progress
 from thereafter.comparing.comparison import Comparison
 from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.sources import require_own

@@ -16,7 +16,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from thereafter.base import progress
-from thereafter.base.terminal import show_progress
+from thereafter.base.progress import show_progress
 from thereafter.evaluation.text_reading import Context, items_before
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.sentence_reader import SentenceReader

@@ -16,7 +16,7 @@ from thereafter.base import config as toml
 from thereafter.base import progress
 from thereafter.base.config import Table
 from thereafter.base.devices import check_device
-from thereafter.base.terminal import show_progress
+from thereafter.base.progress import show_progress
 from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.sources import require_own
 from thereafter.decoding import completion, generation, ranking

@@ -13,7 +13,7 @@ import numpy as np
 from thereafter.base import config as toml
 from thereafter.base import progress
 from thereafter.base.config import Table
-from thereafter.base.terminal import show_progress
+from thereafter.base.progress import show_progress
 from thereafter.data.files import AnySource
 from thereafter.errors import OptionError
 from thereafter.inspection.trace import Trace

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 import thereafter
-from thereafter.base import progress, terminal
+from thereafter.base import progress
 from thereafter.cli import main
 
 CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -137,8 +137,8 @@ def test_a_run_with_an_evil_name_is_served_by_a_harmless_line(
 def test_honest_text_is_shown_as_it_is(shell: Shell, folder: Path) -> None:
     code, out, _ = shell("generate", in_folder(folder, "byte*"), f"{HONEST}\n\t{HONEST}", "--max-new-tokens", "0")
     assert (code, out) == (0, f"{HONEST}\n\t{HONEST}\n")
-    assert terminal.visible(f"{HONEST}\n{HONEST}") == f"{HONEST}\n{HONEST}"
-    assert terminal.visible("a\x1b[2J\r\x00\x7f\x9b\u202e\u2028\u200f") == r"a\x1b[2J\r\x00\x7f\x9b\u202e\u2028\u200f"
+    assert progress.visible(f"{HONEST}\n{HONEST}") == f"{HONEST}\n{HONEST}"
+    assert progress.visible("a\x1b[2J\r\x00\x7f\x9b\u202e\u2028\u200f") == r"a\x1b[2J\r\x00\x7f\x9b\u202e\u2028\u200f"
 
 
 def test_a_file_gets_the_text_itself(shell: Shell, folder: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_file_gets_the_text_itself(shell: Shell, folder: Path) -> None:
     assert CONTROLS.search(expected)
     assert out == expected + "\n"
     _, shown, _ = shell(*words)
-    assert shown == terminal.visible(expected) + "\n"
+    assert shown == progress.visible(expected) + "\n"
     assert json.loads(shell(*words, "--json", screen=False)[1])["samples"][0]["text"] == expected
     _, table, _ = shell("next", in_folder(folder, "word*"), "the", "-k", "20", "--csv", screen=False)
     tokens = [row["text"] for row in csv.DictReader(io.StringIO(table, newline=""))]
@@ -167,13 +167,13 @@ def test_lines_that_are_no_text_of_a_model_are_escaped_in_files_too(shell: Shell
 
 def test_progress_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(1_000))
-    monkeypatch.setattr(terminal, "time", SimpleNamespace(monotonic=lambda: 10.0 * next(clock)))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: 10.0 * next(clock)))
     for fancy in (True, False):
         screen = Screen()
         monkeypatch.setattr(sys, "stderr", screen)
-        monkeypatch.setattr(terminal, "installed", lambda name, fancy=fancy: fancy)
+        monkeypatch.setattr(progress, "installed", lambda name, fancy=fancy: fancy)
         monkeypatch.setenv("TERM", "xterm")
-        reporter = terminal.TerminalReporter()
+        reporter = progress.TerminalReporter()
         with progress.reporting(reporter), progress.task(f"reading [/x] {EVIL}", total=3, unit="B") as advance:
             advance(1, f"loss {EVIL}")
             progress.note(f"{progress.WARNING} {EVIL}")

@@ -12,8 +12,8 @@ import pytest
 
 from refusals import assert_refused
 from thereafter.base import compiled
-from thereafter.base.locks import take
 from thereafter.base.processor import PANEL, Processor, Vectors, read_vectors, tiling, tiling_for
+from thereafter.base.storage import take
 from thereafter.errors import OptionError
 from thereafter.kernels.cpu import plan
 

@@ -145,7 +145,7 @@ FAULTS = (
     Fault(
         "a-run-has-two-writers",
         "runs/folder.py",
-        "    if lock is None:\n        raise _busy(run, locks.owner(path))\n",
+        "    if lock is None:\n        raise _busy(run, storage.lock_owner(path))\n",
         "",
     ),
     Fault("log-of-half-a-line", "runs/journal.py", 'if raw.endswith(b"\\n") else None', "if raw.strip() else None"),
@@ -242,7 +242,7 @@ FAULTS = (
         "return answers;",
     ),
     # the terminal and what all share
-    Fault("terminal-obeys-a-stranger", "base/terminal.py", "\\x7f-\\x9f", "\\x7f"),
+    Fault("terminal-obeys-a-stranger", "base/progress.py", "\\x7f-\\x9f", "\\x7f"),
     Fault("packages-imported-without-a-lock", "base/packages.py", "    with _importing:\n", "    if package:\n"),
 )
 

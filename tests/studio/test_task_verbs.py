@@ -12,7 +12,7 @@ import pytest
 from serving_studio import SCALE, Served
 
 from refusals import assert_refused
-from thereafter.base import locks
+from thereafter.base import storage
 from thereafter.errors import FormatError, OptionError
 from thereafter.ready import tasks as ready_tasks
 from thereafter.ready.tasks import TASKS
@@ -220,7 +220,7 @@ def test_the_ready_models_of_a_task_are_made_on_demand(untrained: Served):
 
 def test_another_studio_at_it_is_told_and_nothing_begins_while_closing(tmp_path: Path):
     making = Making(tmp_path, SCALE)
-    turn = locks.take(tmp_path / LOCK)
+    turn = storage.take(tmp_path / LOCK)
     assert turn is not None
     with assert_refused(OptionError, "studio"):
         making.begin("tag")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from refusals import assert_refused
-from thereafter.base.folders import cache_folder
+from thereafter.base.storage import cache_folder
 from thereafter.errors import EncodingError, StorageError
 from thereafter.text import encoded
 from thereafter.text.encoded import encode_source, fit_source

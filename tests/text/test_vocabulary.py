@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusals import assert_refused
-from thereafter.base.folders import cache_folder
+from thereafter.base.storage import cache_folder
 from thereafter.errors import FormatError, OptionError, StorageError
 from thereafter.text.tokenizers.forms import FormCounter
 from thereafter.text.vocabulary import Vocabulary

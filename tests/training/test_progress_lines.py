@@ -8,8 +8,8 @@ import pytest
 
 import thereafter
 from tasks.toys import tagged
-from thereafter.base import progress, terminal
-from thereafter.base.terminal import TerminalReporter
+from thereafter.base import progress
+from thereafter.base.progress import TerminalReporter
 from thereafter.training import counters
 
 
@@ -24,7 +24,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(terminal, "time", clock)
+    monkeypatch.setattr(progress, "time", clock)
     return clock
 
 

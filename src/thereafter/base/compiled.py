@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 from thereafter.base import progress
-from thereafter.base.folders import cache_folder
-from thereafter.base.locks import take
 from thereafter.base.packages import installed, require
 from thereafter.base.processor import tiling
+from thereafter.base.storage import cache_folder, take_lock
 
 _LOCATOR = "thereafter.base.loop_cache.ModuleLocator"
 _compiling = threading.RLock()
@@ -129,7 +128,7 @@ def c_function(signature: object, function: Callable[..., None]) -> CFunction:
     """The function as C calls it, by its `address`; compiled here and now, by one process, and kept as `jit`'s is."""
     numba, lock = require("numba", "a compiled loop"), None
     with suppress(OSError):  # each compiles for itself where nothing can be kept
-        lock = take(kernel_folder() / f"{function.__name__}.lock", patience=120.0)
+        lock = take_lock(kernel_folder() / f"{function.__name__}.lock", patience=120.0)
     with lock or nullcontext():
         if not any(kernel_folder().glob(f"**/*.{function.__name__}-*.nbi")):
             progress.note(f"compiling {function.__name__} for this machine (once)")

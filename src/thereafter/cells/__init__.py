@@ -7,8 +7,7 @@ elman, lstm, gru    the cells that text books begin with, and their variants; ls
 minimal             cells that are linear in their state, so that all steps can be computed at once
 """
 
-from thereafter.base.kinds import KINDS
-from thereafter.base.registry import Registry
+from thereafter.base.kinds import KINDS, Registry
 
 
 class _Cells(Registry):

@@ -23,7 +23,7 @@ import os
 import sys
 
 from thereafter.base import progress
-from thereafter.base.terminal import TerminalReporter, escaped_streams
+from thereafter.base.progress import TerminalReporter, escaped_streams
 from thereafter.cli.app import app
 from thereafter.errors import ThereafterError
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from thereafter.base.progress import print_exactly
 from thereafter.base.tabular import Row
-from thereafter.base.terminal import print_exactly
 from thereafter.cli.app import app, load
 from thereafter.cli.options import TableFile, command
 from thereafter.cli.tables import print_rows, save_rows, tell_unknown, tell_written

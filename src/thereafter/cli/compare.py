@@ -164,7 +164,7 @@ def _source(sources: list[str], context: str | None) -> str:
 
 def _compare_runs(runs: list[str], on: str, context: str | None, unfit: Table, form: str) -> None:
     import thereafter
-    from thereafter.base.terminal import print_caution
+    from thereafter.base.progress import print_caution
 
     encoding = unfit.pop("encoding", None)
     names = [name.replace("_", "-") for name, value in unfit.items() if value]

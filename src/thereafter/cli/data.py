@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from thereafter.base.progress import print_exactly
 from thereafter.base.tabular import Row
-from thereafter.base.terminal import print_exactly
 from thereafter.cli.app import data_app
 from thereafter.cli.options import command
 from thereafter.cli.tables import print_rows

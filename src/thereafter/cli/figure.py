@@ -80,7 +80,7 @@ def gallery(
         models: Folder of the trained models. Default: the cache folder.
         seed: Random seed of all training runs.
     """
-    from thereafter.base.folders import cache_folder
+    from thereafter.base.storage import cache_folder
     from thereafter.gallery.build import GalleryWriter, build, find_pictures
     from thereafter.gallery.models import Models
 

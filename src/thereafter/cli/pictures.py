@@ -101,7 +101,7 @@ def save_clips(
     last frames of each clip as they were predicted: `read` [N, T, H, W], `came`, `predicted` [N, K, H, W] and `nats`
     [N, K]. video: `belief.COLUMN` [N, T, L] after every frame, NaN beyond the end of a clip, and `labels.COLUMN` [L].
     """
-    from thereafter.base.terminal import show_progress
+    from thereafter.base.progress import show_progress
     from thereafter.task_model import load_task
 
     model = load_task(run, device=device)
@@ -195,7 +195,7 @@ def save_samples(
     each pixel to be lit.
     """
     from thereafter.base import progress
-    from thereafter.base.terminal import show_progress
+    from thereafter.base.progress import show_progress
     from thereafter.figures.pictures import png
     from thereafter.task_model import load_task
     from thereafter.vision.drawing.network import Drawer

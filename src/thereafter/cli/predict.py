@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thereafter.base.config import Table
+from thereafter.base.progress import print_exactly
 from thereafter.base.tabular import check_ending
-from thereafter.base.terminal import print_exactly
 from thereafter.cli import options as opt
 from thereafter.cli.app import app
 from thereafter.cli.options import chosen, command, option

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thereafter.base.config import Table
+from thereafter.base.progress import print_caution
 from thereafter.base.tabular import Tabular, finite
-from thereafter.base.terminal import print_caution
 from thereafter.cli import options as opt
 from thereafter.cli.app import app, load
 from thereafter.cli.options import chosen, command, wants_parts

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from thereafter.base.progress import print_caution, print_exactly, visible
 from thereafter.base.tabular import Row, csv_text, json_text, write_table
-from thereafter.base.terminal import print_caution, print_exactly, visible
 
 if TYPE_CHECKING:
     from thereafter.figures.figure import Figure

@@ -15,7 +15,7 @@ import typer
 
 from thereafter.base import progress
 from thereafter.base.config import Table, as_table, field_names
-from thereafter.base.terminal import notes_in_sight, print_caution
+from thereafter.base.progress import notes_in_sight, print_caution
 from thereafter.cli.options import fields_in
 from thereafter.errors import FormatError, OptionError, SourceError
 from thereafter.tasks import TASKS

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.base.config import Table
-from thereafter.base.registry import Registry
+from thereafter.base.kinds import Registry
 from thereafter.errors import FormatError
 
 CODECS = Registry(

@@ -20,8 +20,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from thereafter.base import progress
-from thereafter.base.folders import cache_folder, data_folder
-from thereafter.base.registry import Registry
+from thereafter.base.kinds import Registry
+from thereafter.base.storage import cache_folder, data_folder
 from thereafter.data.catalogue import CARDS, CorpusCard, CorpusFile
 from thereafter.data.download import content_problem, fetch
 from thereafter.errors import ChecksumError, CorpusError, UnknownNameError

@@ -27,7 +27,7 @@ from urllib.error import HTTPError, URLError
 from uuid import uuid4
 
 from thereafter.base import progress
-from thereafter.base.folders import cache_folder
+from thereafter.base.storage import cache_folder
 from thereafter.errors import ChecksumError, DownloadError, StorageError
 
 _BLOCK = 1 << 16

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from thereafter.base import locks, progress
+from thereafter.base import progress, storage
 from thereafter.base.tabular import Row, Tabular
 from thereafter.data.files import AnySource
 from thereafter.errors import ExportError, StorageError
@@ -141,7 +141,7 @@ def beside(path: Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_left(path.parent)
         outer = Path(tempfile.mkdtemp(prefix=PREFIX, dir=path.parent))
-        lock = locks.take(outer / _LOCK, command="export")
+        lock = storage.take_lock(outer / _LOCK, command="export")
         folder = outer / "files"
         folder.mkdir()
     except (OSError, ValueError) as error:
@@ -163,7 +163,7 @@ def _remove_left(folder: Path) -> None:
         with suppress(OSError):
             if left.is_symlink() or not left.is_dir() or time.time() - left.stat().st_mtime < _YOUNG:
                 continue
-            lock = locks.take(left / _LOCK, patience=0.0)
+            lock = storage.take_lock(left / _LOCK, patience=0.0)
             if lock is not None:
                 lock.release()
                 shutil.rmtree(left, ignore_errors=True)

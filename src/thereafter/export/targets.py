@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol, runtime_checkable
 
-from thereafter.base.registry import Registry
+from thereafter.base.kinds import Registry
 from thereafter.errors import ExportError
 from thereafter.export.plan import Plan
 from thereafter.models.base import Floats, Ids

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from thereafter.base.registry import Registry
+from thereafter.base.kinds import Registry
 
 _FUNCTIONS = {
     "figures.agreement": ("accuracy_by_congruence", "accuracy_by_distance", "accuracy_by_group", "expectation_along"),

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from thereafter.base.config import Table
-from thereafter.base.registry import Registry
+from thereafter.base.kinds import Registry
 from thereafter.base.tabular import PlainTable, Row, Tabular
 from thereafter.errors import FormatError
 from thereafter.inspection import arrays as stored

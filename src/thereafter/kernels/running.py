@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from thereafter.base.registry import Registry
+from thereafter.base.kinds import Registry
 from thereafter.errors import OptionError
 from thereafter.kernels.functions import apply_one, traced, transformed
 from thereafter.kernels.jobs import Job, Kernel, Unrolled

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.base.registry import Registry
+from thereafter.base.kinds import Registry
 from thereafter.errors import OptionError
 from thereafter.ngram.counts import Counts
 

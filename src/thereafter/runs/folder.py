@@ -4,8 +4,8 @@ What is trained step by step also has `state.safetensors`, from which its traini
 language model and a task: `tokenizer.json` has whatever turns a user's data into numbers and back.
 
 One process at a time may write to a run folder, for the whole of a training. Its lock is the file `.lock`; see
-`thereafter.base.locks` for what it outlives and what it does not. It is gone when a training ends, well or not; after a
-kill the file stays, says who it was, and locks nothing.
+`thereafter.base.storage` for what it outlives and what it does not. It is gone when a training ends, well or not;
+after a kill the file stays, says who it was, and locks nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 
 from thereafter.base import config as toml
-from thereafter.base import locks, progress
+from thereafter.base import progress, storage
 from thereafter.base.config import Table
 from thereafter.base.storage import is_plain, read_plain
 from thereafter.errors import BusyError, FormatError, StorageError, nearest
@@ -190,9 +190,9 @@ _own: ContextVar[frozenset[Path]] = ContextVar("thereafter_own_runs", default=fr
 begins with none."""
 
 
-def owner_of(run: Path) -> locks.Owner | None:
+def owner_of(run: Path) -> storage.Owner | None:
     """The process that is writing to a run folder at this moment; None where there is none."""
-    return locks.owner(run / LOCK) if is_plain(run / LOCK, links=False) else None
+    return storage.lock_owner(run / LOCK) if is_plain(run / LOCK, links=False) else None
 
 
 def check_idle(run: Path) -> None:
@@ -227,21 +227,21 @@ def owning(run: Path) -> Iterator[None]:
                 folder.rmdir()
 
 
-def _take(run: Path) -> locks.FileLock:
+def _take(run: Path) -> storage.FileLock:
     path = run / LOCK
     try:
         if path.is_symlink() or (path.exists() and not path.is_file()):
             raise StorageError(f"{path} is no plain file; expected none or that of a lock; try removing it")
-        lock = locks.take(path, command=_command())
+        lock = storage.take_lock(path, command=_command())
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or error
         raise StorageError(f"cannot write the run folder {str(run)[:200]!r}: {reason}; try another --out") from error
     if lock is None:
-        raise _busy(run, locks.owner(path))
+        raise _busy(run, storage.lock_owner(path))
     return lock
 
 
-def _busy(run: Path, owner: locks.Owner | None) -> BusyError:
+def _busy(run: Path, owner: storage.Owner | None) -> BusyError:
     return BusyError(
         f"{run} is being written by {owner or 'another process'}; nothing was changed; "
         "try again when that has ended, or another --out"

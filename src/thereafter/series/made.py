@@ -15,7 +15,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.base.folders import cache_folder
+from thereafter.base.storage import cache_folder
 from thereafter.text.builtin import Built, keep_texts
 
 SEED = 20_261_117

@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from thereafter.base.registry import Registry
+from thereafter.base.kinds import Registry
 from thereafter.errors import OptionError
 from thereafter.layers.heads import check_places
 from thereafter.series.beta_distributions import NegativeBinomial, StudentT

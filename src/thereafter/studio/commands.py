@@ -19,7 +19,7 @@ from typing import Annotated, Literal, NotRequired, TypedDict, get_args
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from thereafter.base import locks
+from thereafter.base import storage
 from thereafter.base.kinds import KINDS, listed
 from thereafter.base.storage import is_plain, open_plain, write_text
 from thereafter.errors import BusyError, StorageError
@@ -168,22 +168,22 @@ class StoredCommands:
             return is_plain(self.text(run), links=False)
         return source in get_args(Corpus)
 
-    def take(self, run: str) -> locks.FileLock:
+    def take(self, run: str) -> storage.FileLock:
         """The lock of a training, for this studio; BusyError, which says who has it, where another one is at it."""
         self._check_folder()
         try:
-            lock = locks.take(self._lock(run), command="thereafter studio")
+            lock = storage.take_lock(self._lock(run), command="thereafter studio")
         except OSError as error:
             raise StorageError(f"cannot write {self._runs / TEXTS}: {error.strerror}; try another --runs") from error
         if lock is None:
-            raise busy(run, locks.owner(self._lock(run)) or locks.Owner())
+            raise busy(run, storage.lock_owner(self._lock(run)) or storage.Owner())
         return lock
 
-    def owner(self, run: str) -> locks.Owner | None:
+    def owner(self, run: str) -> storage.Owner | None:
         """Who is at a training now: another studio, or whoever trains in its run folder."""
         from thereafter.runs.folder import owner_of
 
-        return locks.owner(self._lock(run)) or owner_of(self._runs / run)
+        return storage.lock_owner(self._lock(run)) or owner_of(self._runs / run)
 
     def _lock(self, run: str) -> Path:
         # the name of a run may be as long as a file name can be
@@ -195,6 +195,6 @@ class StoredCommands:
             raise StorageError(f"{folder} is a link, which is not followed; expected a folder; try removing it")
 
 
-def busy(run: str, owner: locks.Owner) -> BusyError:
+def busy(run: str, owner: storage.Owner) -> BusyError:
     """The error for whoever wants to go on with a training that somebody else is at."""
     return BusyError(f"the training {run!r} is running elsewhere, by {owner}; try again when that has ended")

@@ -22,8 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from thereafter.base.locks import FileLock, Owner
-from thereafter.base.storage import read_plain
+from thereafter.base.storage import FileLock, Owner, read_plain
 from thereafter.errors import BusyError, OptionError, SourceError
 from thereafter.serving.errors import NotThereError
 from thereafter.serving.listening import CONFIG, LOG, is_own_run, own_runs

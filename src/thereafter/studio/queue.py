@@ -27,7 +27,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Protocol, Self
 
-from thereafter.base import locks
+from thereafter.base import storage
 from thereafter.errors import OptionError, StorageError
 from thereafter.studio.commands import Command
 
@@ -367,7 +367,7 @@ class SharedLock:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: locks.FileLock | None = None
+        self._file: storage.FileLock | None = None
         self._users = 0
         self._lock = threading.Lock()
 
@@ -375,7 +375,7 @@ class SharedLock:
         """A share of the lock; None where another studio has it."""
         with self._lock:
             if self._file is None:
-                self._file = locks.take(self._path, command="thereafter studio")
+                self._file = storage.take_lock(self._path, command="thereafter studio")
             if self._file is None:
                 return None
             self._users += 1

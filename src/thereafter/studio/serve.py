@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from thereafter.base.folders import cache_folder
 from thereafter.base.packages import require
+from thereafter.base.storage import cache_folder
 from thereafter.serving import listening
 from thereafter.serving.listening import EVERYWHERE, address_of, token_for
 

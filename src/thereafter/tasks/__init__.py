@@ -14,7 +14,7 @@ bodies        the layers of a language model under a task
 baselines     simple models to compare with, which each task names
 """
 
-from thereafter.base.registry import Registry
+from thereafter.base.kinds import Registry
 
 TASKS = Registry(
     "task",

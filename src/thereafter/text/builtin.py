@@ -21,7 +21,7 @@ from importlib import import_module, resources
 from pathlib import Path
 from uuid import uuid4
 
-from thereafter.base.folders import cache_folder
+from thereafter.base.storage import cache_folder
 from thereafter.data.download import storage_error
 from thereafter.errors import CorpusError, StorageError
 

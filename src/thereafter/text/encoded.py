@@ -22,7 +22,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.base.folders import cache_folder
+from thereafter.base.storage import cache_folder
 from thereafter.errors import StorageError
 from thereafter.text.sources import Source
 from thereafter.text.tokenizers.base import Ids, Tokenizer, join_ids

@@ -25,8 +25,7 @@ from typing import TypeVar
 import numpy as np
 
 from thereafter.base import progress
-from thereafter.base.folders import cache_folder
-from thereafter.base.storage import replacing
+from thereafter.base.storage import cache_folder, replacing
 from thereafter.text.builtin import Built, keep_texts
 from thereafter.vision.acting.game import CatchRule
 from thereafter.vision.captioning.shapes import captions_of, draw_scene, scene_of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thereafter.base.terminal import print_caution, print_coloured
+from thereafter.base.progress import print_caution, print_coloured
 from thereafter.cli import options as opt
 from thereafter.cli.app import inspect_app, load
 from thereafter.cli.options import command
@@ -121,7 +121,7 @@ def dynamics(
         table: What --csv and --json print: one row per token, gate, or unit of a layer.
     """
     from thereafter.base.kinds import KINDS, listed, recurrent_names
-    from thereafter.base.terminal import print_caution, show_progress
+    from thereafter.base.progress import print_caution, show_progress
     from thereafter.inspection import dynamics as measure
 
     if text.startswith("@"):

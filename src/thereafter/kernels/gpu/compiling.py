@@ -28,9 +28,8 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple, Protocol
 
 from thereafter.base import progress
-from thereafter.base.folders import cache_folder, programs_folder
 from thereafter.base.packages import installed, require
-from thereafter.base.storage import open_plain, replacing
+from thereafter.base.storage import cache_folder, open_plain, programs_folder, replacing
 from thereafter.errors import FormatError, OptionError, StorageError
 
 Constant = int | float | str | bool

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from thereafter.base.registry import Registry
+from thereafter.base.kinds import Registry
 
 if TYPE_CHECKING:
     from thereafter.text.tokenizers.base import Tokenizer

@@ -17,7 +17,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from thereafter.base.folders import cache_folder
+from thereafter.base.storage import cache_folder
 from thereafter.errors import StorageError
 from thereafter.text.tokenizers.base import Chunks, Ids, Tokenizer, join_ids
 from thereafter.text.vocabulary import UNKNOWN, Vocabulary, check_cutoffs
