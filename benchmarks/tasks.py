@@ -38,7 +38,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import thereafter
 from report import Report, machine
-from thereafter.runs.journal import Journal
+from thereafter.runs.folder import Journal
 from thereafter.tasks import batching, finding, fitting, learning
 from thereafter.tasks.tag.network import TagBatch, Tagger, TaggerSettings
 from thereafter.tasks.tag.task import TAGGING

@@ -134,7 +134,7 @@ FAULTS = (
         "((norm + 1e-6) / largest).clamp(min=1.0) * scaled",
         "((norm + 1e-6) / largest).clamp(min=1.0)",
     ),
-    Fault("warm-up-never-ends", "training/counters.py", "base * min(1.0, at.step / warmup)", "base * at.step / warmup"),
+    Fault("warm-up-never-ends", "training/control.py", "base * min(1.0, at.step / warmup)", "base * at.step / warmup"),
     Fault(
         "split-counts-characters-twice",
         "training/split.py",
@@ -148,7 +148,7 @@ FAULTS = (
         "    if lock is None:\n        raise _busy(run, storage.lock_owner(path))\n",
         "",
     ),
-    Fault("log-of-half-a-line", "runs/journal.py", 'if raw.endswith(b"\\n") else None', "if raw.strip() else None"),
+    Fault("log-of-half-a-line", "runs/folder.py", 'if raw.endswith(b"\\n") else None', "if raw.strip() else None"),
     # series
     Fault(
         "split-off-by-a-horizon",

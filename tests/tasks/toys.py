@@ -16,8 +16,8 @@ import torch
 import thereafter
 from stops import stopping_at
 from tasks import toy_captions, toy_clips, toy_pictures
-from thereafter.runs import checkpoint
-from thereafter.training.counters import COUNTED
+from thereafter.runs.writer import read_snapshot
+from thereafter.training.control import COUNTED
 from thereafter.vision.acting.game import CatchRule
 
 LETTERS = "abdeklmostu"
@@ -137,7 +137,7 @@ def assert_resumed_to_the_bit(
     whole = whole or thereafter.train(source, task=task, **options)
     with stopping_at(step), pytest.raises(KeyboardInterrupt):
         thereafter.train(source, task=task, out=run, **options)
-    assert checkpoint.read(run / "state.safetensors", COUNTED).facts["at"]["step"] == step
+    assert read_snapshot(run / "state.safetensors", COUNTED).facts["at"]["step"] == step
     resumed = thereafter.resume(run)
     for name, weight in whole.net.state_dict().items():
         assert torch.equal(weight, resumed.net.state_dict()[name]), name

@@ -31,7 +31,7 @@ import torch
 
 import thereafter
 from thereafter.errors import DeviceMemoryError
-from thereafter.training import largest_batch
+from thereafter.training import fit
 
 _GIB = 2**30
 SMALL: dict[str, Any] = {"device": "cuda", "seed": 1, "log_every": 1}
@@ -54,7 +54,7 @@ def losses(model: Any) -> list[float]:
 
 def timed_search(train: Callable[[], Any]) -> tuple[Any, float, int]:
     """What `train()` returns, the seconds of the search in it, and the largest memory after the search."""
-    own, seconds = largest_batch.find_batch, [0.0]
+    own, seconds = fit.find_batch, [0.0]
     own_reset, peaks = torch.cuda.reset_peak_memory_stats, [0]
 
     def find(*given: Any, **named: Any) -> int:
@@ -69,11 +69,11 @@ def timed_search(train: Callable[[], Any]) -> tuple[Any, float, int]:
         peaks.append(torch.cuda.max_memory_reserved())
         own_reset(*given)
 
-    largest_batch.find_batch, torch.cuda.reset_peak_memory_stats = find, reset
+    fit.find_batch, torch.cuda.reset_peak_memory_stats = find, reset
     try:
         model = train()
     finally:
-        largest_batch.find_batch, torch.cuda.reset_peak_memory_stats = own, own_reset
+        fit.find_batch, torch.cuda.reset_peak_memory_stats = own, own_reset
     return model, seconds[0], max(torch.cuda.max_memory_reserved(), *peaks)
 
 

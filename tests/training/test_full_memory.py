@@ -13,7 +13,7 @@ import thereafter
 from thereafter.base.devices import is_out_of_memory
 from thereafter.cli import main
 from thereafter.errors import DeviceMemoryError
-from thereafter.training import largest_batch
+from thereafter.training import fit
 from thereafter.training.fit import _use_less
 from thereafter.training.loop import Loop
 from thereafter.training.neural import TextLearner, Validation
@@ -90,7 +90,7 @@ def test_steps_that_could_not_be_saved_are_said_to_be_lost(
 def test_the_largest_batch_is_advised_where_it_is_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
     training = TrainingSettings(device="cpu", batch=4)
     assert "auto" not in _use_less(training)
-    monkeypatch.setattr(largest_batch, "SEARCHED", {"cpu"})
+    monkeypatch.setattr(fit, "SEARCHED", {"cpu"})
     assert _use_less(training) == "a smaller batch (it is 4) or batch='auto' (--batch auto)"
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from tasks.toys import tagged
-from thereafter.runs import checkpoint
-from thereafter.training.counters import COUNTED
+from thereafter.runs.writer import read_snapshot
+from thereafter.training.control import COUNTED
 from warm import Command
 
 WORDS = ["the", "a", "cat", "dog", "bird", "saw", "heard", "and", "or", "which", "old", "small", ".", ",", "it", "was"]
@@ -180,7 +180,7 @@ def test_stopped_at_random_moments(kind: str, book: Path, tmp_path: Path):
         moment = max(drawn, at + 1)  # a process that has not begun to train yet hears no signal
         at = stop_when(process, lambda moment=moment: last_step(broken) >= moment, how)  # type: ignore[misc]
         assert at >= moment
-        assert at == last_step(broken) == checkpoint.read(broken / "state.safetensors", COUNTED).facts["at"]["step"]
+        assert at == last_step(broken) == read_snapshot(broken / "state.safetensors", COUNTED).facts["at"]["step"]
         process = start("--resume", broken)
     assert f"going on at step {at}," in finished(process)
     assert_same_end(whole, broken)

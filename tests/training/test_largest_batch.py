@@ -18,8 +18,8 @@ from thereafter.base import config
 from thereafter.errors import DeviceMemoryError, OptionError
 from thereafter.tasks.fitting import longest_examples
 from thereafter.tasks.learning import ExampleLearner
-from thereafter.training import largest_batch
-from thereafter.training.largest_batch import largest
+from thereafter.training import fit
+from thereafter.training.fit import largest
 from thereafter.training.neural import TextLearner
 from thereafter.training.settings import TrainingSettings
 
@@ -43,7 +43,7 @@ def labelled(tmp_path: Path) -> Path:
 @pytest.fixture
 def tried(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The rows of every batch; more than 61 do not fit into memory, which is searched on a CPU too."""
-    monkeypatch.setattr(largest_batch, "SEARCHED", {"cpu"})
+    monkeypatch.setattr(fit, "SEARCHED", {"cpu"})
     rows: list[int] = []
     for learner in (TextLearner, ExampleLearner):
         own = learner.loss

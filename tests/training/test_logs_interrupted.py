@@ -14,9 +14,9 @@ from torch.utils.tensorboard import SummaryWriter
 import thereafter
 from log_readers import check_board, rows_of
 from thereafter.base import progress
-from thereafter.runs import checkpoint
+from thereafter.runs.writer import read_snapshot
 from thereafter.training import logs, loop
-from thereafter.training.counters import COUNTED
+from thereafter.training.control import COUNTED
 from thereafter.training.neural import Validation
 from thereafter.training.watching import StepReport, Training
 
@@ -53,7 +53,7 @@ def train(book: Path, run: Path, **options: Any) -> None:
 
 
 def saved_step(run: Path) -> int:
-    return int(checkpoint.read(run / "state.safetensors", COUNTED).facts["at"]["step"])
+    return int(read_snapshot(run / "state.safetensors", COUNTED).facts["at"]["step"])
 
 
 def raising(error: type[BaseException], when: Callable[[StepReport], bool]) -> Callable[[Training, StepReport], None]:

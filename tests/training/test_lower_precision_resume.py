@@ -14,9 +14,9 @@ import thereafter
 from refusals import assert_refused
 from stops import stopping_at
 from thereafter.errors import FormatError
-from thereafter.runs import checkpoint
-from thereafter.runs.checkpoint import Snapshot
-from thereafter.training.counters import COUNTED, Counters
+from thereafter.runs.writer import FACTS as SNAPSHOT_FACTS
+from thereafter.runs.writer import Snapshot, read_snapshot, take_snapshot, write_snapshot
+from thereafter.training.control import COUNTED, Counters
 
 TEXT = "the cat sat on the mat .\na dog saw the cat , and it ran .\n" * 20
 OPTIONS: dict[str, Any] = {
@@ -44,8 +44,7 @@ def test_a_broken_off_training_goes_on_exactly(name: str, tmp_path: Path) -> Non
     with stopping_at(9), pytest.raises(KeyboardInterrupt):
         thereafter.train(book, out=tmp_path / "broken", **options)
     assert any(
-        key.startswith("carried/")
-        for key in checkpoint.read(tmp_path / "broken" / "state.safetensors", COUNTED).tensors
+        key.startswith("carried/") for key in read_snapshot(tmp_path / "broken" / "state.safetensors", COUNTED).tensors
     )
     with stopping_at(15), pytest.raises(KeyboardInterrupt):
         thereafter.resume(tmp_path / "broken")
@@ -56,7 +55,7 @@ def test_a_broken_off_training_goes_on_exactly(name: str, tmp_path: Path) -> Non
 
 
 TYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool, torch.uint8]
-FACTS = dict.fromkeys(checkpoint.FACTS) | {"at": {field.name: 0 for field in fields(Counters)}}
+FACTS = dict.fromkeys(SNAPSHOT_FACTS) | {"at": {field.name: 0 for field in fields(Counters)}}
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
@@ -65,9 +64,9 @@ def test_every_type_comes_back_to_the_bit(dtype: torch.dtype, tmp_path: Path) ->
     if dtype.is_floating_point:
         drawn[0, :3] = torch.tensor([float("nan"), float("inf"), -0.0])
     tensors = {"carried/h": drawn.to(dtype), "carried/turned": drawn.to(dtype).t(), "one": drawn[1, 1].to(dtype)}
-    snapshot = checkpoint.take(tensors, FACTS)
-    checkpoint.write(tmp_path / "state.safetensors", snapshot)
-    again = checkpoint.read(tmp_path / "state.safetensors", COUNTED)
+    snapshot = take_snapshot(tensors, FACTS)
+    write_snapshot(tmp_path / "state.safetensors", snapshot)
+    again = read_snapshot(tmp_path / "state.safetensors", COUNTED)
     assert again.tensors.keys() == tensors.keys()
     assert dict(again.facts) == FACTS
     for name, tensor in tensors.items():
@@ -84,9 +83,9 @@ def bits(tensor: torch.Tensor) -> torch.Tensor:
 )
 def test_types_that_do_not_fit_are_refused(types: Any, tmp_path: Path) -> None:
     path = tmp_path / "state.safetensors"
-    checkpoint.write(path, Snapshot({"h": torch.zeros(2)}, FACTS | {"types": types}))
+    write_snapshot(path, Snapshot({"h": torch.zeros(2)}, FACTS | {"types": types}))
     with pytest.raises(FormatError, match="types of its tensors"):
-        checkpoint.read(path, COUNTED)
-    checkpoint.write(path, Snapshot({"h": torch.zeros(2)}, FACTS | {"types": {"h": "bfloat16"}}))
+        read_snapshot(path, COUNTED)
+    write_snapshot(path, Snapshot({"h": torch.zeros(2)}, FACTS | {"types": {"h": "bfloat16"}}))
     with assert_refused(FormatError, "float32", "bfloat16"):
-        checkpoint.read(path, COUNTED)
+        read_snapshot(path, COUNTED)

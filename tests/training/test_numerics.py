@@ -11,7 +11,7 @@ import torch
 
 from thereafter.base import progress
 from thereafter.errors import FormatError
-from thereafter.runs.checkpoint import Snapshot
+from thereafter.runs.writer import Snapshot
 from thereafter.training import numerics
 
 CPU = torch.device("cpu")

@@ -10,7 +10,7 @@ import thereafter
 from tasks.toys import tagged
 from thereafter.base import progress
 from thereafter.base.progress import TerminalReporter
-from thereafter.training import counters
+from thereafter.training import control
 
 
 class Clock:
@@ -117,13 +117,13 @@ def test_a_bar(clock: Clock, capsys: pytest.CaptureFixture[str]):
 
 def test_no_speed_is_shown_before_it_is_known(monkeypatch: pytest.MonkeyPatch):
     clock = Clock()
-    monkeypatch.setattr(counters, "time", clock)
-    at = counters.Counters()
+    monkeypatch.setattr(control, "time", clock)
+    at = control.Counters()
     at.take(4096, 10)  # its time was spent on compiling, and the clock began after it
     clock.now += 0.001
     assert at.speed() is None
     clock.now += 2.0
     at.take(4096, 10)
     assert at.speed() == pytest.approx(8192 / 2.001)
-    later = counters.Counters.from_dict(at.as_dict())
+    later = control.Counters.from_dict(at.as_dict())
     assert later.speed() is None  # a process that goes on knows nothing of its own speed yet

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from thereafter.errors import OptionError
-from thereafter.training.counters import Position, Schedule
+from thereafter.training.control import Position, Schedule
 from thereafter.training.settings import TrainingSettings
 
 

@@ -18,9 +18,8 @@ import torch
 import thereafter
 from stops import stopping_at
 from thereafter.base import progress
-from thereafter.runs import checkpoint
-from thereafter.training.counters import COUNTED
-from thereafter.training.guard import Stop, undisturbed
+from thereafter.runs.writer import read_snapshot
+from thereafter.training.control import COUNTED, Stop, undisturbed
 from thereafter.training.learner import Loss
 from thereafter.training.neural import TextLearner, Validation
 from thereafter.training.watching import Training, watching
@@ -81,7 +80,7 @@ def test_a_signal_waits_for_the_end_of_the_step(how: signal.Signals, tmp_path: P
         thereafter.train(book(tmp_path), out=tmp_path / "run", **SMALL)
     assert signal.getsignal(how) is before
     assert not (tmp_path / "run" / ".lock").exists()
-    saved = checkpoint.read(tmp_path / "run" / "state.safetensors", COUNTED)
+    saved = read_snapshot(tmp_path / "run" / "state.safetensors", COUNTED)
     assert saved.facts["at"]["step"] == 9
     assert saved.earlier is not None
     assert saved.earlier.facts["at"]["step"] == 0  # where the guard would go back to: none was due yet
@@ -93,7 +92,7 @@ def test_a_second_signal_does_not_wait(tmp_path: Path, whole: Whole):
     with once(20, lambda: (ctrl_c(), ctrl_c())), pytest.raises(KeyboardInterrupt):
         thereafter.train(book(tmp_path), out=tmp_path / "run", **SMALL)
     assert (
-        checkpoint.read(tmp_path / "run" / "state.safetensors", COUNTED).facts["at"]["step"] == 15
+        read_snapshot(tmp_path / "run" / "state.safetensors", COUNTED).facts["at"]["step"] == 15
     )  # the last whole one
     assert untimed(thereafter.resume(tmp_path / "run")) == untimed(whole[0])
     assert same_end(tmp_path / "run", whole[1])
@@ -112,7 +111,7 @@ def test_a_run_goes_on_with_the_threads_it_began_with(tmp_path: Path):
     try:
         with stopping_at(6), pytest.raises(KeyboardInterrupt):
             thereafter.resume(tmp_path / "run")
-        facts = checkpoint.read(tmp_path / "run" / "state.safetensors", COUNTED).facts
+        facts = read_snapshot(tmp_path / "run" / "state.safetensors", COUNTED).facts
         assert (facts["threads"], facts["at"]["step"]) == (1, 6)
         with progress.reporting(listener):
             thereafter.resume(tmp_path / "run")
@@ -140,7 +139,7 @@ def test_a_validation_is_broken_off_and_done_again(at: int, tmp_path: Path, monk
     monkeypatch.setattr(Validation, "measure", measure)
     with pytest.raises(KeyboardInterrupt):
         thereafter.train(book(tmp_path), out=tmp_path / "run", **options)
-    saved = checkpoint.read(tmp_path / "run" / "state.safetensors", COUNTED).facts["at"]
+    saved = read_snapshot(tmp_path / "run" / "state.safetensors", COUNTED).facts["at"]
     assert (saved["step"], saved["validated"]) == (at, at - 6 if at > 6 else -1)
     assert untimed(thereafter.resume(tmp_path / "run")) == untimed(whole)
     assert same_end(tmp_path / "run", tmp_path / "whole")
@@ -164,7 +163,7 @@ def test_a_bad_step_after_a_stop_goes_back_to_where_it_would_have(tmp_path: Path
         assert [line["step"] for line in whole.log if line["event"] == "guard"] == [21]
         with once(17, ctrl_c), pytest.raises(KeyboardInterrupt):
             thereafter.train(book(tmp_path), out=tmp_path / "run", **SMALL)
-    saved = checkpoint.read(tmp_path / "run" / "state.safetensors", COUNTED)
+    saved = read_snapshot(tmp_path / "run" / "state.safetensors", COUNTED)
     assert saved.earlier is not None
     assert (saved.facts["at"]["step"], saved.earlier.facts["at"]["step"]) == (18, 15)
     with watching(before_step=look):

@@ -1,6 +1,8 @@
 """A run folder, whatever it holds: written while its training goes on or all at once, read, and gone on with.
 
-`Destination` is where a training writes to. Its journal is there with or without a folder.
+`Destination` is where a training writes to. Its journal is there with or without a folder. A `Snapshot` is a moment of
+a training, from which it goes on to the bit: tensors by name, and plain facts beside them. On disk it is one file,
+written beside the last one and moved into its place, so that there is always a whole one.
 """
 
 from __future__ import annotations
@@ -22,11 +24,23 @@ from thereafter.base.storage import map_arrays, replacing, write_arrays, write_t
 from thereafter.errors import FormatError, StorageError
 from thereafter.runs import folder as files
 from thereafter.runs import narrow
-from thereafter.runs.folder import BOARD, CONFIG, LOG, ROWS, STATE, TOKENIZER, WEIGHTS, check_free, is_file, left_behind
-from thereafter.runs.journal import Journal, Line
+from thereafter.runs.folder import (
+    BOARD,
+    CONFIG,
+    LOG,
+    ROWS,
+    STATE,
+    TOKENIZER,
+    WEIGHTS,
+    Journal,
+    Line,
+    check_free,
+    is_file,
+    left_behind,
+)
 
 if TYPE_CHECKING:
-    from thereafter.runs.checkpoint import Snapshot
+    from torch import Tensor
 
 
 Arrays = Mapping[str, NDArray[np.generic]]
@@ -232,12 +246,10 @@ def resume(folder: Path, counters: Collection[str], load: Callable[[Path], T], g
     config, _ = files.read_config(folder)
     if "training" not in config or files.is_finished(folder):
         return _load_finished(folder, load)
-    from thereafter.runs import checkpoint  # torch is needed from here on
-
     with files.owning(folder):
         config, log = files.read_config(folder)
         state = folder / files.STATE
-        snapshot = checkpoint.read(state, counters) if files.is_file(state) else None
+        snapshot = read_snapshot(state, counters) if files.is_file(state) else None
         if files.is_finished(folder):  # by another process, while this one waited for the lock
             return _load_finished(folder, load)
         validated = snapshot is not None and int(snapshot.facts["at"]["validated"]) >= 0
@@ -251,3 +263,97 @@ def resume(folder: Path, counters: Collection[str], load: Callable[[Path], T], g
 def _load_finished(folder: Path, load: Callable[[Path], T]) -> T:
     progress.note(f"the training in {folder} has finished: there is nothing to go on with")
     return load(folder)
+
+
+FORMAT = 1
+_KEY, _EARLIER, _TYPES = "training", "earlier", "types"
+_BITS = {"bfloat16": "int16"}
+"""Types that numpy does not have, such as a carried state's in mixed precision: their bits are kept as integers."""
+FACTS = frozenset({"at", "optimizer", "schedule", "guard", "log_bytes", "threads", "torch"})
+"""What every checkpoint says beside its tensors."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A moment of a training. Tensors are copies, on the device they came from.
+
+    `earlier` is the snapshot that the training would go back to from here, where that is another one: one taken when a
+    training is stopped is at no step of its own choosing, and it must go back to where it would have without the stop.
+    """
+
+    tensors: Mapping[str, Tensor]
+    facts: Table
+    earlier: Snapshot | None = None
+
+    def part(self, prefix: str) -> dict[str, Tensor]:
+        """The tensors whose name begins with `prefix/`, without it."""
+        return {
+            name.removeprefix(f"{prefix}/"): tensor
+            for name, tensor in self.tensors.items()
+            if name.startswith(f"{prefix}/")
+        }
+
+
+def take_snapshot(tensors: Mapping[str, Tensor], facts: Table, into: Snapshot | None = None) -> Snapshot:
+    """Copy tensors and facts into a snapshot; the memory of an older one (`into`) is used again where it fits."""
+    import torch
+
+    old = {} if into is None else into.tensors
+    copies: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        place, tensor = old.get(name), tensor.detach()
+        if place is not None and (place.shape, place.dtype, place.device) == (
+            tensor.shape,
+            tensor.dtype,
+            tensor.device,
+        ):
+            copies[name] = place.copy_(tensor)
+        else:
+            copies[name] = tensor.clone(memory_format=torch.contiguous_format)
+    return Snapshot(copies, dict(facts))
+
+
+def write_snapshot(path: Path, snapshot: Snapshot) -> None:
+    """Write it in one move; a disk that is full leaves the one that was there."""
+    import torch
+
+    tensors = dict(snapshot.tensors)
+    if snapshot.earlier is not None:
+        tensors |= {f"{_EARLIER}/{name}": tensor for name, tensor in snapshot.earlier.tensors.items()}
+    named = {name: str(tensor.dtype).removeprefix("torch.") for name, tensor in tensors.items()}
+    types = {name: kind for name, kind in named.items() if kind in _BITS}
+    facts: Table = {"format": FORMAT, _TYPES: types, **snapshot.facts}
+    if snapshot.earlier is not None:
+        facts[_EARLIER] = dict(snapshot.earlier.facts)
+    bits = {name: getattr(torch, _BITS.get(kind, kind)) for name, kind in named.items()}
+    arrays = {name: tensor.view(bits[name]).cpu().numpy() for name, tensor in tensors.items()}
+    write_arrays(path, arrays, {_KEY: json.dumps(facts)}, durable=True)
+
+
+def read_snapshot(path: Path, counters: Collection[str]) -> Snapshot:
+    """Read it back; FormatError where it is no checkpoint with all `counters`. Nothing in it is executed."""
+    import torch
+
+    arrays, known = map_arrays(path)
+    try:
+        facts = json.loads(known[_KEY])
+        version, before, types = facts.pop("format"), facts.pop(_EARLIER, None), facts.pop(_TYPES, {})
+        for moment in (facts, *([] if before is None else [before])):
+            if not moment.keys() >= FACTS or moment["at"].keys() != set(counters):
+                raise ValueError("it is not complete")
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise FormatError(f"{path} is no checkpoint of a training ({error}); try training again") from error
+    if version != FORMAT:
+        raise FormatError(f"{path} is a checkpoint of format {version!r}; expected {FORMAT}; try training again")
+    tensors = {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
+    try:
+        for name, kind in types.items():
+            bits, stored = tensors[name], getattr(torch, _BITS[kind])
+            if bits.dtype != stored:
+                raise ValueError(f"{bits.dtype} in the place of torch.{kind}")
+            tensors[name] = bits.view(getattr(torch, kind))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FormatError(f"{path}: the types of its tensors are damaged ({error}); try training again") from error
+    own = {name: tensor for name, tensor in tensors.items() if not name.startswith(f"{_EARLIER}/")}
+    earlier = None if before is None else Snapshot(Snapshot(tensors, before).part(_EARLIER), before)
+    return Snapshot(own, facts, earlier)

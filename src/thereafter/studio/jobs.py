@@ -491,7 +491,7 @@ def _read(path: Path) -> UnfinishedRun | None:
 
 def _used(log: Path, budget: TrainingSettings) -> float:
     """The share of the budget that was used at the last step in the log."""
-    from thereafter.training.counters import Counters
+    from thereafter.training.control import Counters
 
     written = read_plain(log, links=False).splitlines(keepends=True)
     lines = (json.loads(line) for line in reversed(written) if line.endswith(b"\n"))

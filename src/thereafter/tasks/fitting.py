@@ -24,8 +24,7 @@ from thereafter.errors import FormatError, OptionError, nearest
 from thereafter.models.task_net import Batched, TaskNet
 from thereafter.runs import folder as files
 from thereafter.runs import writer
-from thereafter.runs.folder import FORMAT
-from thereafter.runs.journal import Line
+from thereafter.runs.folder import FORMAT, Line
 from thereafter.runs.writer import Destination, Unfinished
 from thereafter.tasks import TASKS, finding
 from thereafter.tasks.batching import Codecs, CodecsFile, read_codecs
@@ -34,9 +33,9 @@ from thereafter.tasks.finding import Part
 from thereafter.tasks.learning import MEASURED_AT_ONCE, ExampleBatch, ExampleLearner, Examples, HeldOut
 from thereafter.tasks.lexicon import Lexicon
 from thereafter.tasks.task import AnyTask, Dividing, OnBody, Preparing, Solving, aspect
-from thereafter.training import largest_batch
 from thereafter.training import settings as training_settings
-from thereafter.training.counters import COUNTED
+from thereafter.training.control import COUNTED
+from thereafter.training.fit import MOST_PLACES, choose_rows
 from thereafter.training.fit import fit as fit_in_steps
 from thereafter.training.learner import Course
 from thereafter.training.loop import Loop
@@ -313,7 +312,7 @@ def read_config(folder: Path) -> tuple[Table, list[Line], AnyTask]:
     return config, log, task.configured(toml.build(task.settings, config[name], name))
 
 
-# The largest batch of examples that the memory of a GPU holds: what `training/largest_batch.py` tries of a task.
+# The largest batch of examples that the memory of a GPU holds: what `training/fit.py` tries of a task.
 #
 # Shapes: R examples.
 
@@ -329,7 +328,7 @@ def choose_batch(
 ) -> tuple[int, str]:
     """The most examples that fit into the memory of a GPU, elsewhere the usual number, and the note on it."""
     steps, device = training.steps or 1, torch.device(training.device)
-    most = min(len(train), max(1, largest_batch.MOST_PLACES // steps))
+    most = min(len(train), max(1, MOST_PLACES // steps))
     if aspect(task, Solving).solves(settings):
         return usual, f"batch {usual:,}: this network is solved at once and takes no steps"
     recordable = False
@@ -351,7 +350,7 @@ def choose_batch(
     def validated(rows: int) -> list[ExampleBatch]:
         return longest(MEASURED_AT_ONCE * rows, valid, recordable=False)
 
-    return largest_batch.choose(begin, batches, training, usual, most, validated if len(valid) else None)
+    return choose_rows(begin, batches, training, usual, most, validated if len(valid) else None)
 
 
 def longest_examples(lengths_R: NDArray[np.int64], most: int, places: int) -> list[list[int]]:

@@ -2,16 +2,15 @@
 
 The loop, for whatever learns:
     learner       the four contracts it knows, Learner, Batch, Epochs, Heldout; and the Course that is made of them
-    fit           one training from its first step to its end: the loop, the best weights, the run folder
+    fit           one training from its first step to its end: the loop, the best weights, the run folder; the largest
+                  batch that a GPU holds
     loop          step, validate, snapshot
     watching      functions of your own that a training calls, and its bar with the figures beside it
     logs          the figures of every step as CSV or for TensorBoard
-    counters      how far a training is, and its learning rate there
-    guard         losses and gradients that are not finite; Ctrl-C between two steps
+    control       how far a training is and its learning rate there; losses and gradients that are not finite; Ctrl-C
     optimizers    updates of the weights
     weights       weights by name; which layers learn in an epoch, and at what rate
     graphs        training steps as CUDA graphs, each taken and undone before it is recorded
-    largest_batch the largest batch that a GPU holds
     numerics      what the last bits depend on: threads, products, random numbers, sums in a fixed order on a GPU
     settings      TrainingSettings
 

@@ -18,7 +18,7 @@ from thereafter.errors import FormatError, OptionError, nearest
 from thereafter.models.any_model import AnyModel
 from thereafter.runs import folder as files
 from thereafter.runs import writer
-from thereafter.runs.journal import Line
+from thereafter.runs.folder import Line
 from thereafter.runs.narrow import check_dtype
 from thereafter.runs.writer import Destination
 from thereafter.text.encoded import IdArray

@@ -271,9 +271,6 @@ class _Logs:
 
 @contextmanager
 def _logging(places: Sequence[tuple[Callable[[Path], TrainingLog], Path]]) -> Iterator[None]:
-    if not places:
-        yield
-        return
     logs = _Logs(places)
     try:
         watcher = Watcher(after_step=logs.step, at_validation=logs.validation, at_checkpoint=logs.sync, repeats=True)
@@ -311,12 +308,11 @@ def logging_to(
 
 
 @contextmanager
-def logging_in(folder: Path | None, training: TrainingSettings) -> Iterator[None]:
-    """The same for a run folder, as its settings ask for; nothing where there is no folder."""
+def logging_in(folder: Path, training: TrainingSettings) -> Iterator[None]:
+    """The same for a run folder, as its settings ask for."""
     known: dict[str, tuple[Callable[[Path], TrainingLog], str]] = {
         "csv": (CsvLog, ROWS),
         "tensorboard": (partial(TensorBoardLog, every=training.log_every or 1), BOARD),
     }
-    places = [] if folder is None else [(make, folder / name) for make, name in (known[log] for log in training.logs)]
-    with _logging(places):
+    with _logging([(make, folder / name) for make, name in (known[log] for log in training.logs)]):
         yield

@@ -25,13 +25,11 @@ from thereafter.base import progress
 from thereafter.base.config import Table
 from thereafter.kernels.functions import leaving_unread
 from thereafter.models.state import NeuralState
-from thereafter.runs import checkpoint
-from thereafter.runs.checkpoint import Snapshot
-from thereafter.runs.journal import Journal
+from thereafter.runs.folder import Journal
+from thereafter.runs.writer import Snapshot, take_snapshot
 from thereafter.training import numerics, optimizers
-from thereafter.training.counters import Counters, Position, Schedule
+from thereafter.training.control import Counters, Guard, PendingSteps, Position, Schedule, Stop, blame, undisturbed
 from thereafter.training.graphs import Graphs, beside_graphs, undone
-from thereafter.training.guard import Guard, PendingSteps, Stop, blame, undisturbed
 from thereafter.training.learner import B, Course, Epoch
 from thereafter.training.numerics import generator_states, mixed_products, set_generators
 from thereafter.training.settings import TrainingSettings
@@ -364,7 +362,7 @@ class Loop(Generic[B]):
             "log_bytes": self.journal.length,
             **numerics.facts(self._device),
         }
-        return checkpoint.take(tensors, facts, into)
+        return take_snapshot(tensors, facts, into)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go back to a snapshot. It becomes the last good one, or the earlier one that it remembers does."""

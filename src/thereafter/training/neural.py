@@ -24,10 +24,10 @@ from thereafter.models.neural import NeuralModel
 from thereafter.models.settings import NeuralSettings
 from thereafter.models.state import NeuralState
 from thereafter.text.encoded import IdArray
-from thereafter.training import defaults, largest_batch
+from thereafter.training import defaults
 from thereafter.training.blocks import Blocks, Plan, TextBatch, TextEpochs, lines, partition, stream
-from thereafter.training.counters import perplexity
-from thereafter.training.fit import fit
+from thereafter.training.control import perplexity
+from thereafter.training.fit import MOST_PLACES, choose_rows, fit
 from thereafter.training.kinds import NEURAL_KIND, About, TrainingJob
 from thereafter.training.learner import Course, Loss
 from thereafter.training.loop import Loop
@@ -73,7 +73,7 @@ class NeuralKind:
         """The most rows that fit into the memory of a GPU, elsewhere the default, and the note on it."""
         steps, lines = chosen.steps or 1, chosen.batching == "lines"
         most = defaults.most_rows(chosen.batching or "", steps, about)
-        most = min(most, max(1, largest_batch.MOST_PLACES // steps))
+        most = min(most, max(1, MOST_PLACES // steps))
         longest = steps + _LONGER if chosen.jitter else steps
 
         def begin(device: torch.device) -> TextLearner:
@@ -87,7 +87,7 @@ class NeuralKind:
             inside_BT = torch.ones(shape, dtype=torch.bool, device=device) if lines else None
             return [TextBatch(ids_BT, ids_BT, inside_BT, rows * longest)]
 
-        return largest_batch.choose(begin, batches, chosen, chosen.rows, most)
+        return choose_rows(begin, batches, chosen, chosen.rows, most)
 
     def train(self, job: TrainingJob) -> NeuralModel:
         def begin(device: torch.device) -> tuple[NeuralModel, Course[TextBatch]]:

@@ -47,7 +47,7 @@ from thereafter.base import compiled, progress
 from thereafter.base.config import Table
 from thereafter.errors import FormatError
 from thereafter.kernels.onednn import spared, switch
-from thereafter.runs.checkpoint import Snapshot
+from thereafter.runs.writer import Snapshot
 
 Facts = Table
 

@@ -26,7 +26,7 @@ from thereafter.errors import EmptyCorpusError, FormatError, OptionError, Source
 from thereafter.evaluation.scores import MANY, unknown_share
 from thereafter.runs import folder as files
 from thereafter.runs import writer
-from thereafter.runs.journal import Journal
+from thereafter.runs.folder import Journal
 from thereafter.runs.writer import Destination, Unfinished, begin
 from thereafter.text import spaces
 from thereafter.text.encoded import IdArray, encode_source, fit_source
@@ -35,7 +35,7 @@ from thereafter.text.tokenizers import TOKENIZERS, load_tokenizer
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.text.writing import describe_writing, describe_writing_of_run, texts_in_style, writing_of_run
 from thereafter.training import finding, roles
-from thereafter.training.counters import COUNTED
+from thereafter.training.control import COUNTED
 from thereafter.training.kinds import MODELS, About, ModelKind, Trained, TrainingJob, load_trained, read_config
 from thereafter.training.options import START, Sorted, TextSettings
 from thereafter.training.settings import TrainingSettings, check_logs

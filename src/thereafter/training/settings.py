@@ -21,7 +21,7 @@ OPTIMIZERS = ("adamw", "adam", "sgd", "nt-asgd")
 SCHEDULES = ("constant", "step", "cosine", "plateau", "one-cycle")
 PRECISIONS = ("auto", "float32", "bfloat16")
 AUTO = "auto"
-"""The batch that is found by trying (`largest_batch.py`)."""
+"""The batch that is found by trying (`fit.py`)."""
 LOGS = ("csv", "tensorboard")
 SEEDS = 2**64
 """How many there are: torch's generators take 64 bits."""

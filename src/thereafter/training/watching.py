@@ -24,10 +24,9 @@ from typing import Protocol
 from torch import nn
 
 from thereafter.base.progress import Advance
-from thereafter.runs.checkpoint import Snapshot
-from thereafter.runs.journal import Journal
-from thereafter.training.counters import Counters
-from thereafter.training.guard import Guard
+from thereafter.runs.folder import Journal
+from thereafter.runs.writer import Snapshot
+from thereafter.training.control import Counters, Guard
 from thereafter.training.learner import B, Learner
 
 
