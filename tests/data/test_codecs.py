@@ -21,8 +21,7 @@ from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.vision.acting.game import CatchCodec, Episode
 from thereafter.vision.clips.clip import ClipCodec
 from thereafter.vision.clips.reading import Clip, clip_of
-from thereafter.vision.pictures.as_series import PixelOrder
-from thereafter.vision.pictures.codec import PictureCodec
+from thereafter.vision.pictures.codec import PictureCodec, PixelOrder
 from thereafter.vision.pictures.sources import picture_of
 
 TEXT = "the cat sat .\nthe dog sat .\n" * 3

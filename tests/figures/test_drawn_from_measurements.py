@@ -112,8 +112,9 @@ def _steps_ahead() -> Measurement:
 
 
 def _pictures() -> list[Measurement]:
-    from thereafter.vision.captioning.answers import CaptionExplained
-    from thereafter.vision.clips.answers import ClipExplained, ClipLabels, FramesExplained, JudgedFrames, NextFrames
+    from thereafter.vision.captioning.task import CaptionExplained
+    from thereafter.vision.clips.labels import ClipExplained, ClipLabels
+    from thereafter.vision.clips.next_frames import FramesExplained, JudgedFrames, NextFrames
     from thereafter.vision.measures import score_frames
 
     grey, frames = np.zeros((4, 4, 1), np.uint8), np.zeros((2, 4, 4), np.uint8)

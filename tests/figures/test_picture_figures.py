@@ -14,10 +14,10 @@ from thereafter.errors import OptionError, ShapeError
 from thereafter.figures import pictures
 from thereafter.figures.catalogue import draw
 from thereafter.inspection.measurement import Measurement
-from thereafter.vision import figures as captioned
-from thereafter.vision.captioning.answers import CaptionExplained
-from thereafter.vision.clips import figures as clips
-from thereafter.vision.clips.answers import ClipExplained, ClipLabels, FramesExplained, JudgedFrames, NextFrames
+from thereafter.vision import figures
+from thereafter.vision.captioning.task import CaptionExplained
+from thereafter.vision.clips.labels import ClipExplained, ClipLabels
+from thereafter.vision.clips.next_frames import FramesExplained, JudgedFrames, NextFrames
 from thereafter.vision.measures import score_frames
 
 WORDS = ("a", "red", "circle")
@@ -83,7 +83,7 @@ def test_a_picture_is_itself_where_the_weight_is_largest():
 
 
 def test_an_attended_picture_shows_the_picture_and_one_for_each_word():
-    drawn = captioned.attended_picture(explained_caption(), model="a captioner")
+    drawn = figures.attended_picture(explained_caption(), model="a captioner")
     assert len(drawn.plot.data) == 4
     first = decoded(drawn.plot.data[0].source)
     np.testing.assert_array_equal(first[::25, ::25], explained_caption().picture)  # 6 pixels as 150
@@ -96,7 +96,7 @@ def test_an_attended_picture_shows_the_picture_and_one_for_each_word():
 
 
 def test_features_without_pixels_are_drawn_as_a_field():
-    drawn = captioned.attended_picture(explained_caption(np.zeros((0, 0, 3), np.uint8)))
+    drawn = figures.attended_picture(explained_caption(np.zeros((0, 0, 3), np.uint8)))
     assert decoded(drawn.plot.data[0].source).min() == 255
     looked = decoded(drawn.plot.data[3].source)
     assert looked[-1, -1] == 255
@@ -108,11 +108,11 @@ def test_without_attention_there_is_nothing_to_draw():
         "x", "a", ("a",), (1.0,), np.zeros((1, 0), np.float32), (0, 0), np.zeros((2, 2, 1), np.uint8)
     )
     with assert_refused(OptionError, "see = attention"):
-        captioned.attended_picture(blind)
+        figures.attended_picture(blind)
 
 
 def test_beliefs_stand_under_their_frames():
-    drawn = clips.belief_by_frame(clips.measured_belief(explained_clip(), model="an LSTM", truth={"digit": "3"}))
+    drawn = figures.belief_by_frame(figures.measured_belief(explained_clip(), model="an LSTM", truth={"digit": "3"}))
     images = [one for one in drawn.plot.data if one.type == "image"]
     maps = [one for one in drawn.plot.data if one.type == "heatmap"]
     for number, (image, frame) in enumerate(zip(images, explained_clip().frames_THW, strict=True)):
@@ -123,15 +123,15 @@ def test_beliefs_stand_under_their_frames():
     assert ["◂" in name for name in ticks] == [True, False]
     assert "◂" in drawn.caption
     assert drawn.to_rows()[5] == {"frame": 2, "column": "digit", "label": "3", "right": 1, "probability": 0.75}
-    assert "◂" not in clips.belief_by_frame(clips.measured_belief(explained_clip())).caption
+    assert "◂" not in figures.belief_by_frame(figures.measured_belief(explained_clip())).caption
 
 
 def test_predicted_frames_stand_under_those_that_came():
     one, other = (
-        clips.measured_frames(explained_frames(shift), model=name, text="a clip")
+        figures.measured_frames(explained_frames(shift), model=name, text="a clip")
         for name, shift in (("conv-lstm", 0.0), ("copying", 5.0))
     )
-    drawn = clips.predicted_frames([one, other])
+    drawn = figures.predicted_frames([one, other])
     assert len(drawn.plot.data) == 5 + 2 + 2
     came, predicted = drawn.plot.data[3], drawn.plot.data[5]
     assert (came.x0, came.dx) == (predicted.x0, predicted.dx)
@@ -143,16 +143,16 @@ def test_predicted_frames_stand_under_those_that_came():
         "nats": [10, 20.5, 15, 25.5],
     }
     with assert_refused(OptionError, "clip"):
-        clips.predicted_frames([one, clips.measured_frames(explained_frames(seed=1), model="copying")])
+        figures.predicted_frames([one, figures.measured_frames(explained_frames(seed=1), model="copying")])
 
 
 def nats(model: str, slope: float) -> Measurement:
     nats_NK = np.array([[10.0, 10 + slope], [20.0, 20 + slope]])
-    return clips.measured_nats(score_frames(nats_NK, nats_NK, np.full((2, 2), 3.0)), model=model, text="clips")
+    return figures.measured_nats(score_frames(nats_NK, nats_NK, np.full((2, 2), 3.0)), model=model, text="clips")
 
 
 def test_nats_by_step_has_a_line_a_model_in_its_own_colour():
-    drawn = clips.nats_by_step([nats("lstm", 4.0), nats("lstm, conv", 2.0)])
+    drawn = figures.nats_by_step([nats("lstm", 4.0), nats("lstm, conv", 2.0)])
     assert [list(line.y) for line in drawn.plot.data] == [[15, 19], [15, 17]]
     assert len({line.line.color for line in drawn.plot.data}) == 2
     assert drawn.plot.layout.shapes[0].y0 == 3.0
@@ -163,9 +163,9 @@ def test_nats_by_step_has_a_line_a_model_in_its_own_colour():
 @pytest.mark.parametrize(
     ("name", "measured"),
     [
-        ("attended-picture", captioned.measured_caption(explained_caption())),
-        ("belief-by-frame", clips.measured_belief(explained_clip())),
-        ("predicted-frames", clips.measured_frames(explained_frames())),
+        ("attended-picture", figures.measured_caption(explained_caption())),
+        ("belief-by-frame", figures.measured_belief(explained_clip())),
+        ("predicted-frames", figures.measured_frames(explained_frames())),
         ("nats-by-step", nats("lstm", 1.0)),
     ],
 )

@@ -7,9 +7,15 @@ import pytest
 
 from thereafter.gallery.vision import beside_copying, more_frames_are_surer, surer_by_looking
 from thereafter.inspection.measurement import Measurement
-from thereafter.vision.clips.answers import ClipExplained, ClipLabels
-from thereafter.vision.clips.figures import belief_by_frame, measured_belief, measured_nats, nats_by_step
-from thereafter.vision.figures import glimpse_path, measured_glimpses
+from thereafter.vision.clips.labels import ClipExplained, ClipLabels
+from thereafter.vision.figures import (
+    belief_by_frame,
+    glimpse_path,
+    measured_belief,
+    measured_glimpses,
+    measured_nats,
+    nats_by_step,
+)
 from thereafter.vision.glimpsing.task import GlimpsesExplained
 from thereafter.vision.measures import score_frames
 

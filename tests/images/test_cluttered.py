@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from thereafter.data import corpora
 from thereafter.errors import FormatError, OptionError
-from thereafter.vision.glimpsing.cluttered import ClutteredPictures, ClutterRule, is_clutter_rule
 from thereafter.vision.made_pictures import clutter_rules
 from thereafter.vision.pictures.codec import PictureCodec
-from thereafter.vision.pictures.glyphs import SIDE, numbered_glyphs
+from thereafter.vision.pictures.glyphs import SIDE, ClutteredPictures, ClutterRule, is_clutter_rule, numbered_glyphs
 from thereafter.vision.pictures.labelled_pictures import holds_labelled_pictures, read_labelled_pictures
 from thereafter.vision.rules import uniforms
 

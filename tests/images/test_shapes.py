@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from thereafter.data import corpora
 from thereafter.vision import made_pictures
 from thereafter.vision.captioning.reading import read_captioned
-from thereafter.vision.captioning.shapes import (
+from thereafter.vision.made_pictures import (
     CAPTIONS,
     COLOURS,
     FORMS,

@@ -12,7 +12,7 @@ from torch import Tensor
 from refusals import assert_refused
 from thereafter.errors import OptionError, ShapeError
 from thereafter.layers.dropout import content_keys, normal_by_key, uniform_by_key
-from thereafter.vision.drawing.window import WindowGrid, read_window, write_window
+from thereafter.vision.drawing.network import WindowGrid, read_window, write_window
 
 HEIGHT, WIDTH = 5, 7
 SIDES = (2, 3)

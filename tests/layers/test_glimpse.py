@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from thereafter.vision.glimpsing.sensor import GlimpseSensor, draw_around, log_density, reward_loss
+from thereafter.vision.glimpsing.network import GlimpseSensor, draw_around, log_density, reward_loss
 
 
 def looked(picture_CHW: NDArray[np.float64], place: tuple[float, float], patch: int, scale: int) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from thereafter.errors import OptionError
 from thereafter.vision.acting import network as catcher
 from thereafter.vision.acting.game import Episode, Moment, screen, starts_of
 from thereafter.vision.acting.network import CatchBatch, Catcher, CatcherSettings, Game
-from thereafter.vision.glimpsing.sensor import draw_choice, log_chance, passed_on, reward_loss
+from thereafter.vision.glimpsing.network import draw_choice, log_chance, passed_on, reward_loss
 
 SMALL = CatcherSettings(patch=2, scales=2, hidden=5, read=4, entropy=0.0, credit=1.0)
 

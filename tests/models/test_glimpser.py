@@ -18,8 +18,8 @@ from thereafter.vision.glimpsing.network import (
     WholePicture,
     build_reader,
     equal_width,
+    log_density,
 )
-from thereafter.vision.glimpsing.sensor import log_density
 
 SMALL = GlimpserSettings(glimpses=3, patch=3, scales=2, hidden=6, read=5)
 

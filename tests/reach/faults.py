@@ -184,7 +184,7 @@ FAULTS = (
         "count > min_count and form not in reserved",
     ),
     # images
-    Fault("permuted-by-another-seed", "vision/pictures/as_series.py", "PERMUTATION = 92916", "PERMUTATION = 92917"),
+    Fault("permuted-by-another-seed", "vision/pictures/codec.py", "PERMUTATION = 92916", "PERMUTATION = 92917"),
     Fault(
         "columns-first-pictures-are-read-as-rows",
         "vision/pictures/archives.py",

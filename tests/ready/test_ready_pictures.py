@@ -14,9 +14,8 @@ from thereafter.ready.examples import CLUTTERED, GLYPH, GLYPHS, SHAPES, picture_
 from thereafter.vision.captioning.reading import read_captioned
 from thereafter.vision.captioning.task import with_pictures
 from thereafter.vision.clips.reading import read_clips
-from thereafter.vision.glimpsing.cluttered import ClutteredPictures, ClutterRule
 from thereafter.vision.made_pictures import moving_rules
-from thereafter.vision.pictures.glyphs import numbered_glyphs
+from thereafter.vision.pictures.glyphs import ClutteredPictures, ClutterRule, numbered_glyphs
 
 
 @pytest.mark.wide

@@ -21,8 +21,8 @@ from thereafter.studio.panels import captioning as opening
 from thereafter.studio.panels import captioning as verbs
 from thereafter.studio.panels.pictures import PixelsAnswer
 from thereafter.task_model import TaskModel, load_task, train_task
-from thereafter.vision.captioning.answers import CaptionExplained
-from thereafter.vision.captioning.shapes import captions_of, draw_scene, scene_of
+from thereafter.vision.captioning.task import CaptionExplained
+from thereafter.vision.made_pictures import captions_of, draw_scene, scene_of
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from thereafter.studio.panels.pictures import PixelsAnswer
 from thereafter.task_model import TaskModel, train_task
 from thereafter.vision.drawing.network import Drawer
 from thereafter.vision.drawing.task import RedrawnExplained
-from thereafter.vision.glimpsing.cluttered import ClutterRule
+from thereafter.vision.pictures.glyphs import ClutterRule
 from thereafter.vision.pictures.picture import given_array
 
 OPTIONS = {"hidden": 8, "latent": 3, "strokes": 4, "read": 2, "write": 3, "epochs": 1.0, "batch": 8, "device": "cpu"}

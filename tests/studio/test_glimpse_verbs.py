@@ -22,11 +22,10 @@ from thereafter.studio.panels import pictures as opening
 from thereafter.studio.panels.moving import written_digit
 from thereafter.studio.panels.pictures import PixelsAnswer
 from thereafter.task_model import TaskModel, train_task
-from thereafter.vision.glimpsing.cluttered import ClutteredPictures, ClutterRule
 from thereafter.vision.glimpsing.task import GlimpsesExplained
 from thereafter.vision.made_pictures import clutter_rules
 from thereafter.vision.pictures.codec import PictureCodec
-from thereafter.vision.pictures.glyphs import SIDE, numbered_glyphs
+from thereafter.vision.pictures.glyphs import SIDE, ClutteredPictures, ClutterRule, numbered_glyphs
 from thereafter.vision.pictures.labelled_pictures import LabelledPicture
 
 SEVEN = written_digit(7).ink

@@ -21,9 +21,10 @@ from thereafter.studio.panels import moving as opening
 from thereafter.studio.panels import moving as verbs
 from thereafter.studio.panels.pictures import PixelsAnswer
 from thereafter.task_model import TaskModel, load_task, train_task
-from thereafter.vision.clips.answers import ClipExplained, FramesExplained
 from thereafter.vision.clips.clip import ClipCodec
+from thereafter.vision.clips.labels import ClipExplained
 from thereafter.vision.clips.moving import NAMES, MovingClips, MovingRule
+from thereafter.vision.clips.next_frames import FramesExplained
 from thereafter.vision.made_pictures import moving_rules
 from thereafter.vision.pictures.glyphs import SIDE, numbered_glyphs
 

@@ -36,7 +36,7 @@ from thereafter.task_model import TaskModel
 from thereafter.tasks import TASKS, answering
 from thereafter.vision.acting.game import CatchRule
 from thereafter.vision.clips.moving import MovingRule
-from thereafter.vision.glimpsing.cluttered import ClutterRule
+from thereafter.vision.pictures.glyphs import ClutterRule
 
 CLOSE = 1e-4
 SMALL: dict[str, Any] = {"hidden": 16, "epochs": 2, "batch": 8, "rate": 0.01, "seed": 1}

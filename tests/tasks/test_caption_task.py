@@ -26,10 +26,9 @@ from thereafter.task_model import TaskModel
 from thereafter.tasks import finding
 from thereafter.tasks.answers import NamedPrediction, summarise
 from thereafter.tasks.task import Baselines
-from thereafter.vision.captioning.answers import CaptionExplained
 from thereafter.vision.captioning.network import SEES
 from thereafter.vision.captioning.reading import CaptionedPicture
-from thereafter.vision.captioning.task import CAPTIONING
+from thereafter.vision.captioning.task import CAPTIONING, CaptionExplained
 
 SMALL: dict[str, Any] = {"embed": 8, "hidden": 24, "width": 4, "stages": 2, "min_count": 1, "flip": False, "seed": 1}
 STILL: dict[str, Any] = {"shift": 0, "zoom": 0, "colour": 0, "erase": 0, "dropout": 0, "drop_picture": 0}

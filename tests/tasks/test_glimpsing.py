@@ -16,9 +16,9 @@ import thereafter
 from tasks.toy_pictures import SAVED, stacked_pictures
 from thereafter.errors import OptionError
 from thereafter.tasks.finding import task_for
-from thereafter.vision.glimpsing.cluttered import ClutterRule
 from thereafter.vision.glimpsing.network import GlimpserSettings
 from thereafter.vision.glimpsing.task import GlimpsesExplained
+from thereafter.vision.pictures.glyphs import ClutterRule
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "glimpses.md").read_text(encoding="utf-8")
 QUICK: dict[str, Any] = {"hidden": 16, "read": 16, "glimpses": 3, "patch": 3, "batch": 8, "rate": 0.01, "seed": 1}

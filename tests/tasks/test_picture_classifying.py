@@ -32,9 +32,8 @@ from thereafter.series.forecasters.settings import cells
 from thereafter.tasks import TASKS, finding
 from thereafter.tasks.finding import task_for
 from thereafter.tasks.task import AnyTask
-from thereafter.vision.classifying.task import CLASSIFYING_PICTURES, scaled
-from thereafter.vision.pictures.as_series import PERMUTATION, PixelOrder
-from thereafter.vision.pictures.codec import PictureCodec
+from thereafter.vision.pictures.classifying import CLASSIFYING_PICTURES, scaled
+from thereafter.vision.pictures.codec import PERMUTATION, PictureCodec, PixelOrder
 from thereafter.vision.pictures.labelled_pictures import LabelledPicture
 
 TASK: AnyTask = TASKS.load("classify-pictures")

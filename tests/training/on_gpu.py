@@ -19,7 +19,7 @@ from thereafter.training.graphs import Graphs
 from thereafter.training.watching import StepReport
 from thereafter.vision.acting.game import CatchRule
 from thereafter.vision.clips.moving import MovingRule
-from thereafter.vision.glimpsing.cluttered import ClutterRule
+from thereafter.vision.pictures.glyphs import ClutterRule
 
 SMALL: dict[str, Any] = {"embed": 24, "batch": 4, "steps": 8, "rate": 0.01, "log_every": 1, "validate_every": 40}
 KINDS: dict[str, dict[str, Any]] = {

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from thereafter.figures.figure import Figure
     from thereafter.task_model import TaskModel
     from thereafter.tasks.answers import Explained
-    from thereafter.vision.clips.answers import ClipExplained, FramesExplained
+    from thereafter.vision.clips.labels import ClipExplained
+    from thereafter.vision.clips.next_frames import FramesExplained
 
 MOST_PICTURES = 4_096
 _BETWEEN = 2  # pixels between two pictures
@@ -47,7 +48,7 @@ def draw_captions(explained: Sequence[Explained], pictures: Sequence[str], figur
     """A figure for each caption: `figure`, or NAME-caption.html in the current folder. A network without attention has
     nothing to draw; nor has a machine without the package for figures, unless a figure was asked for."""
     from thereafter.figures import attended_picture
-    from thereafter.vision.captioning.answers import CaptionExplained
+    from thereafter.vision.captioning.task import CaptionExplained
 
     for one, picture in zip(explained, pictures, strict=True):
         if not isinstance(one, CaptionExplained) or not one.attends or not one.words:
@@ -124,7 +125,7 @@ def _clips(model: TaskModel, run: str, texts: Sequence[str], source: str | None)
     """The clips that are asked about, with their labels where they have some, and what they are called."""
     from thereafter.tasks import finding
     from thereafter.tasks.task import Asking, aspect
-    from thereafter.vision.clips.answers import read_example_clips
+    from thereafter.vision.clips.reading import read_example_clips
 
     if (source is None) == (not texts):
         got = "none" if source is None else f"both {', '.join(texts)} and --in {source}"

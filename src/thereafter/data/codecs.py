@@ -25,7 +25,7 @@ CODECS = Registry(
         "scaler": "thereafter.data.scaler:Scaler",
         "series": "thereafter.series.scales:SeriesScales",
         "pictures": "thereafter.vision.pictures.codec:PictureCodec",
-        "pixel-order": "thereafter.vision.pictures.as_series:PixelOrder",
+        "pixel-order": "thereafter.vision.pictures.codec:PixelOrder",
         "clips": "thereafter.vision.clips.clip:ClipCodec",
         "catch": "thereafter.vision.acting.game:CatchCodec",
         "label-columns": "thereafter.tasks.lexicon:ColumnLexicons",

@@ -91,18 +91,18 @@ if TYPE_CHECKING:
     from thereafter.series.lines import error_by_steps as error_by_steps
     from thereafter.series.lines import gates_over_series as gates_over_series
     from thereafter.series.lines import steps_ahead as steps_ahead
-    from thereafter.vision.clips.figures import belief_by_frame as belief_by_frame
-    from thereafter.vision.clips.figures import measured_belief as measured_belief
-    from thereafter.vision.clips.figures import measured_frames as measured_frames
-    from thereafter.vision.clips.figures import measured_nats as measured_nats
-    from thereafter.vision.clips.figures import nats_by_step as nats_by_step
-    from thereafter.vision.clips.figures import predicted_frames as predicted_frames
     from thereafter.vision.figures import attended_picture as attended_picture
+    from thereafter.vision.figures import belief_by_frame as belief_by_frame
     from thereafter.vision.figures import drawn_strokes as drawn_strokes
     from thereafter.vision.figures import glimpse_path as glimpse_path
+    from thereafter.vision.figures import measured_belief as measured_belief
     from thereafter.vision.figures import measured_caption as measured_caption
+    from thereafter.vision.figures import measured_frames as measured_frames
     from thereafter.vision.figures import measured_glimpses as measured_glimpses
+    from thereafter.vision.figures import measured_nats as measured_nats
     from thereafter.vision.figures import measured_strokes as measured_strokes
+    from thereafter.vision.figures import nats_by_step as nats_by_step
+    from thereafter.vision.figures import predicted_frames as predicted_frames
 
 __all__ = list(DOOR)
 

@@ -36,21 +36,19 @@ _FUNCTIONS = {
     "figures.units": ("coloured_units", "number_along", "unit_ranking"),
     "series.forecasting.figures": ("forecast_fan",),
     "series.lines": ("error_by_steps", "gates_over_series", "steps_ahead"),
-    "vision.clips.figures": (
-        "belief_by_frame",
-        "measured_belief",
-        "measured_frames",
-        "measured_nats",
-        "nats_by_step",
-        "predicted_frames",
-    ),
     "vision.figures": (
         "attended_picture",
+        "belief_by_frame",
         "drawn_strokes",
         "glimpse_path",
+        "measured_belief",
         "measured_caption",
+        "measured_frames",
         "measured_glimpses",
+        "measured_nats",
         "measured_strokes",
+        "nats_by_step",
+        "predicted_frames",
     ),
 }
 

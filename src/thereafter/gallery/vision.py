@@ -17,21 +17,25 @@ from thereafter.figures.figure import Figure
 from thereafter.gallery.claims import per_model, verdict
 from thereafter.gallery.models import Models
 from thereafter.gallery.picture import GalleryPicture
-from thereafter.vision.captioning.answers import CaptionExplained
-from thereafter.vision.clips.answers import ClipExplained, FramesExplained, JudgedFrames, NextFrames
-from thereafter.vision.clips.figures import (
+from thereafter.vision.captioning.task import CaptionExplained
+from thereafter.vision.clips.labels import ClipExplained
+from thereafter.vision.clips.moving import MovingClips
+from thereafter.vision.clips.next_frames import FramesExplained, JudgedFrames, NextFrames
+from thereafter.vision.drawing.network import Drawer
+from thereafter.vision.figures import (
+    attended_picture,
     belief_by_frame,
+    drawn_strokes,
+    glimpse_path,
     measured_belief,
     measured_frames,
+    measured_glimpses,
     measured_nats,
+    measured_strokes,
     nats_by_step,
     predicted_frames,
 )
-from thereafter.vision.clips.moving import MovingClips
-from thereafter.vision.drawing.network import Drawer
-from thereafter.vision.figures import attended_picture, drawn_strokes, glimpse_path, measured_glimpses, measured_strokes
-from thereafter.vision.glimpsing.cluttered import ClutteredPictures
-from thereafter.vision.glimpsing.sensor import GlimpseSensor
+from thereafter.vision.glimpsing.network import GlimpseSensor
 from thereafter.vision.glimpsing.task import GlimpsesExplained
 from thereafter.vision.made_pictures import clutter_rules, moving_rules
 from thereafter.vision.measures import (
@@ -43,7 +47,7 @@ from thereafter.vision.measures import (
     least_nats,
     score_frames,
 )
-from thereafter.vision.pictures.glyphs import numbered_glyphs
+from thereafter.vision.pictures.glyphs import ClutteredPictures, numbered_glyphs
 from thereafter.vision.pictures.picture import pictures_of
 from thereafter.vision.pictures.sources import open_pictures
 

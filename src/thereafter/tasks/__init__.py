@@ -22,7 +22,7 @@ TASKS = Registry(
         "tag": "thereafter.tasks.tag.task:TAGGING",
         "classify": "thereafter.tasks.classify.task:CLASSIFYING",
         "classify-series": "thereafter.series.classifying.task:CLASSIFYING_SERIES",
-        "classify-pictures": "thereafter.vision.classifying.task:CLASSIFYING_PICTURES",
+        "classify-pictures": "thereafter.vision.pictures.classifying:CLASSIFYING_PICTURES",
         "fill": "thereafter.tasks.fill:FILLING",
         "translate": "thereafter.tasks.translate.task:TRANSLATING",
         "caption": "thereafter.vision.captioning.task:CAPTIONING",

@@ -5,7 +5,7 @@
 | tag | a hidden Markov model with Viterbi (`tasks/tag/chains.py`) |
 | classify | Naive Bayes, a word counted once a text (`classify/measures.py`); convolutions and maximum (Kim 2014) |
 | classify-series | one nearest neighbour (`series/classifying/nearest.py`); the most frequent label |
-| classify-pictures | the label of the nearest training picture; the most frequent label (`vision/classifying`) |
+| classify-pictures | the label of the nearest training picture; the most frequent label (`vision/task.py`) |
 | glimpse | as for classify-pictures; glimpses at random places, at the centre; convolutions of as many parameters |
 | forecast | the value a season ago, where there is a season; the last value; least squares on the window |
 | caption | one sentence; the nearest picture's caption; the network on other pictures; one blind |

@@ -1,18 +1,19 @@
-"""Pictures of what networks over pictures do: where they look, what they believe, how they draw.
+"""Pictures of what networks over pictures and clips do: where they look, what they believe, how they draw.
 
 Where a captioner looked while it wrote each word of a caption (Xu et al. 2015); the path of glimpses over a picture,
 with what was seen there and what was believed (Mnih et al. 2014); a picture that is drawn stroke by stroke, with the
-windows that were read and written through (Gregor et al. 2015).
+windows that were read and written through (Gregor et al. 2015). Of clips, frame by frame, what is believed after each,
+which frames are expected, and how many nats they cost.
 
-Shapes: T words, glimpses or strokes, L labels, R rows and Q columns of places, H rows of pixels, W columns, C colours
-(1 or 3), g pixels of a patch, V = 2 windows, of reading and of writing.
+Shapes: T words, glimpses, strokes or frames, K frames ahead, L labels, R rows and Q columns of places, H rows of
+pixels, W columns, C colours (1 or 3), g pixels of a patch, V = 2 windows, of reading and of writing.
 """
 
 from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,21 +22,28 @@ from numpy.typing import NDArray
 from thereafter.base.packages import require
 from thereafter.errors import OptionError
 from thereafter.figures import style
-from thereafter.figures.figure import Figure
+from thereafter.figures.figure import Cell, Figure
+from thereafter.figures.lines import add_level, add_line, by_model, join_words, legend_beside
 from thereafter.figures.pictures import Pixels, add_frames, add_picture, coloured, enlarged, lit_by, outlined
 from thereafter.figures.style import Plot
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.trace import Trace
-from thereafter.vision.captioning.answers import CaptionExplained
 
 if TYPE_CHECKING:
+    from thereafter.vision.captioning.task import CaptionExplained
+    from thereafter.vision.clips.labels import ClipExplained
+    from thereafter.vision.clips.next_frames import FramesExplained
     from thereafter.vision.glimpsing.task import GlimpsesExplained
+    from thereafter.vision.measures import FrameScore
 
 CAPTION, GLIMPSES, STROKES = "caption-attention", "glimpse-path", "drawn-strokes"
+BELIEF, FRAMES, NATS = "clip-belief", "frames-ahead", "frame-nats"
 _ACROSS = 6  # pictures beside each other
 _WORD_SIDE, _TITLE = 150, 34  # pixels of a small picture, and of the word above it
 _PLAIN = 32  # pixels a side where there is no picture, only features
 _GLIMPSE_SIDE, _STROKE_SIDE = 112, 84  # pixels of a picture in a row
+_FRAME_SIDE, _SMALL_SIDE = 68, 46  # pixels of a frame, and of one of many
+_APART = 1.32  # frames from one row of them to the next
 _LINE, _BARS = 19, 120  # pixels of a label, of bars
 _GLIMPSE_LEAST, _STROKE_LEAST = 220, 160  # pixels that a picture is enlarged to, so that lines are thin
 _BLUE, _ORANGE, _BEFORE = (0x56, 0xB4, 0xE9), (0xE6, 0x9F, 0x00), (150, 150, 150)
@@ -77,9 +85,15 @@ def _add_row(plot: Plot, pictures: Pixels, name: str, row: int) -> None:
     plot.update_xaxes(visible=False, row=row, col=1)
 
 
-def _check_kind(measurement: Measurement, kind: str) -> None:
-    if measurement.kind != kind:
-        raise OptionError(f"got a measurement of kind {measurement.kind!r}; expected {kind!r}")
+def _table(heads: str, cells: Iterable[tuple[Cell, ...]]) -> dict[str, list[Cell]]:
+    """The columns of a table by their heads, which have commas between them, from its rows."""
+    rows = list(cells)
+    return {head: [row[at] for row in rows] for at, head in enumerate(heads.split(", "))}
+
+
+def _marked(right_L: NDArray[np.int64]) -> str:
+    """What a caption says of the right label, if that is known."""
+    return " (◂ marks the right one)" if right_L.any() else ""
 
 
 def measured_caption(explained: CaptionExplained, *, model: str = "the captioner") -> Measurement:
@@ -98,13 +112,7 @@ def measured_caption(explained: CaptionExplained, *, model: str = "the captioner
         "weight": explained.weights.reshape(len(explained.words), *explained.grid).astype(np.float64),
         "pixel": explained.picture,
     }
-    axes = {
-        "word": ("word",),
-        "probability": ("word",),
-        "weight": ("word", "row", "column"),
-        "pixel": ("height", "width", "colour"),
-    }
-    return Measurement(CAPTION, arrays, axes, {"model": model, "text": explained.name, "caption": explained.caption})
+    return Measurement.of(CAPTION, arrays, {"model": model, "text": explained.name, "caption": explained.caption})
 
 
 def attended_picture(explained: CaptionExplained | Measurement, *, model: str = "") -> Figure:
@@ -112,19 +120,21 @@ def attended_picture(explained: CaptionExplained | Measurement, *, model: str = 
 
     Example: figures.attended_picture(model.explain("photo.jpg"), model="shapes-captioner")
     """
-    if isinstance(explained, CaptionExplained):
+    if not isinstance(explained, Measurement):
         explained = measured_caption(explained, model=model or "the captioner")
     words, weight_TRQ = explained["word"].tolist(), explained["weight"]
     probabilities = explained["probability"].tolist()
-    picture = _picture(explained["pixel"], weight_TRQ)
+    picture = explained["pixel"]
+    if not picture.size:  # it was given as features: a white field of as many places
+        times = max(1, _PLAIN // max(weight_TRQ.shape[1:]))
+        picture = np.full((weight_TRQ.shape[1] * times, weight_TRQ.shape[2] * times, 1), 255, np.uint8)
     plot, places = _small_pictures(1 + len(words))
     add_picture(plot, enlarged(picture, _WORD_SIDE), **places[0])
     _add_title(plot, 0, "the picture", "")
     for number, (word, weight_RQ) in enumerate(zip(words, weight_TRQ, strict=True)):
         add_picture(plot, enlarged(lit_by(picture, weight_RQ), _WORD_SIDE), **places[number + 1])
         _add_title(plot, number + 1, word, f"{probabilities[number]:.2f}")
-    rows = list(np.ndindex(weight_TRQ.shape))
-    about = explained.about
+    about, cells = explained.about, np.ndindex(weight_TRQ.shape)
     return Figure(
         "attended-picture",
         "Where the captioner looks, word by word",
@@ -132,23 +142,11 @@ def attended_picture(explained: CaptionExplained | Measurement, *, model: str = 
         "picture is clear where it looked most, and fades to grey where it did not look; beside the word its "
         "probability given those before it.",
         plot,
-        {
-            "word": [words[t] for t, *_ in rows],
-            "probability": [round(probabilities[t], 5) for t, *_ in rows],
-            "row": [r for _, r, _ in rows],
-            "column": [q for *_, q in rows],
-            "weight": [round(float(weight_TRQ[place]), 5) for place in rows],
-        },
+        _table(
+            "word, probability, row, column, weight",
+            ((words[t], round(probabilities[t], 5), r, q, round(float(weight_TRQ[t, r, q]), 5)) for t, r, q in cells),
+        ),
     )
-
-
-def _picture(pixels_HWC: Pixels, weight_TRQ: NDArray[np.float64]) -> Pixels:
-    """The pixels; of a picture that was given as features a white field of as many places."""
-    if pixels_HWC.size:
-        return pixels_HWC
-    _, rows, columns = weight_TRQ.shape
-    times = max(1, _PLAIN // max(rows, columns))
-    return np.full((rows * times, columns * times, 1), 255, np.uint8)
 
 
 def _small_pictures(count: int) -> tuple[Plot, Sequence[dict[str, int]]]:
@@ -201,10 +199,7 @@ def measured_glimpses(
         "right": (names == truth).astype(np.int64),
         "belief": explained.beliefs_TL.astype(np.float64),
     }
-    axes: dict[str, tuple[str, ...]] = dict.fromkeys(("label", "right"), ("label",))
-    axes |= {"pixel": ("height", "width", "colour"), "place": ("glimpse", "coordinate"), "side": ("scale",)}
-    axes |= {"belief": ("glimpse", "label")}
-    return Measurement(GLIMPSES, arrays, axes, {"model": model, "text": text})
+    return Measurement.of(GLIMPSES, arrays, {"model": model, "text": text})
 
 
 def glimpse_path(measurement: Measurement) -> Figure:
@@ -213,35 +208,32 @@ def glimpse_path(measurement: Measurement) -> Figure:
 
     Example: figures.glimpse_path(figures.measured_glimpses(model.explain("digit.png"), patch=8, scales=3))
     """
-    _check_kind(measurement, GLIMPSES)
-    place_T2, belief_TL = measurement["place"], measurement["belief"]
-    label_L, right_L = measurement["label"].tolist(), measurement["right"].tolist()
-    steps = list(range(1, len(place_T2) + 1))
+    by_model([measurement], GLIMPSES)
+    pixels, place_T2, belief_TL, sides, label_L, right_L = (
+        measurement[name] for name in ("pixel", "place", "belief", "side", "label", "right")
+    )
     heights = [_GLIMPSE_SIDE, _GLIMPSE_SIDE, _LINE * len(label_L)]
-    plot = stacked_rows(len(steps), heights, _GLIMPSE_SIDE, left=96, right=92)
-    paths = path_pictures(measurement["pixel"], place_T2, measurement["side"].tolist())
-    seen = np.stack([_retina(measurement["pixel"], place_2, measurement["side"].tolist()) for place_2 in place_T2])
-    _add_row(plot, paths, "glimpses<br>so far", 1)
+    plot = stacked_rows(len(place_T2), heights, _GLIMPSE_SIDE, left=96, right=92)
+    _add_row(plot, path_pictures(pixels, place_T2, sides.tolist()), "glimpses<br>so far", 1)
+    seen = np.stack([_retina(pixels, place_2, sides.tolist()) for place_2 in place_T2])
     _add_row(plot, seen, "what it<br>saw", 2)
-    add_beliefs(plot, belief_TL, label_L, right_L, "label", 3)
+    add_beliefs(plot, belief_TL, label_L.tolist(), right_L.tolist(), "label", 3)
     plot.update_xaxes(title_text="glimpses", row=3, col=1)
-    marked = " (◂ marks the right one)" if any(right_L) else ""
-    cells = [(t, at) for t in range(len(steps)) for at in range(len(label_L))]
+    middles = [[round(number, 3) for number in place_2] for place_2 in place_T2.tolist()]
     return Figure(
         "glimpse-path",
         "What is believed after each glimpse",
         f"{measurement.about['model']} looks at {measurement.about['text']}: the squares of each glimpse, from sharp "
-        f"to coarse, with those before it in grey; under it what was seen, and the probability of every label{marked}, "
-        "given the glimpses so far.",
+        f"to coarse, with those before it in grey; under it what was seen, and the probability of every "
+        f"label{_marked(right_L)}, given the glimpses so far.",
         plot,
-        {
-            "glimpse": [t + 1 for t, _ in cells],
-            "column": [round(float(place_T2[t, 0]), 3) for t, _ in cells],
-            "row": [round(float(place_T2[t, 1]), 3) for t, _ in cells],
-            "label": [str(label_L[at]) for _, at in cells],
-            "right": [int(right_L[at]) for _, at in cells],
-            "probability": [round(float(belief_TL[cell]), 5) for cell in cells],
-        },
+        _table(
+            "glimpse, column, row, label, right, probability",
+            (
+                (t + 1, *middles[t], str(label_L[at]), int(right_L[at]), round(float(p), 5))
+                for (t, at), p in np.ndenumerate(belief_TL)
+            ),
+        ),
     )
 
 
@@ -300,11 +292,13 @@ def measured_strokes(
         "window": np.zeros((0, 2, 3)),
     }
     if "read.centre" in trace.arrays:
-        sides = {"read": read, "write": write}
-        arrays["window"] = np.stack([_windows(trace, name, places) for name, places in sides.items()], 1)
-    axes: dict[str, tuple[str, ...]] = {"pixel": ("height", "width", "colour"), "latent": ("stroke",)}
-    axes |= {"canvas": ("stroke", "height", "width", "colour"), "window": ("attended", "window", "place")}
-    return Measurement(STROKES, arrays, axes, {"model": model, "text": text, "answer": str(trace.about["answer"])})
+        # row, column and side of each stroke's windows; a side reaches from the first place to the last
+        windows = [
+            np.column_stack((trace.arrays[f"{name}.centre"], (places - 1) * trace.arrays[f"{name}.stride"] + 1))
+            for name, places in (("read", read), ("write", write))
+        ]
+        arrays["window"] = np.stack(windows, 1).astype(np.float64)
+    return Measurement.of(STROKES, arrays, {"model": model, "text": text, "answer": str(trace.about["answer"])})
 
 
 def drawn_strokes(measurement: Measurement) -> Figure:
@@ -313,7 +307,7 @@ def drawn_strokes(measurement: Measurement) -> Figure:
 
     Example: figures.drawn_strokes(figures.measured_strokes(model.trace("digit.png"), read=5, write=5))
     """
-    _check_kind(measurement, STROKES)
+    by_model([measurement], STROKES)
     canvas_THWC, window_TV3, latent_T = (measurement[name] for name in ("canvas", "window", "latent"))
     strokes = len(canvas_THWC)
     plot = stacked_rows(strokes, [_STROKE_SIDE, _STROKE_SIDE, _BARS], _STROKE_SIDE, left=96, right=30)
@@ -356,7 +350,148 @@ def framed_canvas(pixels_HWC: Pixels, place_3: NDArray[np.float64] | None, tint:
     return outlined(large, (left, top, right, bottom), tint, 4)
 
 
-def _windows(trace: Trace, name: str, places: int) -> NDArray[np.float64]:
-    """Row, column and side of the windows of all strokes, [T, 3]; a side reaches from the first place to the last."""
-    centre_T2, stride_T = trace.arrays[f"{name}.centre"], trace.arrays[f"{name}.stride"]
-    return np.column_stack((centre_T2, (places - 1) * stride_T + 1)).astype(np.float64)
+def measured_belief(
+    explained: ClipExplained,
+    *,
+    model: str = "the network",
+    text: str = "a clip",
+    truth: Mapping[str, str] | None = None,
+) -> Measurement:
+    """What a network believed of each label after every frame: "clip-belief". `truth` has the right label of a column.
+
+    Example: figures.measured_belief(model.explain(clip), model="moving-glyph", truth={"digit": "7"})
+    """
+    right = truth or {}
+    labels = [(column, label) for column, names in explained.names.items() for label in names]
+    belief_TL = np.concatenate([explained.beliefs[column] for column in explained.names], axis=1).astype(np.float64)
+    arrays = {
+        "frame": explained.frames_THW,
+        "column": np.array([column for column, _ in labels], dtype=str),
+        "label": np.array([label for _, label in labels], dtype=str),
+        "right": np.array([int(right.get(column) == label) for column, label in labels], np.int64),
+        "belief": belief_TL,
+    }
+    return Measurement.of(BELIEF, arrays, {"model": model, "text": text})
+
+
+def belief_by_frame(measurement: Measurement) -> Figure:
+    """The frames of a clip in a row, and under each of them the probability of every label so far.
+
+    Example: figures.belief_by_frame(figures.measured_belief(model.explain(clip), model="moving-glyph"))
+    """
+    frames_THW, belief_TL = measurement["frame"], measurement["belief"]
+    column_L, label_L, right_L = (measurement[name] for name in ("column", "label", "right"))
+    columns = list(dict.fromkeys(column_L.tolist()))
+    heights = [_FRAME_SIDE, *(_LINE * int((column_L == column).sum()) for column in columns)]
+    plot = stacked_rows(len(frames_THW), heights, _FRAME_SIDE, left=100, right=90)
+    add_frames(plot, frames_THW, 1, 0, row=1, col=1)
+    plot.update_yaxes(visible=False, range=(0.5, -0.5), row=1, col=1)
+    plot.update_xaxes(visible=False, row=1, col=1)
+    for row, column in enumerate(columns, start=2):
+        here = column_L == column
+        add_beliefs(plot, belief_TL[:, here], label_L[here].tolist(), right_L[here].tolist(), column, row)
+    plot.update_xaxes(title_text="frames read", row=len(heights), col=1)
+    return Figure(
+        "belief-by-frame",
+        "What is believed after each frame",
+        f"{measurement.about['model']} reads {measurement.about['text']}: under each frame the probability of every "
+        f"{' and every '.join(columns)}{_marked(right_L)}, given the frames so far.",
+        plot,
+        _table(
+            "frame, column, label, right, probability",
+            (
+                (t + 1, str(column_L[at]), str(label_L[at]), int(right_L[at]), round(float(p), 5))
+                for (t, at), p in np.ndenumerate(belief_TL)
+            ),
+        ),
+    )
+
+
+def measured_frames(explained: FramesExplained, *, model: str = "the network", text: str = "a clip") -> Measurement:
+    """Frames as they were predicted, beside what came: "frames-ahead".
+
+    Example: figures.measured_frames(model.explain(clip), model="next-glyphs", text="a clip")
+    """
+    arrays = {
+        "read": explained.read_THW,
+        "came": explained.came_KHW,
+        "predicted": explained.predicted.pixels_KHW,
+        "nats": np.array(explained.judged.nats_K),
+    }
+    return Measurement.of(FRAMES, arrays, {"model": model, "text": text})
+
+
+def predicted_frames(measurements: Sequence[Measurement]) -> Figure:
+    """The frames of a clip, and under those that were not read yet what each network expected there, with its nats.
+
+    Example: figures.predicted_frames([figures.measured_frames(model.explain(clip), model="next-glyphs")])
+    """
+    groups = by_model(measurements, FRAMES)
+    first = measurements[0]
+    read_THW, came_KHW = first["read"], first["came"]
+    for one in measurements:
+        if not np.array_equal(one["came"], came_KHW):
+            raise OptionError(f"{one.about['model']} predicted another clip; expected several networks on one clip")
+    seen, ahead = len(read_THW), len(came_KHW)
+    side = _FRAME_SIDE if seen + ahead <= 12 else _SMALL_SIDE
+    height = round(_APART * side * (1 + len(groups)))
+    plot = stacked_rows(seen + ahead, [height], side, left=100, right=90)
+    names: list[str] = ["observed", *groups]
+    add_frames(plot, np.concatenate([read_THW, came_KHW]), 1, 0, row=1, col=1)
+    rows: list[tuple[Cell, ...]] = []
+    for row, (model, trials) in enumerate(groups.items(), start=1):
+        add_frames(plot, trials[0]["predicted"], seen + 1, _APART * row, row=1, col=1)
+        for step, nats in enumerate(trials[0]["nats"].tolist(), start=1):
+            text = {"text": f"{nats:.0f}", "showarrow": False, "font": {"size": 10, "color": style.GREY}}
+            plot.add_annotation(x=seen + step, y=_APART * row + 0.62, **text)
+            rows.append((model, step, round(nats, 3)))
+    plot.add_vline(x=seen + 0.5, line={"color": style.ORANGE, "width": 2})
+    ticks = {"tickvals": [_APART * at for at in range(len(names))], "ticktext": names, "ticks": ""}
+    plot.update_yaxes(range=(_APART * len(names) - 0.5, -0.5), showgrid=False, linecolor="white", **ticks)
+    plot.update_xaxes(title_text=f"frame: {seen} are read, {ahead} predicted", showgrid=False)
+    return Figure(
+        "predicted-frames",
+        "The frames that come next",
+        f"{join_words(groups)} on {first.about['text']}: above the observed frames, below the ones predicted after the "
+        f"{seen} before the line, with the nats of each frame.",
+        plot,
+        _table("model, step, nats", rows),
+    )
+
+
+def measured_nats(score: FrameScore, *, model: str, text: str) -> Measurement:
+    """Nats a frame by how far ahead it is: "frame-nats".
+
+    Example: figures.measured_nats(model.score("moving-glyphs:test"), model="conv-lstm", text="moving-glyphs")
+    """
+    arrays = {name: np.array([vars(one)[name] for one in score.steps]) for name in ("step", "nats", "squared_error")}
+    return Measurement.of(NATS, arrays, {"model": model, "text": text, "clips": score.clips, "least": score.least})
+
+
+def nats_by_step(measurements: Sequence[Measurement]) -> Figure:
+    """Nats a frame by frames ahead, a line a model; several of one name are seeds.
+
+    Example: figures.nats_by_step([figures.measured_nats(score, model="conv-lstm", text="moving-glyphs")])
+    """
+    groups = by_model(measurements, NATS)
+    first = measurements[0]
+    plot = style.canvas("frames ahead", "nats a frame")
+    rows: list[tuple[Cell, ...]] = []
+    tints = style.tints(list(groups))
+    for place, (model, trials) in enumerate(groups.items()):
+        steps = trials[0]["step"].tolist()
+        add_line(plot, model, steps, np.stack([one["nats"] for one in trials]), place, tint=tints[place])
+        for one in trials:
+            figures = (one[name].round(3).tolist() for name in ("nats", "squared_error"))
+            rows += ((model, *cells) for cells in zip(steps, *figures, strict=True))
+    add_level(plot, float(first.about["least"]), "the frames<br>themselves")
+    legend_beside(plot, 150)
+    plot.update_yaxes(rangemode="tozero")
+    return Figure(
+        "nats-by-step",
+        "How much worse it becomes, frame by frame",
+        f"Cross-entropy of the pixels of a frame, in nats, of {join_words(groups)} on {int(first.about['clips']):,} "
+        f"clips of {join_words(one.about['text'] for one in measurements)}, by how many frames ahead it is predicted.",
+        plot,
+        _table("model, step, nats, squared error", rows),
+    )

@@ -32,7 +32,7 @@ from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.task_net import TaskNet
 from thereafter.series.forecasters.settings import cells
 from thereafter.tasks.batching import TensorBatch
-from thereafter.vision.pictures.as_series import PERMUTATION, READINGS
+from thereafter.vision.pictures.codec import PERMUTATION, READINGS
 
 _WIDTHS = (3, 7, 15)
 

@@ -26,7 +26,7 @@ from thereafter.tasks.wording import Wording
 from thereafter.vision.captioning.measures import caption_words
 from thereafter.vision.captioning.network import Captioner, PictureBatch
 from thereafter.vision.captioning.reading import CaptionedPicture
-from thereafter.vision.captioning.shapes import CAPTION_DRAWS, Scene, captions_of, draw_scene, scene_of
+from thereafter.vision.made_pictures import CAPTION_DRAWS, Scene, captions_of, draw_scene, scene_of
 from thereafter.vision.pictures.codec import PictureCodec
 from thereafter.vision.pictures.picture import Picture, given_array
 from thereafter.vision.rules import uniforms

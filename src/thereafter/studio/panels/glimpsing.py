@@ -28,10 +28,8 @@ from thereafter.task_model import TaskModel
 from thereafter.vision.acting.game import ACTIONS, PADDLE, Episode
 from thereafter.vision.acting.network import Catcher
 from thereafter.vision.acting.task import PlayedExplained
-from thereafter.vision.drawing.network import Bound, Drawer, DrawingBatch, Strokes, drawn_pixels
-from thereafter.vision.drawing.window import PlacedWindows
-from thereafter.vision.glimpsing.network import PictureReader
-from thereafter.vision.glimpsing.sensor import GlimpseCore
+from thereafter.vision.drawing.network import Bound, Drawer, DrawingBatch, PlacedWindows, Strokes, drawn_pixels
+from thereafter.vision.glimpsing.network import GlimpseCore, PictureReader
 from thereafter.vision.glimpsing.task import GlimpsesExplained
 from thereafter.vision.pictures.codec import PictureCodec
 from thereafter.vision.pictures.labelled_pictures import LabelledPicture

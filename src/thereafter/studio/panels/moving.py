@@ -20,9 +20,10 @@ from thereafter.studio.asking import of_task_model
 from thereafter.studio.panels.numbers import numbers, rows
 from thereafter.studio.panels.pictures import Ink, PixelsAnswer, RunExamples, as_digit, packed
 from thereafter.task_model import TaskModel
-from thereafter.vision.clips.answers import ClipExplained, FramesExplained
 from thereafter.vision.clips.clip import Clip, ClipCodec
+from thereafter.vision.clips.labels import ClipExplained
 from thereafter.vision.clips.moving import NAMES, MovingClips, headings, move
+from thereafter.vision.clips.next_frames import FramesExplained
 from thereafter.vision.made_pictures import moving_rules
 from thereafter.vision.pictures.glyphs import SIDE, numbered_glyphs
 

@@ -22,11 +22,10 @@ from thereafter.errors import OptionError
 from thereafter.serving.schema import Answer
 from thereafter.task_model import TaskModel
 from thereafter.tasks import finding
-from thereafter.vision.glimpsing.cluttered import ClutteredPictures
 from thereafter.vision.made_pictures import clutter_rules
 from thereafter.vision.pictures.codec import PictureCodec
 from thereafter.vision.pictures.decoding import decode_bytes
-from thereafter.vision.pictures.glyphs import SIDE, numbered_glyphs
+from thereafter.vision.pictures.glyphs import SIDE, ClutteredPictures, numbered_glyphs
 from thereafter.vision.pictures.labelled_pictures import LabelledPicture
 from thereafter.vision.pictures.picture import Picture, given_array
 from thereafter.vision.rules import uniforms

@@ -38,11 +38,7 @@ class CatchRule(Rule):
     """`count` episodes on a screen of size x size pixels."""
 
     format: ClassVar[str] = "catch"
-    bounds: ClassVar[Mapping[str, tuple[int, int]]] = {
-        "size": (3, 256),
-        "count": (1, 10**8),
-        "seed": (0, 2**63 - 1),
-    }
+    bounds: ClassVar[Mapping[str, tuple[int, int]]] = {"size": (3, 256), "count": (1, 10**8), "seed": (0, 2**63 - 1)}
     size: int = SIZE
     count: int = 1000
     seed: int = 0

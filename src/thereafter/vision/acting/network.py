@@ -6,7 +6,7 @@
     a_t ~ softmax(W_a h_t)                            left, stay or right; the likeliest where nothing is learned
 
 The reward R is 1 where the ball is caught, at the end of the game. Actions and places have no gradient: they learn from
-the reward (`vision/glimpsing/sensor.py`), and so do all layers below the actions; places read h without a gradient.
+the reward (`vision/glimpsing/network.py`), and so do all layers below the actions; places read h without a gradient.
 What is expected of the reward is b_t = W_b h_t, from which the layers below learn as well.
 
 A game is played first, without gradients; then all glimpses are known, and the recurrent layer reads them in one call.
@@ -34,7 +34,7 @@ from thereafter.models.task_net import TaskNet
 from thereafter.series.forecasters.settings import cells
 from thereafter.tasks.batching import TensorBatch
 from thereafter.vision.acting.game import ACTIONS, FINE, PADDLE
-from thereafter.vision.glimpsing.sensor import (
+from thereafter.vision.glimpsing.network import (
     GlimpseCore,
     SensorSettings,
     draw_around,

@@ -23,15 +23,6 @@ from thereafter.base.tabular import Row
 from thereafter.data.finding import FileKind, find_files
 from thereafter.errors import OptionError
 from thereafter.tasks.answers import Fields, Shown, percent
-from thereafter.tasks.task import (
-    AskingFiles,
-    Baselines,
-    Comparing,
-    Explaining,
-    Preparing,
-    Tabulating,
-    Task,
-)
 from thereafter.text.reading import lines_of
 from thereafter.vision.acting.game import (
     ACTIONS,
@@ -50,6 +41,7 @@ from thereafter.vision.acting.game import (
 from thereafter.vision.acting.network import GAZES, CatchBatch, Catcher, CatcherSettings, Game
 from thereafter.vision.measures import CatchScore, ResampledMeans, resampled_catches, score_catches
 from thereafter.vision.rules import uniforms
+from thereafter.vision.task import VisionTask
 
 Floats32 = NDArray[np.float32]
 BALL, LOOKED, BOTH, BAR, BLACK = "o", "+", "*", "=", "."
@@ -150,15 +142,7 @@ class ActingCodecs(TypedDict):
     games: CatchCodec
 
 
-class Acting(
-    Preparing[Episode, ActingCodecs],
-    AskingFiles[Episode, ActingCodecs],
-    Tabulating[Episode, CatchBatch, Catcher, Played, ActingCodecs],
-    Explaining[Episode, CatchBatch, Catcher, ActingCodecs],
-    Comparing[Episode, Played, ActingCodecs],
-    Baselines[Episode, Played],
-    Task[CatcherSettings, Episode, CatchBatch, Catcher, Played, ActingCodecs],
-):
+class Acting(VisionTask[CatcherSettings, Episode, CatchBatch, Catcher, Played, ActingCodecs]):
     """See `task.Task`."""
 
     name = "act"
@@ -198,12 +182,6 @@ class Acting(
 
     def build(self, settings: CatcherSettings, codecs: ActingCodecs) -> Catcher:
         return Catcher(settings, size=codecs["games"].side)
-
-    def lengths(self, examples: Sequence[Episode], codecs: ActingCodecs) -> NDArray[np.int64]:
-        return np.ones(len(examples), np.int64)
-
-    def targets(self, examples: Sequence[Episode], codecs: ActingCodecs) -> int:
-        return len(examples)
 
     def batch(self, examples: Sequence[Episode], codecs: ActingCodecs) -> CatchBatch:
         return CatchBatch(torch.from_numpy(codecs["games"].batch(examples)))

@@ -1,5 +1,1 @@
-"""Captions of pictures: task, network, answers, measures.
-
-reading     pictures with captions, and the files that captions stand in
-shapes      pictures of coloured shapes, and five captions for each
-"""
+"""Captions of pictures: task with its answers, network, measures; `reading` has the files that captions stand in."""

@@ -30,21 +30,10 @@ from thereafter.evaluation.bootstrap import Floats
 from thereafter.models.word_decoder import END
 from thereafter.tasks.answers import Shown
 from thereafter.tasks.lexicon import padded
-from thereafter.tasks.task import (
-    Answering,
-    AskingFiles,
-    Baselines,
-    Comparing,
-    Explaining,
-    Locating,
-    Preparing,
-    Tabulating,
-    Task,
-)
+from thereafter.tasks.task import Answering
 from thereafter.tasks.wording import Wording, generators_of, shown_answer
 from thereafter.training.settings import TrainingSettings
 from thereafter.vision.baselines import OTHER_PICTURES, caption_rows
-from thereafter.vision.captioning.answers import CaptionExplained
 from thereafter.vision.captioning.measures import (
     CaptionScore,
     bleu_of_sums,
@@ -65,6 +54,7 @@ from thereafter.vision.captioning.reading import (
 from thereafter.vision.pictures.codec import PictureCodec
 from thereafter.vision.pictures.picture import Picture
 from thereafter.vision.pictures.sources import PICTURE_FILES, holds_pictures, picture_of
+from thereafter.vision.task import VisionTask
 
 Ids = NDArray[np.int64]
 _SIDES = frozenset({"left", "right"})
@@ -100,15 +90,8 @@ class ResampledCaptions:
 
 
 class Captioning(
-    Locating[CaptionCodecs],
-    Preparing[CaptionedPicture, CaptionCodecs],
-    AskingFiles[CaptionedPicture, CaptionCodecs],
     Answering[PictureBatch, Captioner, str, CaptionCodecs],
-    Tabulating[CaptionedPicture, PictureBatch, Captioner, str, CaptionCodecs],
-    Explaining[CaptionedPicture, PictureBatch, Captioner, CaptionCodecs],
-    Comparing[CaptionedPicture, str, CaptionCodecs],
-    Baselines[CaptionedPicture, str],
-    Task[CaptionerSettings, CaptionedPicture, PictureBatch, Captioner, str, CaptionCodecs],
+    VisionTask[CaptionerSettings, CaptionedPicture, PictureBatch, Captioner, str, CaptionCodecs],
 ):
     """See `task.Task`."""
 
@@ -195,10 +178,7 @@ class Captioning(
         inside_BT = np.arange(target_BT.shape[1]) < lengths_B[:, None]
         row_B = np.repeat(np.arange(len(several)), [len(ids) for ids in several])
         return PictureBatch(
-            pictures,
-            torch.from_numpy(row_B),
-            torch.from_numpy(target_BT),
-            torch.from_numpy(np.flatnonzero(inside_BT)),
+            pictures, torch.from_numpy(row_B), torch.from_numpy(target_BT), torch.from_numpy(np.flatnonzero(inside_BT))
         )
 
     def answers_with(
@@ -217,10 +197,8 @@ class Captioning(
 
     def example(self, given: object) -> CaptionedPicture:
         """A path, an array of pixels or features, a PIL image; or a `CaptionedPicture`, whose captions are ignored."""
-        if isinstance(given, str) and not given.strip():
-            raise OptionError("the path of a picture is empty; expected a file such as photo.jpg")
-        picture = given.picture if isinstance(given, CaptionedPicture) else picture_of(given)
-        return CaptionedPicture(picture, ())
+        picture = given.picture if isinstance(given, CaptionedPicture) else picture_of(given, such_as="photo.jpg")
+        return CaptionedPicture(picture)
 
     def ask(self, files: Sequence[Path], codecs: CaptionCodecs) -> Iterator[tuple[int, str, CaptionedPicture]]:
         """The pictures of files, of those with a file of names the ones it names; captions are passed over."""
@@ -323,3 +301,68 @@ def asked_pictures(files: Sequence[Path]) -> list[Picture]:
 def normal_caption(caption: str) -> str:
     """A caption as it is learned: its words, and nothing else."""
     return " ".join(caption_words(caption))
+
+
+_ROWS, _COLUMNS = ("top", "", "bottom"), ("left", "", "right")
+
+
+@dataclass(frozen=True, eq=False)
+class CaptionExplained:
+    """A caption with the probability of each of its words given those before, and where the network looked for it.
+
+    `weights[t, s]`: the attention of word t to place s; a row sums to 1. Places are counted row by row on `grid` (rows,
+    columns), which covers `picture`, uint8 [height, width, 1 or 3], the pixels that the network saw. `weights` has no
+    columns where the network has no attention, `picture` no pixels where it was given features.
+    """
+
+    name: str
+    caption: str
+    words: tuple[str, ...]
+    probabilities: tuple[float, ...]
+    weights: NDArray[np.float32]
+    grid: tuple[int, int]
+    picture: NDArray[np.uint8]
+
+    @property
+    def attends(self) -> bool:
+        """Whether there is attention to show."""
+        return bool(self.weights.shape[1])
+
+    def looked(self, word: int) -> tuple[str, float]:
+        """The ninth of the picture that a word looked at most, such as "top left", and the share it took."""
+        weights_RC = self.weights[word].reshape(self.grid)
+        shares = {
+            (row, column): float(weights_RC[np.ix_(rows, columns)].sum())
+            for row, rows in enumerate(_thirds(self.grid[0]))
+            for column, columns in enumerate(_thirds(self.grid[1]))
+        }
+        row, column = max(shares, key=lambda place: shares[place])
+        name = " ".join(part for part in (_ROWS[row], _COLUMNS[column]) if part)
+        return name or "centre", shares[row, column]
+
+    def as_dict(self) -> Table:
+        """Plain JSON values."""
+        words: list[Table] = []
+        for number, (word, p) in enumerate(zip(self.words, self.probabilities, strict=True)):
+            one: Table = {"word": word, "probability": round(p, 6)}
+            if self.attends:
+                one["weights"] = [round(float(weight), 4) for weight in self.weights[number]]
+            words.append(one)
+        return {"name": self.name, "caption": self.caption, "grid": list(self.grid), "words": words}
+
+    def __str__(self) -> str:
+        width = max(map(len, self.words), default=0)
+        lines = [self.caption]
+        for number, (word, p) in enumerate(zip(self.words, self.probabilities, strict=True)):
+            line = f"  {word:<{width}}  p {p:.3f}"
+            if self.attends:
+                place, share = self.looked(number)
+                line += f"  {place} {100 * share:.0f} %"
+            lines.append(line)
+        return "\n".join(lines)
+
+
+def _thirds(count: int) -> list[NDArray[np.int64]]:
+    """The rows or columns of the first, middle and last third; all are in the middle where there is only one."""
+    third_N = (6 * np.arange(count) + 3) // (2 * count)
+    return [np.flatnonzero(third_N == number) for number in range(3)]

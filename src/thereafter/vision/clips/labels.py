@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -26,30 +26,25 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from thereafter.base.config import Table
 from thereafter.base.tabular import Row
 from thereafter.data.files import AnySource
-from thereafter.errors import OptionError
+from thereafter.data.sources import is_read_once, locate
+from thereafter.errors import FormatError, OptionError, ThereafterError
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.task_net import TaskNet
 from thereafter.series.forecasters.settings import cells
-from thereafter.tasks.answers import Fields, Shown
+from thereafter.tasks.answers import Fields, Shown, percent
 from thereafter.tasks.batching import FillableBatch
 from thereafter.tasks.classify.measures import ResampledLabels, SeveralLabels, measure_labels
 from thereafter.tasks.lexicon import ColumnLexicons
-from thereafter.tasks.task import Locating
-from thereafter.vision.clips.answers import (
-    ClipExplained,
-    ClipLabels,
-    hold_out_clips,
-    label_columns,
-    require_known_columns,
-    source_has_labels,
-)
 from thereafter.vision.clips.clip import ClipCodec, clip_shapes
-from thereafter.vision.clips.reading import Clip
-from thereafter.vision.clips.task import ClipTask, FrameCodecs
+from thereafter.vision.clips.reading import CLIP_FILES, Clip, Clips, read_clips
 from thereafter.vision.encoder import FrameEncoder, as_floats
+from thereafter.vision.pictures.archives import npz_arrays
+from thereafter.vision.pictures.labelled_pictures import last_of_each
+from thereafter.vision.task import ClipTask, FrameCodecs
 
 CONV_LSTM = "conv-lstm"
 SEES = ("all", "last")
@@ -191,13 +186,74 @@ class ClipClassifier(TaskNet[ClipBatch]):
         return [belief_BTL[:, -1] for belief_BTL in self.beliefs(batch)]
 
 
+Chances = Mapping[str, Mapping[str, float]]
+"""The probability of every label, by column."""
+
+
+@dataclass(frozen=True)
+class ClipLabels:
+    """The label of a clip in each column, and the probability of every label."""
+
+    labels: dict[str, str]
+    probabilities: Chances
+
+    def __str__(self) -> str:
+        parts = [f"{name} {label} ({percent(self.probabilities[name][label])})" for name, label in self.labels.items()]
+        return ", ".join(parts)
+
+    def row(self) -> Row:
+        """Each label and its probability."""
+        row: Row = {}
+        for name, label in self.labels.items():
+            row |= {name: label, f"p_{name}": self.probabilities[name][label]}
+        return row
+
+
+@dataclass(frozen=True, eq=False)
+class ClipExplained:
+    """The labels of a clip, and what was believed of each column after every frame.
+
+    `beliefs` has an array [T, L] for each column: p(label | the frames so far), the labels in the order of `names`.
+    """
+
+    answer: ClipLabels
+    names: Mapping[str, tuple[str, ...]]
+    beliefs: Mapping[str, NDArray[np.float32]]
+    frames_THW: NDArray[np.uint8] = field(repr=False)
+
+    def best(self, column: str, frame: int) -> tuple[str, float]:
+        """The likeliest label of a column after a frame, counted from 0, and its probability."""
+        at = int(self.beliefs[column][frame].argmax())
+        return self.names[column][at], float(self.beliefs[column][frame, at])
+
+    def as_dict(self) -> Table:
+        """Plain JSON values."""
+        frames = [
+            {
+                name: dict(zip(self.names[name], belief_TL[frame].tolist(), strict=True))
+                for name, belief_TL in self.beliefs.items()
+            }
+            for frame in range(len(self.frames_THW))
+        ]
+        return {"labels": self.answer.labels, "probabilities": self.answer.probabilities, "frames": frames}
+
+    def __str__(self) -> str:
+        lines = [str(self.answer)]
+        for frame in range(len(self.frames_THW)):
+            best = {name: self.best(name, frame) for name in self.beliefs}
+            wide = {name: max(map(len, labels)) for name, labels in self.names.items()}
+            parts = [f"{name} {label:<{wide[name]}} {percent(p):>7}" for name, (label, p) in best.items()]
+            lines.append(f"  frame {frame + 1:>3}  {'  '.join(parts)}")
+        return "\n".join(lines)
+
+
 class ClipCodecs(FrameCodecs):
     """What numbers the parts of an example."""
 
     labels: ColumnLexicons
 
 
-class Video(Locating[ClipCodecs], ClipTask[ClipClassifierSettings, ClipBatch, ClipClassifier, ClipLabels, ClipCodecs]):
+class Video(ClipTask[ClipClassifierSettings, ClipBatch, ClipClassifier, ClipLabels, ClipCodecs]):
     """See `task.Task`."""
 
     name = "video"
@@ -287,6 +343,82 @@ class Video(Locating[ClipCodecs], ClipTask[ClipClassifierSettings, ClipBatch, Cl
     def variants(self, learned: Sequence[Clip]) -> Mapping[str, Mapping[str, object]]:
         """The same network that sees the last frame alone."""
         return {"last frame alone": {"sees": "last"}}
+
+
+def source_has_labels(source: AnySource) -> bool:
+    """Whether the clips of a source have labels; True where that cannot be known yet."""
+    try:
+        if is_read_once(source):
+            return True
+        given = locate(source, CLIP_FILES)
+        files = next((part.files for name, part in given.parts.items() if name in ("train", "text")), None)
+        if given.kind not in ("text", "clips") or not files:
+            return True
+        if all(path.suffix.lower() == ".npz" for path in files):
+            return all(len(npz_arrays(path)) > 1 for path in files)
+        clips = read_clips(files)
+        return not clips or bool(clips[0].labels)
+    except (ThereafterError, OSError, ValueError):  # what is wrong with it is said when the examples are read
+        return True
+
+
+def label_columns(clips: Sequence[Clip], name: str) -> dict[str, list[str]]:
+    """The labels of clips by column; FormatError where one has none, or other columns than the first."""
+    if isinstance(clips, Clips) and clips.columns:
+        return {column: list(labels) for column, labels in clips.columns.items()}
+    columns: dict[str, list[str]] = {column: [] for column, _ in clips[0].labels}
+    for clip in clips:
+        labels = dict(clip.labels)
+        if not labels:
+            raise FormatError(
+                f"the clip {clip.name} of {name} has no label; expected one for each clip, as a second array of the "
+                ".npz or as folders LABEL/CLIP/*.png; what comes next is learned without: try --task next-frames"
+            )
+        if labels.keys() != columns.keys():
+            raise FormatError(
+                f"the clip {clip.name} of {name} has the labels {', '.join(labels)}; expected {', '.join(columns)}, as "
+                "the first one has"
+            )
+        for column, label in labels.items():
+            columns[column].append(label)
+    return columns
+
+
+def require_known_columns(clips: Sequence[Clip], known: Mapping[str, Sequence[str]], name: str) -> None:
+    """FormatError where clips have other columns than those that were learned, or a label that was never met."""
+    columns = label_columns(clips, name)
+    if columns.keys() != known.keys():
+        raise FormatError(f"{name} has the labels {', '.join(columns)}; expected {', '.join(known)}, as in training")
+    for column, labels in columns.items():
+        if strange := sorted(set(labels).difference(known[column])):
+            raise FormatError(
+                f"{name} has the {column} {strange[0]!r}, which the training clips never have; expected one of "
+                f"{', '.join(known[column][:20])}"
+            )
+
+
+def hold_out_clips(clips: Sequence[Clip], share: float) -> tuple[list[Clip], list[Clip], str]:
+    """The first and the last clips, the last of every combination of labels, so that a file that is sorted has all of
+    them on both sides; and how they were chosen. Where combinations are rare, the last clips without which every label
+    still occurs."""
+    last = last_of_each([one.labels for one in clips], share)
+    how = ", of each label its share,"
+    if len(last) < share * len(clips) / 2:
+        last, how = _spared(clips, max(1, round(share * len(clips)))), ", without the only one of a label,"
+    learned = [one for at, one in enumerate(clips) if at not in last]
+    return learned, [clips[at] for at in sorted(last)], how
+
+
+def _spared(clips: Sequence[Clip], wanted: int) -> set[int]:
+    """The last clips that can be spared: every label they have is that of another clip too."""
+    counts = Counter(label for one in clips for label in one.labels)
+    spared: set[int] = set()
+    for at in reversed(range(len(clips))):
+        labels = clips[at].labels
+        if len(spared) < wanted and all(counts[label] > 1 for label in labels):
+            counts.subtract(labels)
+            spared.add(at)
+    return spared or {len(clips) - 1}
 
 
 def _labelled(chances: Sequence[Tensor], forms: Mapping[str, Sequence[str]]) -> list[ClipLabels]:

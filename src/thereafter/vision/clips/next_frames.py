@@ -8,6 +8,9 @@ Shapes: B clips, T frames that are read, K frames ahead, H rows, W columns.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -16,20 +19,13 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from thereafter.base.config import Table
+from thereafter.base.storage import replacing
 from thereafter.base.tabular import Row
 from thereafter.errors import FormatError, OptionError
 from thereafter.models.task_net import TaskNet
 from thereafter.tasks.answers import Fields, Shown
 from thereafter.tasks.task import Answering, Solving
-from thereafter.vision.clips.answers import (
-    ClipQuestion,
-    FramesExplained,
-    JudgedFrames,
-    NextFrames,
-    count_frames,
-    figures_of,
-    read_and_ahead,
-)
 from thereafter.vision.clips.clip import MOST, ClipCodec, clip_shapes
 from thereafter.vision.clips.frame_predictor import (
     COPY,
@@ -39,9 +35,130 @@ from thereafter.vision.clips.frame_predictor import (
     FramePredictorSettings,
 )
 from thereafter.vision.clips.reading import Clip, lengths_of
-from thereafter.vision.clips.task import ClipTask, FrameCodecs
 from thereafter.vision.encoder import as_floats
 from thereafter.vision.measures import CopyCounts, FrameScore, ResampledMeans, resampled_frames, score_frames
+from thereafter.vision.task import ClipQuestion, ClipTask, FrameCodecs
+
+_LIT = 0.5 / 255  # fainter pixels are black
+
+
+@dataclass(frozen=True, eq=False)
+class NextFrames:
+    """The frames that come next: the chance of each pixel to be lit, [K, H, W]."""
+
+    frames_KHW: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.frames_KHW)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NextFrames) and np.array_equal(self.frames_KHW, other.frames_KHW)
+
+    @property
+    def pixels_KHW(self) -> NDArray[np.uint8]:
+        """The frames as pictures, 0 to 255."""
+        return np.rint(255 * self.frames_KHW).astype(np.uint8)
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the frames as a clip (`.npz`), which every task over clips reads."""
+        place = Path(path)
+        if place.suffix.lower() != ".npz":
+            raise OptionError(f"{place.name!r} ends in {place.suffix!r}; expected .npz; try {place.stem}.npz")
+        with replacing(place) as beside, open(beside, "wb") as file:
+            np.savez_compressed(file, frames=self.pixels_KHW[None])
+        return place
+
+    def rows(self) -> list[Row]:
+        """A row a frame: how much of it is lit, and where the middle of the light is, from the upper left corner."""
+        rows: list[Row] = []
+        for step, frame_HW in enumerate(self.frames_KHW, start=1):
+            lit_HW = np.where(frame_HW < _LIT, 0, frame_HW).astype(np.float64)
+            lit = float(lit_HW.sum())
+            middle = [float((lit_HW.sum(1 - axis) * np.arange(size)).sum()) for axis, size in enumerate(lit_HW.shape)]
+            place: Row = {"row": middle[0] / lit if lit else None, "column": middle[1] / lit if lit else None}
+            rows.append({"step": step, "lit": lit, **place})
+        return rows
+
+    def __str__(self) -> str:
+        steps, height, width = self.frames_KHW.shape
+        lit = self.frames_KHW.sum((1, 2))
+        size = f"{steps:,} frame{'s' * (steps != 1)} of {height} x {width} pixels"
+        return f"{size}; lit in the first {lit[0]:.0f}, in the last {lit[-1]:.0f}"
+
+
+@dataclass(frozen=True)
+class JudgedFrames:
+    """How well the frames of a clip were predicted that are known: nats, squared error and least nats of each."""
+
+    nats_K: tuple[float, ...]
+    errors_K: tuple[float, ...]
+    least_K: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class FramesExplained:
+    """The last frames of a clip as they were predicted from those before them, beside what came."""
+
+    read_THW: NDArray[np.uint8]
+    came_KHW: NDArray[np.uint8]
+    predicted: NextFrames
+    judged: JudgedFrames
+
+    def as_dict(self) -> Table:
+        """Plain JSON values: the figures of each step."""
+        steps = zip(self.judged.nats_K, self.judged.errors_K, self.judged.least_K, strict=True)
+        rows = zip(self.predicted.rows(), steps, strict=True)
+        return {
+            "read": len(self.read_THW),
+            "steps": [
+                row | {"nats": nats, "squared_error": error, "least": least} for row, (nats, error, least) in rows
+            ],
+        }
+
+    def __str__(self) -> str:
+        ahead = len(self.came_KHW)
+        lines = [f"{ahead:,} frame{'s' * (ahead != 1)} predicted from the {len(self.read_THW):,} before them"]
+        for step, (nats, error) in enumerate(zip(self.judged.nats_K, self.judged.errors_K, strict=True), start=1):
+            lines.append(f"  frame {len(self.read_THW) + step:>3}  {nats:8.1f} nats  squared error {error:7.1f}")
+        return "\n".join(lines)
+
+
+def figures_of(answers: Sequence[object]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Nats, squared errors and least nats of judged clips, [N, K] each."""
+    judged = [one for one in answers if isinstance(one, JudgedFrames)]
+    nats_NK, errors_NK, least_NK = (
+        np.array(list(rows), np.float64)
+        for rows in zip(*((one.nats_K, one.errors_K, one.least_K) for one in judged), strict=True)
+    )
+    return nats_NK, errors_NK, least_NK
+
+
+def count_frames(count: int) -> str:
+    """Frames in words: 1 frame, 2 frames."""
+    return f"{count:,} frame{'s' * (count != 1)}"
+
+
+def read_and_ahead(frames: int, read: int, ahead: int) -> tuple[int, int]:
+    """How many of the frames of a clip are read and how many predicted, where 0 is not chosen: half of them, or all the
+    others."""
+    shortest = f"the shortest clip has {count_frames(frames)}"
+    if frames < 2:
+        raise OptionError(f"{shortest}; expected at least 2: one to read and one to predict")
+    for count, what in ((read, "read"), (ahead, "predicted")):
+        if count >= frames:
+            raise OptionError(
+                f"{shortest}, and {count} are to be {what}; expected 1 to {frames - 1}, so that some are left; try "
+                f"read={frames // 2} (--set read=...)"
+            )
+    read = read or (frames - ahead if ahead else frames // 2)
+    ahead = ahead or frames - read
+    if read + ahead > frames:
+        raise OptionError(
+            f"{shortest}, and {read} are to be read and {ahead} predicted; expected no more than there are; try "
+            f"read={frames // 2} (--set read=...)"
+        )
+    return read, ahead
+
 
 # The last frame again: what every predictor of frames has to beat.
 #

@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from thereafter.base import progress
 from thereafter.data.finding import FileKind, find_files
 from thereafter.errors import EmptyCorpusError, FormatError, SourceError
 from thereafter.vision.clips.clip import ArrayClips, Clip, Clips, lengths_of, read_many
@@ -52,6 +53,15 @@ def read_clips(files: Sequence[Path], notes: list[str] | None = None) -> Sequenc
     if not parts:
         raise EmptyCorpusError("no files of clips; expected .npz, .npy, .json or folders of pictures")
     return parts[0] if len(parts) == 1 else [clip for part in parts for clip in part]
+
+
+def read_example_clips(files: Sequence[Path]) -> Sequence[Clip]:
+    """The clips of files, with notes on how they were read."""
+    notes: list[str] = []
+    clips = read_clips(files, notes)
+    for note in notes:
+        progress.note(note)
+    return clips
 
 
 def _of_file(path: Path, notes: list[str]) -> Clips:

@@ -1,1 +1,1 @@
-"""Pictures drawn stroke by stroke (DRAW): task, network, its `window` of Gaussian filters."""
+"""Pictures drawn stroke by stroke (DRAW): task, and network with its windows of Gaussian filters."""

@@ -24,20 +24,10 @@ from thereafter.base.config import Table
 from thereafter.base.tabular import Row
 from thereafter.data.files import Files, Parts
 from thereafter.data.finding import FileKind
-from thereafter.errors import EmptyCorpusError, FormatError, OptionError
+from thereafter.errors import EmptyCorpusError, FormatError
 from thereafter.models.task_net import TaskNet
 from thereafter.tasks.answers import Fields, Shown
-from thereafter.tasks.task import (
-    AskingFiles,
-    Baselines,
-    Comparing,
-    Explaining,
-    Locating,
-    Preparing,
-    Solving,
-    Tabulating,
-    Task,
-)
+from thereafter.tasks.task import Solving
 from thereafter.vision.drawing.network import (
     DRAW_MODELS,
     PIXELS,
@@ -59,6 +49,7 @@ from thereafter.vision.pictures.labelled_pictures import (
 )
 from thereafter.vision.pictures.picture import Picture
 from thereafter.vision.pictures.sources import picture_of
+from thereafter.vision.task import VisionTask
 
 Floats32 = NDArray[np.float32]
 
@@ -187,15 +178,8 @@ class DrawingCodecs(TypedDict):
 
 
 class DrawingTask(
-    Locating[DrawingCodecs],
-    Preparing[Picture, DrawingCodecs],
     Solving[DrawerSettings, DrawingNet, Picture, DrawingCodecs],
-    AskingFiles[Picture, DrawingCodecs],
-    Tabulating[Picture, DrawingBatch, DrawingNet, Redrawn, DrawingCodecs],
-    Explaining[Picture, DrawingBatch, DrawingNet, DrawingCodecs],
-    Comparing[Picture, Redrawn, DrawingCodecs],
-    Baselines[Picture, Redrawn],
-    Task[DrawerSettings, Picture, DrawingBatch, DrawingNet, Redrawn, DrawingCodecs],
+    VisionTask[DrawerSettings, Picture, DrawingBatch, DrawingNet, Redrawn, DrawingCodecs],
 ):
     """See `Task`. `chosen` are the settings it is configured with."""
 
@@ -269,12 +253,6 @@ class DrawingTask(
         if isinstance(net, LonePixels):
             net.solve(torch.from_numpy(sums_CHW), len(examples))
 
-    def lengths(self, examples: Sequence[Picture], codecs: DrawingCodecs) -> NDArray[np.int64]:
-        return np.ones(len(examples), np.int64)
-
-    def targets(self, examples: Sequence[Picture], codecs: DrawingCodecs) -> int:
-        return len(examples)
-
     def batch(self, examples: Sequence[Picture], codecs: DrawingCodecs) -> DrawingBatch:
         return DrawingBatch(torch.from_numpy(codecs["pictures"].batch(examples)))
 
@@ -313,8 +291,6 @@ class DrawingTask(
 
     def example(self, given: object) -> Picture:
         """A path, an array of pixels, a PIL image, a `Picture`; or a `LabelledPicture`, whose label is ignored."""
-        if isinstance(given, str) and not given.strip():
-            raise OptionError("the path of a picture is empty; expected a file such as digit.png")
         return given.picture if isinstance(given, LabelledPicture) else picture_of(given)
 
     def ask(self, files: Sequence[Path], codecs: DrawingCodecs) -> Iterator[tuple[int, str, Picture]]:

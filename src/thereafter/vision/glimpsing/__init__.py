@@ -1,1 +1,1 @@
-"""Pictures seen in glimpses: task, network with its settings, its `sensor`; `cluttered` digits to look for."""
+"""Pictures seen in glimpses: task, and network with its settings and its sensor."""

@@ -19,8 +19,6 @@ from thereafter.base.config import Table
 from thereafter.errors import OptionError
 from thereafter.tasks.answers import Fields, LabelProbabilities, Shown, percent
 from thereafter.tasks.labelling import label_lexicon, numbered_labels
-from thereafter.vision.classifying.task import LabelledPictures, PixelCodecs
-from thereafter.vision.glimpsing.cluttered import ClutteredPictures
 from thereafter.vision.glimpsing.network import (
     PLACES,
     WHOLE,
@@ -32,9 +30,9 @@ from thereafter.vision.glimpsing.network import (
     build_reader,
 )
 from thereafter.vision.pictures.codec import PictureCodec
-from thereafter.vision.pictures.labelled_pictures import (
-    LabelledPicture,
-)
+from thereafter.vision.pictures.glyphs import ClutteredPictures
+from thereafter.vision.pictures.labelled_pictures import LabelledPicture
+from thereafter.vision.task import LabelledPictures, PixelCodecs
 
 
 class Glimpsing(LabelledPictures[GlimpserSettings, PixelBatch, PictureReader, PixelCodecs]):
@@ -71,9 +69,6 @@ class Glimpsing(LabelledPictures[GlimpserSettings, PixelBatch, PictureReader, Pi
             width=pictures.width,
             labels=len(codecs["labels"]),
         )
-
-    def lengths(self, examples: Sequence[LabelledPicture], codecs: PixelCodecs) -> NDArray[np.int64]:
-        return np.ones(len(examples), np.int64)
 
     def batch(self, examples: Sequence[LabelledPicture], codecs: PixelCodecs) -> PixelBatch:
         pixels_BCHW = codecs["pictures"].batch([one.picture for one in examples])

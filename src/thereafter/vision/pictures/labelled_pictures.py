@@ -26,9 +26,9 @@ from thereafter.text.labelled import LABEL_NAMES
 from thereafter.text.reading import place
 from thereafter.text.tables import TableRow, TextTable, read_table, require_characters
 from thereafter.vision.captioning.reading import PICTURE_COLUMNS, all_pictures, picture_columns
-from thereafter.vision.glimpsing.cluttered import ClutteredPictures, is_clutter_rule
 from thereafter.vision.pictures.archives import IDX_ENDINGS, idx_shape, npz_arrays, npz_strings, read_idx_labels
 from thereafter.vision.pictures.decoding import PICTURE_ENDINGS
+from thereafter.vision.pictures.glyphs import ClutteredPictures, is_clutter_rule
 from thereafter.vision.pictures.picture import Picture, PictureSource, pictures_of
 from thereafter.vision.pictures.sources import PICTURE_FILES, PicturesByName, holds_pictures, open_pictures
 
@@ -64,9 +64,7 @@ def _read(path: Path) -> TextTable:
 
 
 LABELLED_FILES = FileKind(
-    "pictures",
-    ((*PICTURE_ENDINGS, ".zip", ".npz", *LABEL_TABLES), IDX_ENDINGS, (".json",)),
-    lists=LABEL_TABLES,
+    "pictures", ((*PICTURE_ENDINGS, ".zip", ".npz", *LABEL_TABLES), IDX_ENDINGS, (".json",)), lists=LABEL_TABLES
 )
 """The pictures of a folder and the tables of their labels."""
 LABEL_ARRAYS = ("labels", "label", "y", "targets", "classes", "y_train", "y_test")

@@ -131,11 +131,7 @@ class StackedPictures(StackingSource):
     """`array` may be mapped from a file: rows are read when they are asked for."""
 
     def __init__(
-        self,
-        name: str,
-        array: NDArray[np.generic],
-        kind: PictureKind | None = None,
-        names: Sequence[str] | None = None,
+        self, name: str, array: NDArray[np.generic], kind: PictureKind | None = None, names: Sequence[str] | None = None
     ) -> None:
         self.name = name
         usual = kind_of(array, name)  # which refuses what is neither pixels nor features

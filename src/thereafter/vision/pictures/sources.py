@@ -17,9 +17,9 @@ import numpy as np
 
 from thereafter.data.finding import FileKind, find_files
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError, SourceError
-from thereafter.vision.glimpsing.cluttered import ClutteredPictures, ClutterRule, is_clutter_rule
 from thereafter.vision.pictures.archives import IDX_ENDINGS, ZipPictures, idx_shape, open_idx, open_npy, open_npz
 from thereafter.vision.pictures.decoding import PICTURE_ENDINGS, is_image, pixels_of
+from thereafter.vision.pictures.glyphs import ClutteredPictures, ClutterRule, is_clutter_rule
 from thereafter.vision.pictures.picture import Picture, PictureFiles, PictureSource, given_array
 
 PICTURE_FILES = FileKind("pictures", (PICTURE_ENDINGS, (".zip", ".npz", ".npy", *IDX_ENDINGS)))
@@ -50,10 +50,12 @@ def open_picture_files(files: Sequence[Path], name: str, folder: Path | None = N
     return _shared(key, lambda: PictureFiles(name, files, folder))
 
 
-def picture_of(given: object) -> Picture:
+def picture_of(given: object, such_as: str = "digit.png") -> Picture:
     """What a user hands over as one picture: a path, an array, an image of Pillow, or a `Picture`."""
     if isinstance(given, Picture):
         return given
+    if isinstance(given, str) and not given.strip():
+        raise OptionError(f"the path of a picture is empty; expected a file such as {such_as}")
     if isinstance(given, str | os.PathLike):
         return _only(Path(given).expanduser())
     if isinstance(given, np.ndarray):

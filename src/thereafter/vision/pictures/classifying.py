@@ -6,10 +6,9 @@ pixel. Shapes: B pictures, C channels, H rows, W columns, T steps, K numbers of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -17,86 +16,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from thereafter.base.config import Table
-from thereafter.data.files import Files, Parts
-from thereafter.data.finding import FileKind
-from thereafter.errors import OptionError
 from thereafter.series.classifying.network import PictureClassifierSettings, SeriesBatch, SeriesClassifier
 from thereafter.tasks.answers import Fields, LabelProbabilities, Shown
-from thereafter.tasks.labelling import LabelCodecs, LabelTask, label_lexicon, numbered_labels, ranked
-from thereafter.tasks.task import AskingFiles, Locating, N, Preparing, S, X
-from thereafter.vision.baselines import picture_rows
-from thereafter.vision.pictures.as_series import PixelOrder
-from thereafter.vision.pictures.codec import PictureCodec
+from thereafter.tasks.labelling import label_lexicon, numbered_labels, ranked
+from thereafter.vision.pictures.codec import PictureCodec, PixelOrder
 from thereafter.vision.pictures.labelled_pictures import (
-    LABELLED_FILES,
     LabelledPicture,
-    asked_pictures_of,
-    hold_out_pictures,
-    part_of_pictures,
-    read_pictures,
-    require_known_picture_labels,
 )
-from thereafter.vision.pictures.sources import picture_of
+from thereafter.vision.task import LabelledPictures, PixelCodecs
 
 _BLOCKS = 64  # that a trace looks into
-
-
-class PixelCodecs(LabelCodecs):
-    """What numbers pictures and their labels."""
-
-    pictures: PictureCodec
-
-
-PC = TypeVar("PC", bound=PixelCodecs)
-
-
-class LabelledPictures(
-    Locating[PC],
-    Preparing[LabelledPicture, PC],
-    AskingFiles[LabelledPicture, PC],
-    LabelTask[S, LabelledPicture, X, N, PC],
-    Generic[S, X, N, PC],
-):
-    """What tasks have in common that give pictures a label."""
-
-    kind = "pictures"
-    unit = "picture"
-    file_kind: ClassVar[FileKind] = LABELLED_FILES
-
-    def part(self, given: Parts, part: str) -> Files | None:
-        """The pictures of a part, and the file of their labels where there is one."""
-        return part_of_pictures(given, part)
-
-    def read(self, files: Sequence[Path]) -> list[LabelledPicture]:
-        return read_pictures(files)
-
-    def hold_out(
-        self, examples: Sequence[LabelledPicture], share: float
-    ) -> tuple[list[LabelledPicture], list[LabelledPicture], str]:
-        """The last pictures, at most 5,000; of each label its share where the last ones have not all of them."""
-        return hold_out_pictures(examples, share)
-
-    def check(self, examples: Sequence[LabelledPicture], codecs: PC, name: str) -> None:
-        """Decode all pictures, so that a damaged one is an error now."""
-        require_known_picture_labels(examples, codecs["labels"].forms, name)
-        codecs["pictures"].keep([one.picture for one in examples])
-
-    def example(self, given: object) -> LabelledPicture:
-        """A path, an array of pixels or features, a PIL image; or a `LabelledPicture`, whose label is ignored."""
-        if isinstance(given, str) and not given.strip():
-            raise OptionError("the path of a picture is empty; expected a file such as digit.png")
-        return LabelledPicture(given.picture if isinstance(given, LabelledPicture) else picture_of(given))
-
-    def ask(self, files: Sequence[Path], codecs: PC) -> Iterator[tuple[int, str, LabelledPicture]]:
-        """The pictures of files; labels that stand in them are passed over."""
-        for number, picture in enumerate(asked_pictures_of(files), start=1):
-            yield number, picture.name, LabelledPicture(picture)
-
-    def beside(
-        self, learned: Sequence[LabelledPicture], asked: Sequence[LabelledPicture]
-    ) -> Mapping[str, Callable[[], list[str]]]:
-        """The label of the nearest training picture, and the most frequent one."""
-        return picture_rows(learned, asked)
 
 
 class PictureLabelCodecs(PixelCodecs):
@@ -106,7 +35,7 @@ class PictureLabelCodecs(PixelCodecs):
 
 
 class PictureClassifying(
-    LabelledPictures[PictureClassifierSettings, SeriesBatch, SeriesClassifier, PictureLabelCodecs],
+    LabelledPictures[PictureClassifierSettings, SeriesBatch, SeriesClassifier, PictureLabelCodecs]
 ):
     """See `task.Task`. `chosen` says how pictures are read."""
 
@@ -144,11 +73,7 @@ class PictureClassifying(
         return net.decide(batch)
 
     def explain(
-        self,
-        net: SeriesClassifier,
-        batch: SeriesBatch,
-        examples: Sequence[LabelledPicture],
-        codecs: PictureLabelCodecs,
+        self, net: SeriesClassifier, batch: SeriesBatch, examples: Sequence[LabelledPicture], codecs: PictureLabelCodecs
     ) -> list[PictureExplained]:
         """The label of every picture with the probability of all labels, and how much each pixel supports it."""
         names, order = codecs["labels"].forms, codecs["order"]

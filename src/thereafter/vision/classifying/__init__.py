@@ -1,1 +1,0 @@
-"""Pictures classified step by step: the task."""
