@@ -169,9 +169,9 @@ def task_cell(net: nn.Module) -> str:
 def networks() -> dict[str, Callable[[], nn.Module]]:
     """A small network of every task."""
     from thereafter.series.classifying.network import ReaderSettings, SeriesClassifier
-    from thereafter.series.forecasters.forecaster import WindowFacts
-    from thereafter.series.forecasters.network import build_forecaster
+    from thereafter.series.forecasters.network import WindowFacts
     from thereafter.series.forecasters.settings import ForecastSettings
+    from thereafter.series.forecasters.solved import build_forecaster
     from thereafter.tasks import fill as filler
     from thereafter.tasks.classify import network as classifier
     from thereafter.tasks.tag import network as tagger

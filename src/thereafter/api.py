@@ -31,7 +31,7 @@ from thereafter.training.options import TextSettings, sort_options
 if TYPE_CHECKING:
     from thereafter.comparing.differences import ComparedRuns
     from thereafter.comparing.task_trials import TaskComparison
-    from thereafter.series.table import AnyTable
+    from thereafter.series.frames import AnyTable
     from thereafter.task_model import TaskModel
 
 

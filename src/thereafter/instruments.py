@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from thereafter.comparing.pair_verdicts import ComparedPairs
     from thereafter.inspection.pair_files import PairFiles
     from thereafter.inspection.pairs import PairScores
-    from thereafter.series.table import AnyTable
+    from thereafter.series.frames import AnyTable
     from thereafter.task_model import TaskModel
 
 
@@ -268,7 +268,7 @@ def steps_ahead(
     """
     from thereafter.series.forecasting.asking import forecaster_of
     from thereafter.series.forecasting.asking import steps_ahead as measure
-    from thereafter.series.table import as_source
+    from thereafter.series.frames import as_source
     from thereafter.tasks import finding
     from thereafter.tasks.task import scored
 

@@ -23,7 +23,7 @@ from thereafter.series.forecasting import asking as forecast_asking
 from thereafter.series.forecasting import backtest as forecast_backtest
 from thereafter.series.forecasting.answers import ForecastTable, PointTable
 from thereafter.series.forecasting.backtest import Backtest
-from thereafter.series.table import AnyTable, as_source, naming
+from thereafter.series.frames import AnyTable, as_source, naming
 from thereafter.tasks import answering, baselines, finding, fitting
 from thereafter.tasks.answers import PredictionTable
 from thereafter.tasks.batching import Codecs, verbatim

@@ -12,9 +12,8 @@ from thereafter.data.codecs import CODECS, Codec, restore_codecs, store_codecs
 from thereafter.data.scaler import ChannelScaler, Scaler
 from thereafter.errors import FormatError
 from thereafter.series.scales import SeriesScales
-from thereafter.series.table import ColumnChoice, SeriesTable
+from thereafter.series.table import WHOLE, ColumnChoice, SeriesTable, WindowFrame, cut_windows
 from thereafter.series.times import Frequency
-from thereafter.series.windows import WHOLE, WindowFrame, cut_windows
 from thereafter.tasks.lexicon import ColumnLexicons, Lexicon
 from thereafter.tasks.wording import Wording
 from thereafter.text.tokenizers import TOKENIZERS

@@ -18,10 +18,9 @@ from thereafter.export.onnx.model import model_bytes
 from thereafter.export.onnx.target import session
 from thereafter.export.task_export import check_task, graphs_of
 from thereafter.series.classifying.network import ReaderSettings, SeriesClassifier
-from thereafter.series.forecasters.forecaster import WindowFacts
-from thereafter.series.forecasters.network import build_forecaster
+from thereafter.series.forecasters.network import WindowFacts
 from thereafter.series.forecasters.settings import ForecastSettings
-from thereafter.series.forecasters.solved import Autoregression, Linear
+from thereafter.series.forecasters.solved import Autoregression, Linear, build_forecaster
 from thereafter.series.number_heads import NUMBER_HEADS
 
 pytest.importorskip("onnx")

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from thereafter.errors import OptionError, ShapeError
-from thereafter.series.beta_distributions import NegativeBinomial, StudentT, incomplete_beta
-from thereafter.series.distributions import Distribution, Laplace, Normal, Quantiles
+from thereafter.series.distributions import Distribution, Laplace, NegativeBinomial, Normal, StudentT, incomplete_beta
+from thereafter.series.number_heads import Quantiles
 
 stats = pytest.importorskip("scipy.stats")
 special = pytest.importorskip("scipy.special")

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from refusals import assert_refused
 from thereafter.errors import OptionError, ShapeError, UnknownNameError
-from thereafter.series.distributions import Laplace, Normal, Quantiles
-from thereafter.series.number_heads import LEVELS, NUMBER_HEADS, NumberHead
+from thereafter.series.distributions import Laplace, Normal
+from thereafter.series.number_heads import LEVELS, NUMBER_HEADS, NumberHead, Quantiles
 
 N, FEATURES, SIZE = 6, 5, 3
 EVERY = pytest.mark.parametrize("name", list(NUMBER_HEADS))

@@ -11,10 +11,10 @@ from statsmodels.tsa import ar_model
 from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.series.batches import WindowBatch
-from thereafter.series.forecasters.forecaster import ENDS, Forecaster, WindowFacts
-from thereafter.series.forecasters.network import build_forecaster
+from thereafter.series.forecasters.network import Forecaster, WindowFacts
 from thereafter.series.forecasters.settings import SIMPLE, ForecastSettings, models
-from thereafter.series.forecasters.solved import best_order, least_squares
+from thereafter.series.forecasters.solved import best_order, build_forecaster, least_squares
+from thereafter.series.number_heads import ENDS
 
 FACTS = WindowFacts(targets=1, covariates=0, known=0, lookback=12, horizon=4, season=3, gaps=False)
 NETWORKS = [name for name in models() if ForecastSettings(model=name).trained_in_steps]

@@ -152,13 +152,13 @@ FAULTS = (
     # series
     Fault(
         "split-off-by-a-horizon",
-        "series/windows.py",
+        "series/table.py",
         "return rows - test - valid, rows - test, rows",
         "return rows - test - valid + 1, rows - test, rows",
     ),
     Fault(
         "learned-from-validation",
-        "series/windows.py",
+        "series/table.py",
         "[: int(self.ends_S3[series, 0])]",
         "[: int(self.ends_S3[series, 1])]",
     ),
@@ -194,13 +194,13 @@ FAULTS = (
     # tasks
     Fault(
         "thinned-windows-lose-the-last",
-        "series/forecasting/windows.py",
+        "series/table.py",
         "np.linspace(0, len(windows) - 1, most)",
         "np.linspace(0, len(windows) - 2, most)",
     ),
     Fault(
         "forecast-after-the-gap",
-        "series/forecasting/windows.py",
+        "series/table.py",
         "int(observed_ends(table)[series])",
         "int(observed_ends(table)[series]) - 1",
     ),

@@ -24,7 +24,7 @@ def recorded(**by_test: tuple[list[str], list[str]]) -> Reach:
 @pytest.fixture(scope="module")
 def reach() -> Reach:
     return recorded(
-        series__test_any_table=(["thereafter.series.windows"], []),
+        series__test_any_table=(["thereafter.series.table"], []),
         cells__test_cells=(["thereafter.cells.lstm", "thereafter.cells"], []),
         training__test_recipes=(["thereafter.training.options"], ["recipes/mnist-rows-lstm.toml"]),
     )
@@ -42,7 +42,7 @@ def test_rows_and_lazy_imports_are_edges():
 
 @pytest.mark.wide
 def test_a_module_reaches_the_tests_that_ran_it(reach: Reach):
-    chosen, everything = reach.selected(["src/thereafter/series/windows.py"])
+    chosen, everything = reach.selected(["src/thereafter/series/table.py"])
     assert not everything
     assert "tests/series/test_any_table.py" in chosen
     assert "tests/cells/test_cells.py" not in chosen
@@ -97,13 +97,13 @@ def test_the_recorded_map_names_modules_and_files_that_it_has():
 
 @pytest.mark.wide
 def test_a_new_module_reaches_the_tests_of_what_is_gone_from_its_room():
-    names = sorted(modules().keys() - {"thereafter.series.windows"} | {"thereafter.series.moved"})
+    names = sorted(modules().keys() - {"thereafter.series.table"} | {"thereafter.series.moved"})
     rows = {name: ["", ""] for name in all_test_files()}
     rows["tests/series/test_any_table.py"] = [as_bits([names.index("thereafter.series.moved")]), ""]
     rows["tests/cells/test_cells.py"] = [as_bits([names.index("thereafter.cells.lstm")]), ""]
     digests = {name: digest(modules()[name]) if name in modules() else "gone" for name in names}
     chosen, everything = Reach({"modules": digests, "files": [], "tests": rows}).selected(
-        ["src/thereafter/series/windows.py"]
+        ["src/thereafter/series/table.py"]
     )
     assert not everything
     assert "tests/series/test_any_table.py" in chosen

@@ -13,8 +13,9 @@ import pytest
 
 from refusals import assert_refused
 from thereafter.errors import OptionError
+from thereafter.series.frames import is_frame, spool_frame
 from thereafter.series.reading import read_series
-from thereafter.series.table import ColumnChoice, SeriesTable, is_frame, spool_frame
+from thereafter.series.table import ColumnChoice, SeriesTable
 
 DRAWN = np.random.default_rng(0).normal(size=(50, 3)) * 10.0 ** np.random.default_rng(1).integers(-300, 300, (50, 3))
 HOURS = pd.date_range("2016-07-01", periods=50, freq="h")
@@ -157,7 +158,7 @@ def test_polars_frames_come_back_to_the_bit():
 @pytest.mark.skipif(find_spec("polars") is None, reason="polars is not installed: its stand-in is checked")
 def test_polars_itself():
     code = (
-        "import polars; from datetime import datetime, timedelta; from thereafter.series.table import spool_frame\n"
+        "import polars; from datetime import datetime, timedelta; from thereafter.series.frames import spool_frame\n"
         "from thereafter.series.reading import read_series\n"
         "times = [datetime(2016, 7, 1) + k * timedelta(hours=1) for k in range(50)]\n"
         "frame = polars.DataFrame({'time': times, 'x': [k / 7 for k in range(50)]})\n"
@@ -188,7 +189,7 @@ def test_other_arrays_are_refused(array: np.ndarray):
 
 def test_neither_package_is_imported():
     code = (
-        "import sys, numpy; from thereafter.series.table import is_frame, spool_frame; "
+        "import sys, numpy; from thereafter.series.frames import is_frame, spool_frame; "
         "assert is_frame(numpy.zeros(2)); spool_frame(numpy.zeros(2)); print({'pandas', 'polars'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

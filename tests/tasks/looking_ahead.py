@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.series.forecasting.answers import Forecast
-from thereafter.series.table import SeriesTable
-from thereafter.series.windows import Window
+from thereafter.series.table import SeriesTable, Window
 from thereafter.tasks import answering
 from thereafter.tasks.fitting import Fitted
 

@@ -19,11 +19,9 @@ from thereafter.series.forecasters.settings import models
 from thereafter.series.forecasting.answers import Forecast
 from thereafter.series.forecasting.score import ForecastScore
 from thereafter.series.forecasting.task import FORECASTING
-from thereafter.series.forecasting.windows import thinned
 from thereafter.series.reading import read_series
 from thereafter.series.scales import SeriesScales
-from thereafter.series.table import ColumnChoice
-from thereafter.series.windows import Window, WindowFrame, Windows, cut_windows, split_ends
+from thereafter.series.table import ColumnChoice, Window, WindowFrame, Windows, cut_windows, split_ends, thinned
 from thereafter.task_model import TaskModel
 from thereafter.tasks.finding import Part
 from thereafter.tasks.fitting import Fitted, fit, settle

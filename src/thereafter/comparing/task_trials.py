@@ -21,7 +21,7 @@ from thereafter.data.files import AnySource
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.evaluation.bootstrap import Resampled
 from thereafter.runs.folder import is_run
-from thereafter.series.table import AnyTable, as_source, naming
+from thereafter.series.frames import AnyTable, as_source, naming
 from thereafter.tasks import answering, baselines, finding, fitting
 from thereafter.tasks.finding import Part, task_for
 from thereafter.tasks.fitting import Fitted

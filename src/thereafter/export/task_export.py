@@ -40,8 +40,7 @@ from thereafter.models.task_net import Batched, TaskNet
 from thereafter.models.word_decoder import END, WordDecoder
 from thereafter.series.batches import WindowBatch
 from thereafter.series.classifying.network import SeriesBatch, SeriesClassifier
-from thereafter.series.forecasters.forecaster import Forecaster
-from thereafter.series.forecasters.network import ForecastNetwork
+from thereafter.series.forecasters.network import Forecaster, ForecastNetwork
 from thereafter.tasks.classify.network import ClassBatch, Classifier
 from thereafter.tasks.fill import FillBatch, Filler
 from thereafter.tasks.fitting import Fitted

@@ -21,7 +21,7 @@ from thereafter.series.forecasting.figures import forecast_fan
 from thereafter.series.lines import error_by_steps, gates_over_series, steps_ahead
 from thereafter.series.made import seasonal_values
 from thereafter.series.reading import read_series
-from thereafter.series.windows import Window
+from thereafter.series.table import Window
 from thereafter.task_model import TaskModel
 
 _WORSE = 1.5  # times the error of one step

@@ -1,9 +1,9 @@
 """Series read from tables: CSV by commas, semicolons or tabs, plain or gzip, one row a time or long form.
 
-Rows of a file become series: each series in order of time, on a grid without gaps. The grid follows from how far apart
-times are; rows that are missing get their place on it.
+Columns are gathered as arrays, block by block. Rows of a file become series: each series in order of time, on a grid
+without gaps. The grid follows from how far apart times are; rows that are missing get their place on it.
 
-Shapes: N rows of all series together, S series, D targets, C columns of numbers.
+Shapes: N rows of all series together, S series, D targets, C columns of numbers, F files.
 """
 
 from __future__ import annotations
@@ -16,11 +16,23 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter.base import progress
 from thereafter.errors import FormatError, SourceError
-from thereafter.series.columns import TableLayout, list_names
-from thereafter.series.gathering import ChosenColumns, GatheredRows, both_ways, gather_rows
-from thereafter.series.table import ColumnChoice, SeriesTable
-from thereafter.series.times import DAY, Frequency, StampReading, Times, calendar_features, calendar_names
+from thereafter.series.columns import (
+    CellBlock,
+    ChosenColumns,
+    TableLayout,
+    both_ways,
+    choose_columns,
+    is_missing,
+    list_names,
+    numbers_of,
+    table_blocks,
+    table_layout,
+)
+from thereafter.series.table import ColumnChoice, SeriesTable, calendar_features, calendar_names
+from thereafter.series.times import DAY, EXAMPLES, Spacing, StampReader, StampReading, Times, UnevenStep, spacing_of
+from thereafter.text.reading import place
 
 
 def read_series(paths: Sequence[Path], columns: ColumnChoice | None = None, *, calendar: bool = False) -> SeriesTable:
@@ -318,119 +330,186 @@ def _span(seconds: int) -> str:
     return f"{seconds:,} second{'' if seconds == 1 else 's'}"
 
 
-_MOST_MISSING = 10  # times the rows that are there, where most rows are one step apart
-_MOST_THIN = 2  # grid rows for each row, where the step is only the greatest common divisor
+_MOST_SERIES = 200_000
 
 
 @dataclass(frozen=True)
-class Spacing:
-    """The frequency of a table, and the place of each row within its series, counted in steps from its first row."""
+class GatheredRows:
+    """The rows of all files in the order in which they stand there. `readings`: the times in each possible way; empty
+    where rows have none. `code_N`: the series of each row, by its place in `labels`; None without such a column.
+    `name`: that of a single series, its targets: the same whatever its file is called."""
 
-    frequency: Frequency
-    place_N: NDArray[np.int64]
-    label: str
-    """The frequency in words."""
+    name: str
+    paths: tuple[Path, ...]
+    begin_F1: NDArray[np.int64]
+    line_N: NDArray[np.int64]
+    readings: tuple[StampReading, ...]
+    form: str
+    zones: dict[str, int]
+    code_N: NDArray[np.int64] | None
+    labels: tuple[str, ...]
+    number_NC: NDArray[np.float64]
 
+    @property
+    def rows(self) -> int:
+        return len(self.line_N)
 
-@dataclass(frozen=True)
-class UnevenStep:
-    """A row that does not stand on the grid: its number, its distance to the row before, and the usual one."""
-
-    row: int
-    step: int
-    usual: int
-
-
-def spacing_of(time_N: NDArray[np.int64], bounds_S1: NDArray[np.int64], *, counted: bool) -> Spacing | UnevenStep:
-    """The grid of times that rise within each series; `counted`: they are plain numbers, not seconds."""
-    steps, rows = _steps(time_N, bounds_S1)
-    if not len(steps):
-        frequency = Frequency("row" if counted else "D")
-        return Spacing(frequency, np.zeros(len(time_N), np.int64), str(frequency))
-    usual = _most_common(steps)
-    if not counted and usual >= 28 * DAY:
-        months = _months(time_N, bounds_S1)
-        if months is not None:
-            return months
-    if not counted and usual == DAY:
-        work_days = _work_days(time_N, bounds_S1, steps)
-        if work_days is not None:
-            return work_days
-    step = _step(steps, usual)
-    if step is None:
-        uneven = int(np.flatnonzero(steps % usual != 0)[0]) if (steps % usual != 0).any() else int(steps.argmax())
-        return UnevenStep(int(rows[uneven]), int(steps[uneven]), usual)
-    frequency = Frequency("row", step) if counted else _of_seconds(step)
-    return Spacing(frequency, _places(time_N, bounds_S1) // step, str(frequency))
+    def place(self, row: int) -> str:
+        """The line of a row, in words."""
+        file = int(np.searchsorted(self.begin_F1, row, side="right")) - 1
+        return place(self.paths[file], int(self.line_N[row]))
 
 
-def _steps(time_N: NDArray[np.int64], bounds_S1: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The distances of rows to the row before in the same series, and the numbers of those rows."""
-    inner = np.ones(len(time_N), bool)
-    inner[bounds_S1[:-1][bounds_S1[:-1] < len(time_N)]] = False
-    rows = np.flatnonzero(inner)
-    return time_N[rows] - time_N[rows - 1], rows
+def gather_rows(paths: Sequence[Path], choice: ColumnChoice) -> tuple[GatheredRows, TableLayout, ChosenColumns]:
+    """Read the columns that were named or chosen; the layout and the choice are those of the first file."""
+    given = (choice.time, choice.series, *choice.target, *choice.past, *choice.known)
+    words = [name for name in given if name and not name.lstrip("-").isdecimal()]
+    layout = table_layout(paths[0], words)
+    columns = choose_columns(layout, choice)
+    collector = _Collector(layout, columns)
+    with progress.task("reading the table", total=sum(map(os.path.getsize, paths)), unit="bytes") as advance:
+        for number, path in enumerate(paths):
+            here, chosen = layout, columns
+            if number:
+                here = table_layout(path, words)
+                chosen = _same_columns(here, layout, columns)
+            collector.begin()
+            counted = chosen.time is None and chosen.series is None
+            for block in table_blocks(here, advance, counted=counted):
+                collector.add(here, chosen, block)
+    return collector.gathered(tuple(paths)), layout, columns
 
 
-def _most_common(steps: NDArray[np.int64]) -> int:
-    values, counts = np.unique(steps, return_counts=True)
-    return int(values[counts.argmax()])
+def _same_columns(here: TableLayout, first: TableLayout, columns: ChosenColumns) -> ChosenColumns:
+    """The columns of another file that have the names of those in the first."""
+
+    def at(column: int) -> int:
+        if here.has_header != first.has_header or (not here.has_header and here.width != first.width):
+            raise FormatError(
+                f"{os.fspath(here.path)} is not laid out as {os.fspath(first.path)}: only one of them has names, or "
+                "they have different numbers of columns; expected the same columns in all files"
+            )
+        if first.names[column] not in here.names:
+            raise FormatError(
+                f"{os.fspath(here.path)} has no column {first.names[column]!r} as {os.fspath(first.path)} has; "
+                f"expected the same columns in all files; it has {', '.join(here.names)}"
+            )
+        return here.names.index(first.names[column])
+
+    def perhaps(column: int | None) -> int | None:
+        return None if column is None else at(column)
+
+    return replace(
+        columns,
+        time=perhaps(columns.time),
+        series=perhaps(columns.series),
+        perhaps_series=perhaps(columns.perhaps_series),
+        targets=tuple(map(at, columns.targets)),
+        past=tuple(map(at, columns.past)),
+        known=tuple(map(at, columns.known)),
+    )
 
 
-def _step(steps: NDArray[np.int64], usual: int) -> int | None:
-    """The step of the grid: the usual one, or the greatest common divisor if that leaves few gaps."""
-    if not (steps % usual).any() and steps.sum() / usual <= _MOST_MISSING * len(steps) + 1000:
-        return usual
-    divisor = int(np.gcd.reduce(steps))
-    return divisor if steps.sum() <= divisor * _MOST_THIN * len(steps) else None
+class _Collector:
+    """Takes blocks of cells and keeps arrays."""
+
+    def __init__(self, layout: TableLayout, columns: ChosenColumns) -> None:
+        self._name = ", ".join(layout.names[column] for column in columns.targets)
+        self._stamps = StampReader(columns.form) if columns.time is not None else None
+        self._codes: dict[str, int] = {}
+        self._keeps_codes = columns.series is not None or columns.perhaps_series is not None
+        self._begins: list[int] = []
+        self._rows = 0
+        self._line_blocks: list[NDArray[np.int64]] = []
+        self._code_blocks: list[NDArray[np.int64]] = []
+        self._number_blocks: list[NDArray[np.float64]] = []
+
+    def begin(self) -> None:
+        """The next file begins."""
+        self._begins.append(self._rows)
+
+    def add(self, layout: TableLayout, columns: ChosenColumns, block: CellBlock) -> None:
+        if self._stamps is not None and columns.time is not None:
+            self._add_times(layout, columns.time, self._stamps, block)
+        if self._keeps_codes:
+            self._add_codes(layout, columns, block)
+        wanted = (*columns.targets, *columns.past, *columns.known)
+        numbers = np.empty((len(block.line_N), len(wanted)))
+        for at, column in enumerate(wanted):
+            numbers[:, at] = _numbers(layout, column, block)
+        self._number_blocks.append(numbers)
+        self._line_blocks.append(block.line_N)
+        self._rows += len(block.line_N)
+
+    def gathered(self, paths: tuple[Path, ...]) -> GatheredRows:
+        """All blocks as one."""
+        codes = np.concatenate(self._code_blocks) if self._keeps_codes and self._code_blocks else None
+        numbers = np.concatenate(self._number_blocks)
+        self._number_blocks.clear()
+        return GatheredRows(
+            self._name,
+            paths,
+            np.array([*self._begins, self._rows], np.int64),
+            np.concatenate(self._line_blocks),
+            () if self._stamps is None else tuple(self._stamps.readings()),
+            "" if self._stamps is None else self._stamps.form,
+            {} if self._stamps is None else self._stamps.zones,
+            codes,
+            tuple(self._codes),
+            numbers,
+        )
+
+    def _add_times(self, layout: TableLayout, column: int, stamps: StampReader, block: CellBlock) -> None:
+        cells = block.columns[column]
+        bad = stamps.add(cells)
+        if bad < 0:
+            return
+        where, cell = place(layout.path, int(block.line_N[bad])), cells[bad].strip()
+        got = "no time" if is_missing(cell) else f"the time {cell[:40]!r}"
+        raise FormatError(
+            f"{where} has {got} in the column {layout.names[column]!r}; expected a time stamp as in the other rows "
+            f"({layout.sample[column][0].strip()[:40]!r}), such as {EXAMPLES}; try mending or leaving out that row"
+        )
+
+    def _add_codes(self, layout: TableLayout, columns: ChosenColumns, block: CellBlock) -> None:
+        column = columns.perhaps_series if columns.series is None else columns.series
+        if column is None:
+            return
+        cells = [cell.strip() for cell in block.columns[column]]
+        if columns.series is not None and "" in cells:
+            where = place(layout.path, int(block.line_N[cells.index("")]))
+            raise FormatError(
+                f"{where} has an empty cell in the column {layout.names[column]!r}; expected the name of a series in "
+                "every row; try filling it in"
+            )
+        codes = self._codes
+        self._code_blocks.append(np.array([codes.setdefault(cell, len(codes)) for cell in cells], np.int64))
+        if len(codes) > _MOST_SERIES:
+            if columns.series is not None:
+                raise FormatError(
+                    f"the column {layout.names[column]!r} of {os.fspath(layout.path)} names more than "
+                    f"{_MOST_SERIES:,} series; expected fewer; is it the right column?"
+                )
+            self._keeps_codes = False
+            self._code_blocks.clear()
+            self._codes.clear()
 
 
-def _places(number_N: NDArray[np.int64], bounds_S1: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Distances to the first row of the same series."""
-    lengths = np.diff(bounds_S1)
-    begins = bounds_S1[:-1][lengths > 0]
-    return number_N - np.repeat(number_N[begins], lengths[lengths > 0])
-
-
-def _of_seconds(step: int) -> Frequency:
-    for unit, length in (("W", 7 * DAY), ("D", DAY), ("h", 3600), ("min", 60)):
-        if step % length == 0:
-            return Frequency(unit, step // length)
-    return Frequency("s", step)
-
-
-def _work_days(time_N: NDArray[np.int64], bounds_S1: NDArray[np.int64], steps: NDArray[np.int64]) -> Spacing | None:
-    """The grid of Mondays to Fridays, if there are weeks and never a Saturday or Sunday."""
-    day = time_N // DAY
-    if ((day + 3) % 7 > 4).any() or (steps % DAY).any() or np.count_nonzero(steps == 3 * DAY) < 2:
-        return None
-    number = np.busday_count(np.datetime64("1600-01-03"), day.astype("datetime64[D]")).astype(np.int64)
-    frequency = Frequency("B")
-    return Spacing(frequency, _places(number, bounds_S1), str(frequency))
-
-
-def _months(time_N: NDArray[np.int64], bounds_S1: NDArray[np.int64]) -> Spacing | None:
-    """The grid of months, if the stamps are the same day of their months, the last ones, or first or last work days."""
-    stamps = time_N.astype("datetime64[s]")
-    month, at = stamps.astype("datetime64[M]"), stamps.astype("datetime64[D]")
-    number = month.astype(np.int64)
-    steps, _ = _steps(number, bounds_S1)
-    if (steps < 1).any() or (time_N % DAY != time_N[0] % DAY).any():
-        return None
-    step = _step(steps, _most_common(steps))
-    if step is None:
-        return None
-    unit, count = ("Y", step // 12) if step % 12 == 0 else ("M", step)
-    day = int((at - month.astype("datetime64[D]")).astype(np.int64).max()) + 1
-    patterns = {
-        " (last days)": Frequency(unit, count, month_end=True),
-        "": Frequency(unit, count, day=day),
-        " (last work days)": Frequency(unit, count, month_end=True, work_days=True),
-        " (first work days)": Frequency(unit, count, work_days=True),
-    }
-    fitting = {kind: one for kind, one in patterns.items() if (one.days_of(month) == at).all()}
-    if not fitting:
-        return None
-    kind, frequency = next(iter(fitting.items()))
-    label = str(frequency) + ("" if "" in fitting else kind)
-    return Spacing(frequency, _places(number, bounds_S1) // step, label)
+def _numbers(layout: TableLayout, column: int, block: CellBlock) -> NDArray[np.float64]:
+    """The numbers of a column; FormatError with the line of a cell that is text or infinite."""
+    cells = block.columns[column]
+    numbers, bad = numbers_of(cells, decimal_comma=layout.decimal_comma)
+    name = layout.names[column]
+    if bad >= 0:
+        raise FormatError(
+            f"{place(layout.path, int(block.line_N[bad]))} has {cells[bad].strip()[:40]!r} in the column {name!r}; "
+            "expected a number such as 3.14, or an empty cell where it is missing; try mending that cell"
+        )
+    infinite = np.flatnonzero(np.isinf(numbers))
+    if len(infinite):
+        at = int(infinite[0])
+        raise FormatError(
+            f"{place(layout.path, int(block.line_N[at]))} has {cells[at].strip()[:40]!r} in the column {name!r}, which "
+            "is infinite; expected a finite number; try an empty cell, which counts as missing"
+        )
+    return numbers

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import ClassVar, NamedTuple, Self
 
@@ -20,9 +21,17 @@ from numpy.typing import NDArray
 from thereafter.base import config as toml
 from thereafter.base.config import Table
 from thereafter.errors import FormatError, OptionError
-from thereafter.series.table import ColumnChoice, SeriesTable
+from thereafter.series.table import (
+    WHOLE,
+    ColumnChoice,
+    SeriesTable,
+    WindowFrame,
+    Windows,
+    cut_windows,
+    observed_ends,
+    split_ends,
+)
 from thereafter.series.times import Frequency
-from thereafter.series.windows import WindowFrame, Windows
 
 _LARGEST = 1e150  # of a value: its square is a number, and so is the sum of many
 _MOST_COVARIATES = 10_000
@@ -400,3 +409,42 @@ def _naive_errors(values_TD: NDArray[np.float64], season: int) -> tuple[tuple[fl
         absolute.append(float(np.abs(seen_T).mean()) if len(seen_T) else math.nan)
         squared.append(float(np.square(seen_T).mean()) if len(seen_T) else math.nan)
     return tuple(absolute), tuple(squared)
+
+
+def unseen_windows(windows: Windows, scales: SeriesScales, split: str = "") -> Windows:
+    """The windows of a table that forecast no row which training or validation saw.
+
+    In the table of the training they begin after those rows, and end where its `split` ends the test.
+    """
+    table, frame = windows.table, windows.frame
+    seen_S2 = _rows_seen(table, scales)
+    ends_S = observed_ends(table)
+    for at in np.flatnonzero((seen_S2[:, 0] == 0) & (seen_S2[:, 1] > 0)).tolist():
+        with suppress(OptionError):  # more rows in the split than in the table: these are its last ones
+            ends_S[at] = split_ends(int(ends_S[at]), split, frame.horizon)[2]
+    after_S = np.where(seen_S2[:, 0] == 0, seen_S2[:, 1], 0)
+    windows = cut_windows(table, frame, "all", WHOLE, after_S)
+    begin_W, end_W = seen_S2[windows.series_W].T
+    first_W, last_W = windows.origin_W, windows.origin_W + frame.horizon
+    return windows.chosen(((first_W >= end_W) | (last_W <= begin_W)) & (last_W <= ends_S[windows.series_W]))
+
+
+def unseen_rows(table: SeriesTable, scales: SeriesScales) -> int:
+    """The most rows that a series has after those that training or validation saw."""
+    return int((observed_ends(table) - _rows_seen(table, scales)[:, 1]).max(initial=0))
+
+
+def _rows_seen(table: SeriesTable, scales: SeriesScales) -> NDArray[np.int64]:
+    """The first row of each series that training or validation saw, and the row after the last, [S, 2]; 0 and 0 of a
+    series that they did not see."""
+    timed = np.issubdtype(table.times_N.dtype, np.datetime64)
+    seen_S2 = np.zeros((len(table), 2), np.int64)
+    for at in range(len(table)):
+        recognised = scales.recognise(table, at)
+        if recognised is None or not (timed or recognised.certain):  # rows without times are the same by content alone
+            continue
+        first = recognised.scale.sample_times[:1]
+        if first and timed:
+            seen_S2[at, 0] = np.searchsorted(table.times(at).astype(np.int64), first[0])
+        seen_S2[at, 1] = rows_until(table, at, recognised.scale)
+    return seen_S2

@@ -1,35 +1,26 @@
-"""Series of numbers as arrays, one after the other, with their times; and what a user hands over as a table.
+"""Series of numbers as arrays, one after the other, with their times; windows of them; the calendar as covariates.
 
-That may be a source of files, a data frame of pandas or polars, or an array of numpy. What is in memory is written to a
-file once, so that all else reads a table; numbers are written exactly. Neither package is imported: a frame is known by
-the module of its type.
+A window is rows to read, and the rows after them to forecast. Parts are cut by time. A table is made longer for
+forecasts: rows after the last one have no values, and of the covariates what the calendar knows.
 
-Shapes: N rows of all series together, S series, D targets, P past covariates, K covariates that are known ahead.
+Features of the calendar are known ahead: the place in the hour, day, week, month and year as sine and cosine, of what a
+frequency makes differ from row to row. Hourly rows have an hour, monthly rows a month alone.
+
+Shapes: N rows of all series together, S series, D targets, P past covariates, K covariates that are known ahead, W
+windows.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from datetime import time as clock_time
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.base import progress
-from thereafter.data.files import AnySource, Files, Parts, Spool
-from thereafter.errors import OptionError, ThereafterError
-from thereafter.series.times import Frequency, Times, is_stamp
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
+from thereafter.errors import EmptyCorpusError, OptionError
+from thereafter.series.times import DAY, Frequency, Times
 
 
 @dataclass(frozen=True)
@@ -94,216 +85,287 @@ class SeriesTable:
         return self.times_N[self.bounds_S1[series] : self.bounds_S1[series + 1]]
 
 
-AnyTable: TypeAlias = "AnySource | NDArray[np.generic] | pd.DataFrame | pd.Series | pl.DataFrame | pl.Series"
-"""A source of data, or a table in memory."""
+WHOLE = "100"
+"""A split that gives everything to training."""
+VALID = 0.1
+"""The share of the rows that validates where no split is asked for; a horizon at least."""
+AUTO = "auto"
+"""The split of a training that asks for none: the last tenth of each series tests, the tenth before it validates. A
+series of fewer than 4 such parts has no test."""
+
+MOST_ROWS = 1_000_000
+"""That a window may read or forecast."""
 
 
-@contextmanager
-def naming(source: AnySource) -> Iterator[None]:
-    """Errors inside name a table in memory by what it is, and not by the temporary file it was written to."""
-    try:
-        yield
-    except ThereafterError as error:
-        if isinstance(source, Files) and source.name in IN_MEMORY:
-            text = str(error)
-            for path in source.files:
-                text = text.replace(os.fspath(path), source.name)
-            error.args = (text,)
-        raise
+class Window(NamedTuple):
+    """The place in a table at which a forecast is made: `origin` is the first row of its series to be forecast."""
+
+    table: SeriesTable
+    series: int
+    origin: int
 
 
-def as_source(table: AnyTable) -> AnySource:
-    """Files as they are; a table in memory is written to a temporary file, which lives as long as what is returned."""
-    if isinstance(table, str | os.PathLike | Files | Parts):
+@dataclass(frozen=True)
+class WindowFrame:
+    """How windows are cut: rows that are read, rows that are forecast, rows of a season, rows between windows that are
+    learned from."""
+
+    lookback: int
+    horizon: int
+    season: int = 1
+    stride: int = 1
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not 1 <= value <= MOST_ROWS:
+                raise OptionError(f"{name} is {value}; expected 1 to {MOST_ROWS:,}")
+
+    @property
+    def is_seasonal(self) -> bool:
+        """Whether a window has a season to repeat."""
+        return self.lookback >= self.season > 1
+
+
+@dataclass(frozen=True, eq=False)
+class Windows(Sequence[Window]):
+    """Windows of one table, in the order of series and time, made when they are asked for.
+
+    `ends_S3`: the rows of each series at which training, validation and test end.
+    """
+
+    table: SeriesTable
+    frame: WindowFrame
+    ends_S3: NDArray[np.int64]
+    series_W: NDArray[np.int32]
+    origin_W: NDArray[np.int64]
+    part: str = "all"
+
+    def __len__(self) -> int:
+        return len(self.origin_W)
+
+    @overload
+    def __getitem__(self, index: int) -> Window: ...
+    @overload
+    def __getitem__(self, index: slice) -> Windows: ...
+    def __getitem__(self, index: int | slice) -> Window | Windows:
+        if isinstance(index, slice):
+            return replace(self, series_W=self.series_W[index], origin_W=self.origin_W[index])
+        return Window(self.table, int(self.series_W[index]), int(self.origin_W[index]))
+
+    def __iter__(self) -> Iterator[Window]:
+        for series, origin in zip(self.series_W.tolist(), self.origin_W.tolist(), strict=True):
+            yield Window(self.table, series, origin)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Windows):
+            return NotImplemented
+        same = np.array_equal(self.series_W, other.series_W) and np.array_equal(self.origin_W, other.origin_W)
+        values, others = self.table.values_ND, other.table.values_ND
+        return same and (values is others or np.array_equal(values, others, equal_nan=True))
+
+    def chosen(self, keep_W: NDArray[np.bool_]) -> Windows:
+        """Some of the windows."""
+        return replace(self, series_W=self.series_W[keep_W], origin_W=self.origin_W[keep_W])
+
+    def of_part(self, part: str, split: str) -> Windows:
+        """The windows whose rows to forecast all lie in a part: "train", "valid", "test", or "all"."""
+        return cut_windows(self.table, self.frame, part, split)
+
+    def learned_rows(self, series: int) -> NDArray[np.float64]:
+        """The rows of a series that may be learned from, [T, D]."""
+        return self.table.values(series)[: int(self.ends_S3[series, 0])]
+
+
+def observed_ends(table: SeriesTable) -> NDArray[np.int64]:
+    """The row of each series after its last value."""
+    seen_N: NDArray[np.bool_] = np.logical_not(np.isnan(table.values_ND).all(1))
+    ends = [np.flatnonzero(seen_N[begin:end]) for begin, end in zip(table.bounds_S1, table.bounds_S1[1:], strict=False)]
+    return np.array([int(at[-1]) + 1 if len(at) else 0 for at in ends], np.int64)
+
+
+def split_ends(rows: int, split: str, horizon: int) -> tuple[int, int, int]:
+    """Where training, validation and test end among so many rows.
+
+    >>> split_ends(1000, "70/10/20", 24), split_ends(1000, "", 24), split_ends(100, "60/20", 5)
+    ((700, 800, 1000), (900, 1000, 1000), (75, 100, 100))
+    >>> split_ends(1000, "auto", 24), split_ends(100, "auto", 25), split_ends(100, "auto", 26)
+    ((800, 900, 1000), (50, 75, 100), (74, 100, 100))
+    """
+    if split in ("", AUTO):
+        valid = min(rows, max(round(VALID * rows), horizon))
+        test = valid if split == AUTO and 4 * valid <= rows else 0
+        return rows - test - valid, rows - test, rows
+    sizes = _sizes(split)
+    total = sum(sizes)
+    if total <= 100:  # shares
+        train, valid, test = (round(rows * part / max(1, total)) for part in np.cumsum(sizes).tolist())
+        return train, valid, test
+    if total > rows:
+        raise OptionError(f"split is {split!r}, {total:,} rows in all; got {rows:,}; try shares, such as 70/10/20")
+    train, valid, test = np.cumsum(sizes).tolist()
+    return train, valid, test
+
+
+def check_split(split: str) -> None:
+    """OptionError for a split that leaves no rows to learn from or to validate on, whatever the table."""
+    if split in ("", AUTO):
+        return
+    sizes = _sizes(split)
+    for size, use in zip(sizes, ("learn from", "validate on"), strict=False):
+        if not size:
+            raise OptionError(
+                f"split is {split!r}, with no rows to {use}; expected some to learn from and some to validate on, such "
+                "as 70/10/20 or 90/10; try leaving it out: the last tenth tests, the one before it validates"
+            )
+
+
+def has_test(split: str) -> bool:
+    """Whether a split has rows to test on."""
+    return split == AUTO or split.count("/") == 2
+
+
+def cut_windows(
+    table: SeriesTable, frame: WindowFrame, part: str, split: str = "", after_S: NDArray[np.int64] | None = None
+) -> Windows:
+    """The windows of a part of every series.
+
+    A window may look back into earlier parts, never ahead: all rows it forecasts lie in its own part. Training windows
+    begin where a whole window can be read, or in the middle of a series that is too short for that; or after so many
+    rows of a series (`after_S`, where it is not 0).
+    """
+    observed_S = observed_ends(table)
+    ends_S3 = np.array([split_ends(int(rows), split, frame.horizon) for rows in observed_S], np.int64).reshape(-1, 3)
+    series, origins = [], []
+    for at in range(len(table)):
+        train, valid, test = ends_S3[at].tolist()
+        begin, end = {"train": (0, train), "valid": (train, valid), "test": (valid, test)}.get(part, (0, test))
+        if part not in ("valid", "test"):
+            begin = frame.lookback if frame.lookback + frame.horizon <= end else max(1, min(frame.lookback, end // 2))
+        if after_S is not None and after_S[at]:
+            begin = int(after_S[at])
+        origin_W = np.arange(max(begin, 1), end - frame.horizon + 1, frame.stride if part == "train" else 1)
+        origins.append(origin_W)
+        series.append(np.full(len(origin_W), at, np.int32))
+    empty = [np.empty(0, np.int64)]
+    joined = np.concatenate(origins or empty).astype(np.int64)
+    return Windows(table, frame, ends_S3, np.concatenate(series or empty).astype(np.int32), joined, part)
+
+
+def _sizes(split: str) -> list[int]:
+    """The three numbers of a split; 0 for a part that it does not name."""
+    texts = [text.strip() for text in split.split("/")]
+    if not all(text.isascii() and text.isdigit() for text in texts):
+        raise OptionError(f"split is {split!r}; expected whole numbers with / between them, such as 70/10/20")
+    sizes = [int(text) for text in texts]
+    if len(sizes) > 3:
+        raise OptionError(f"split is {split!r}; expected two or three parts, such as 70/10/20")
+    return sizes + [0] * (3 - len(sizes))
+
+
+def extend_table(table: SeriesTable, rows: int, *, calendar: bool) -> SeriesTable:
+    """The table with so many rows after the last value of every series; `calendar`: its features are known there."""
+    more_S = np.maximum(0, rows - (np.diff(table.bounds_S1) - observed_ends(table)))
+    more_S[np.diff(table.bounds_S1) == 0] = 0
+    if not more_S.any():
         return table
-    if isinstance(table, Sequence):
-        return list(table)
-    return spool_frame(table)
-
-
-_BLOCK = 20_000  # rows
-IN_MEMORY = ("the array", "the data frame")
-"""What tables in memory are called."""
-
-
-_Table = tuple[list[str], Callable[[slice], list[list[object]]], int]
-
-
-def is_frame(source: object) -> bool:
-    """Whether a source is a data frame or series of pandas or polars, or an array of numpy.
-
-    >>> is_frame(np.zeros(3)), is_frame("sales.csv")
-    (True, False)
-    """
-    return isinstance(source, np.ndarray) or _kind(source) is not None
-
-
-def spool_frame(source: object) -> Files:
-    """The rows as a temporary table, which lives as long as the files that are returned.
-
-    The index of a pandas frame becomes a column if it has times or names; times without a name are called `time`. A
-    numpy array has rows of times, [T] or [T, D]; its columns are `value`, or x1, x2, ...
-    """
-    name = IN_MEMORY[0] if isinstance(source, np.ndarray) else IN_MEMORY[1]
-    header, columns_of, rows = _table(source)
-
-    def written() -> Iterator[str]:
-        yield _lines([header])
-        for begin in range(0, rows, _BLOCK):
-            columns = columns_of(slice(begin, begin + _BLOCK))
-            advance(len(columns[0]) if columns else 0)
-            yield _lines(zip(*columns, strict=True))
-
-    with progress.task("writing the table", total=rows, unit="rows") as advance:
-        spool = Spool.of_text(written(), name, ".csv")
-    return Files(name, (spool.path,), spools=(spool,))
-
-
-def _kind(source: object) -> tuple[str, str] | None:
-    """The package and the name of the type a frame has or inherits from; None for all else."""
-    for kind in type(source).__mro__:
-        package = kind.__module__.partition(".")[0]
-        if package in ("pandas", "polars") and kind.__name__ in ("DataFrame", "Series"):
-            return package, kind.__name__
-    return None
-
-
-def _table(source: Any) -> _Table:
-    """The names of the columns, the cells of some rows by column, and the number of rows."""
-    if isinstance(source, np.ndarray):
-        return _array_table(source)
-    match _kind(source):
-        case "pandas", "DataFrame":
-            return _pandas_table(source, list(source.columns))
-        case "pandas", "Series":
-            return _pandas_table(source.to_frame(), ["value" if source.name is None else source.name])
-        case "polars", "DataFrame":
-            return _polars_table(source)
-        case "polars", "Series":
-            return _polars_table(source.to_frame())
-    raise OptionError(
-        f"a table is a data frame of pandas or polars or an array of numpy, got {type(source).__name__}; try a path"
+    added = len(calendar_names(table.frequency)) if calendar else 0
+    stamps, values, past, known = [], [], [], []
+    for at, more in enumerate(more_S.tolist()):
+        part = slice(int(table.bounds_S1[at]), int(table.bounds_S1[at + 1]))
+        after = table.frequency.after(table.times_N[part][-1], more) if more else table.times_N[:0]
+        columns = np.full((more, len(table.known)), np.nan)
+        if added:
+            columns[:, len(table.known) - added :] = calendar_features(after, table.frequency)
+        stamps += [table.times_N[part].astype(np.int64), after.astype(np.int64)]
+        values += [table.values_ND[part], np.full((more, len(table.targets)), np.nan)]
+        past += [table.past_NP[part], np.full((more, len(table.past)), np.nan)]
+        known += [table.known_NK[part], columns]
+    times_N = np.concatenate(stamps)
+    return replace(
+        table,
+        bounds_S1=np.concatenate(([0], np.cumsum(np.diff(table.bounds_S1) + more_S))).astype(np.int64),
+        times_N=times_N.astype("datetime64[s]") if np.issubdtype(table.times_N.dtype, np.datetime64) else times_N,
+        values_ND=np.concatenate(values),
+        past_NP=np.concatenate(past),
+        known_NK=np.concatenate(known),
     )
 
 
-def _array_table(array: NDArray[np.generic]) -> _Table:
-    if array.ndim not in (1, 2) or not array.size or array.dtype.kind not in "fiub":
-        raise OptionError(
-            f"the array has shape {list(array.shape)} and holds {array.dtype}; expected numbers, [T] or [T, D] with a "
-            "row for each time"
-        )
-    columns = array.reshape(len(array), -1)
-    names = ["value"] if columns.shape[1] == 1 else [f"x{k + 1}" for k in range(columns.shape[1])]
-
-    return names, lambda part: [cells_of(column_N) for column_N in columns[part].T], len(columns)
-
-
-def _pandas_table(frame: pd.DataFrame, columns: list[object]) -> _Table:
-    index = frame.index
-    levels = [level for level in range(index.nlevels) if _is_column(index, level)]
-    names: list[str] = []
-    for level in levels:
-        label = index.names[level]
-        names.append(_column_name("time" if label is None else label, [*names, *map(str, columns)]))
-    names += [_column_name(column, ()) for column in columns]
-    labels = [index.get_level_values(level).to_numpy() for level in levels]
-    clocks = [clock_of(values) for values in labels]
-    for k in range(len(columns)):
-        zoned = any(map(is_zoned, frame.iloc[slice(0, 1), k].to_numpy().tolist()))
-        clocks.append(clock_of(frame.iloc[slice(None), k].to_numpy()) if zoned else "")
-
-    def columns_of(part: slice) -> list[list[object]]:
-        values = [label[part] for label in labels]
-        values += [frame.iloc[part, k].to_numpy() for k in range(len(columns))]
-        return [cells_of(cells, clock) for cells, clock in zip(values, clocks, strict=True)]
-
-    return names, columns_of, len(index)
+_CYCLES = {
+    "s": ("minute", "hour", "weekday", "monthday", "yearday"),
+    "min": ("minute", "hour", "weekday", "monthday", "yearday"),
+    "h": ("hour", "weekday", "monthday", "yearday"),
+    "D": ("weekday", "monthday", "yearday"),
+    "B": ("weekday", "monthday", "yearday"),
+    "W": ("yearday",),
+    "M": ("month",),
+}
+"""By the unit of a frequency; years and counted rows have none."""
 
 
-def _is_column(index: pd.Index, level: int) -> bool:
-    """Whether labels of rows are more than their numbers: named, one of several, or times."""
-    if index.nlevels > 1 or index.names[level] is not None:
-        return True
-    values = index.get_level_values(level).to_numpy()
-    if values.dtype.kind == "M":
-        return True
-    if not len(values) or values.dtype.kind in "iufb":
-        return False
-    return type(values[0]).__name__ == "Period" or is_stamp(str(values[0]))  # the period of a year is only a number
+def calendar_names(frequency: Frequency) -> tuple[str, ...]:
+    """The names of the features of such rows.
+
+    >>> calendar_names(Frequency("M", 1)), calendar_names(Frequency("Y", 1))
+    (('month_sin', 'month_cos'), ())
+    """
+    return tuple(f"{cycle}_{wave}" for cycle in _CYCLES.get(frequency.unit, ()) for wave in ("sin", "cos"))
 
 
-def _polars_table(frame: pl.DataFrame) -> _Table:
-    names = list(frame.columns)
-    first = frame.slice(0, 1)
-    zoned = {name for name in names if any(map(is_zoned, first.get_column(name).to_list()))}
-    whole = frame.slice(0, frame.height)
-    clocks = {name: clock_of(whole.get_column(name).to_list()) if name in zoned else "" for name in names}
-
-    def columns_of(part: slice) -> list[list[object]]:
-        rows = frame.slice(part.start, part.stop - part.start)
-        return [[cell_of(value, clocks[name]) for value in rows.get_column(name).to_list()] for name in names]
-
-    return [_column_name(name or "value", ()) for name in names], columns_of, frame.height
+def calendar_features(times_N: Times, frequency: Frequency) -> NDArray[np.float64]:
+    """The features of these times, [N, K]: each row is a function of its own time alone."""
+    cycles = _CYCLES.get(frequency.unit, ())
+    features = np.empty((len(times_N), 2 * len(cycles)))
+    for at, cycle in enumerate(cycles):
+        angle = 2 * np.pi * _share(np.asarray(times_N, "datetime64[s]"), cycle)
+        features[:, 2 * at] = np.sin(angle)
+        features[:, 2 * at + 1] = np.cos(angle)
+    return features
 
 
-def _column_name(name: object, taken: Sequence[str]) -> str:
-    """A name that is no number, since a line of numbers above a table would be read as its first row."""
-    text = str(name)
-    try:
-        float(text)
-    except ValueError:
-        pass
-    else:
-        text = f"x{text}"
-    while text in taken:
-        text += "_"
-    return text
+def _share(times_N: NDArray[np.datetime64], cycle: str) -> NDArray[np.float64]:
+    """How much of the cycle has gone by, from 0 to 1."""
+    second = times_N.astype(np.int64)
+    day = second // DAY
+    if cycle == "minute":
+        return second % 3600 / 3600.0
+    if cycle == "hour":
+        return second % DAY / DAY
+    if cycle == "weekday":
+        return (day + 3) % 7 / 7.0  # Monday is 0
+    month = times_N.astype("datetime64[M]")
+    if cycle == "month":
+        return month.astype(np.int64) % 12 / 12.0
+    begin, end = month, month + 1
+    if cycle == "yearday":
+        year = times_N.astype("datetime64[Y]")
+        begin, end = year.astype("datetime64[M]"), (year + 1).astype("datetime64[M]")
+    first = begin.astype("datetime64[D]").astype(np.int64)
+    length = end.astype("datetime64[D]").astype(np.int64) - first
+    return (day - first) / length
 
 
-def _lines(rows: Iterable[Iterable[object]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
+def thinned(windows: Windows, most: int) -> Windows:
+    """At most so many of the windows, evenly chosen."""
+    if len(windows) <= most:
+        return windows
+    keep_W = np.zeros(len(windows), np.bool_)
+    keep_W[np.linspace(0, len(windows) - 1, most).round().astype(np.int64)] = True
+    return windows.chosen(keep_W)
 
 
-_NOTHING = frozenset({"<NA>", "NaT", "nan", "None"})
-"""How missing values of pandas are written."""
+def end_of(table: SeriesTable, series: int) -> Window:
+    """The window whose forecast begins after the last value of a series."""
+    return Window(table, series, int(observed_ends(table)[series]))
 
 
-def is_zoned(value: object) -> bool:
-    """Whether a value is a time with a zone."""
-    return isinstance(value, datetime) and value.tzinfo is not None
-
-
-def clock_of(values: Iterable[object]) -> str:
-    """How times of a zone with summer time are written: "local" dates where all are at midnight, else by "UTC"."""
-    zoned = [value for value in values if isinstance(value, datetime) and value.tzinfo is not None]
-    if len({value.utcoffset() for value in zoned}) < 2:
-        return ""
-    return "local" if all(value.time() == clock_time() for value in zoned) else "UTC"
-
-
-def cells_of(values: NDArray[np.generic], clock: str = "") -> list[object]:
-    """The cells of a column: numbers exactly, times as text, nothing where a value is missing."""
-    if values.dtype.kind == "M":
-        whole = values.astype("datetime64[s]")
-        exact = bool((np.isnat(whole) | (whole.astype(values.dtype) == values)).all())
-        texts = np.datetime_as_string(whole if exact else values.astype("datetime64[ns]")).tolist()
-        return ["" if text == "NaT" else text for text in texts]
-    return [cell_of(value, clock) for value in values.tolist()]
-
-
-def cell_of(value: object, clock: str) -> object:
-    """One cell: a number, or text."""
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return "" if value != value else value
-    if isinstance(value, bool):
-        return int(value)
-    if isinstance(value, int):
-        return value
-    if clock and isinstance(value, datetime) and value.tzinfo is not None:
-        value = value.replace(tzinfo=None) if clock == "local" else value.astimezone(UTC)
-    text = str(value)
-    return "" if text in _NOTHING else text
+def all_windows(examples: Sequence[Window]) -> Windows:
+    """Examples as the windows of their table."""
+    if isinstance(examples, Windows):
+        return examples
+    if not examples:
+        raise EmptyCorpusError("there are no windows to forecast; expected at least one")
+    table = examples[0].table
+    base = cut_windows(table, WindowFrame(1, 1), "all", WHOLE)
+    series = np.array([one.series for one in examples], np.int32)
+    return replace(base, series_W=series, origin_W=np.array([one.origin for one in examples], np.int64))

@@ -1,13 +1,10 @@
-"""Times of series: stamps in the forms in which tables have them, how far apart rows are, features of the calendar.
+"""Times of series: stamps in the forms in which tables have them, how far apart rows are, the grid they stand on.
 
 Stamps become seconds since 1970.
 
 Text: 2016-07, 2016-07-01, 2016-07-01 13:00[:00[.000]] with a T or a space and with or without a zone, with / for -;
 1.7.2016, 01/07/2016, 7/1/2016 1:00 PM; 1 Jul 2016, 01-Jul-2016, July 2016, July 1, 2016; 1959Q1, 1959-Q1.
 Numbers, where a column is called after a time: years, 20160701, seconds or milliseconds since 1970, or a plain count.
-
-Features of the calendar are known ahead: the place in the hour, day, week, month and year as sine and cosine, of what a
-frequency makes differ from row to row. Hourly rows have an hour, monthly rows a month alone.
 """
 
 from __future__ import annotations
@@ -312,55 +309,119 @@ class Frequency:
         return f"{self.step} {UNITS[self.unit]}{'' if self.step == 1 else 's'}"
 
 
-_CYCLES = {
-    "s": ("minute", "hour", "weekday", "monthday", "yearday"),
-    "min": ("minute", "hour", "weekday", "monthday", "yearday"),
-    "h": ("hour", "weekday", "monthday", "yearday"),
-    "D": ("weekday", "monthday", "yearday"),
-    "B": ("weekday", "monthday", "yearday"),
-    "W": ("yearday",),
-    "M": ("month",),
-}
-"""By the unit of a frequency; years and counted rows have none."""
+_MOST_MISSING = 10  # times the rows that are there, where most rows are one step apart
+_MOST_THIN = 2  # grid rows for each row, where the step is only the greatest common divisor
 
 
-def calendar_names(frequency: Frequency) -> tuple[str, ...]:
-    """The names of the features of such rows.
+@dataclass(frozen=True)
+class Spacing:
+    """The frequency of a table, and the place of each row within its series, counted in steps from its first row."""
 
-    >>> calendar_names(Frequency("M", 1)), calendar_names(Frequency("Y", 1))
-    (('month_sin', 'month_cos'), ())
-    """
-    return tuple(f"{cycle}_{wave}" for cycle in _CYCLES.get(frequency.unit, ()) for wave in ("sin", "cos"))
-
-
-def calendar_features(times_N: Times, frequency: Frequency) -> NDArray[np.float64]:
-    """The features of these times, [N, K]: each row is a function of its own time alone."""
-    cycles = _CYCLES.get(frequency.unit, ())
-    features = np.empty((len(times_N), 2 * len(cycles)))
-    for at, cycle in enumerate(cycles):
-        angle = 2 * np.pi * _share(np.asarray(times_N, "datetime64[s]"), cycle)
-        features[:, 2 * at] = np.sin(angle)
-        features[:, 2 * at + 1] = np.cos(angle)
-    return features
+    frequency: Frequency
+    place_N: NDArray[np.int64]
+    label: str
+    """The frequency in words."""
 
 
-def _share(times_N: NDArray[np.datetime64], cycle: str) -> NDArray[np.float64]:
-    """How much of the cycle has gone by, from 0 to 1."""
-    second = times_N.astype(np.int64)
-    day = second // DAY
-    if cycle == "minute":
-        return second % 3600 / 3600.0
-    if cycle == "hour":
-        return second % DAY / DAY
-    if cycle == "weekday":
-        return (day + 3) % 7 / 7.0  # Monday is 0
-    month = times_N.astype("datetime64[M]")
-    if cycle == "month":
-        return month.astype(np.int64) % 12 / 12.0
-    begin, end = month, month + 1
-    if cycle == "yearday":
-        year = times_N.astype("datetime64[Y]")
-        begin, end = year.astype("datetime64[M]"), (year + 1).astype("datetime64[M]")
-    first = begin.astype("datetime64[D]").astype(np.int64)
-    length = end.astype("datetime64[D]").astype(np.int64) - first
-    return (day - first) / length
+@dataclass(frozen=True)
+class UnevenStep:
+    """A row that does not stand on the grid: its number, its distance to the row before, and the usual one."""
+
+    row: int
+    step: int
+    usual: int
+
+
+def spacing_of(time_N: NDArray[np.int64], bounds_S1: NDArray[np.int64], *, counted: bool) -> Spacing | UnevenStep:
+    """The grid of times that rise within each series; `counted`: they are plain numbers, not seconds."""
+    steps, rows = _steps(time_N, bounds_S1)
+    if not len(steps):
+        frequency = Frequency("row" if counted else "D")
+        return Spacing(frequency, np.zeros(len(time_N), np.int64), str(frequency))
+    usual = _most_common(steps)
+    if not counted and usual >= 28 * DAY:
+        months = _months(time_N, bounds_S1)
+        if months is not None:
+            return months
+    if not counted and usual == DAY:
+        work_days = _work_days(time_N, bounds_S1, steps)
+        if work_days is not None:
+            return work_days
+    step = _step(steps, usual)
+    if step is None:
+        uneven = int(np.flatnonzero(steps % usual != 0)[0]) if (steps % usual != 0).any() else int(steps.argmax())
+        return UnevenStep(int(rows[uneven]), int(steps[uneven]), usual)
+    frequency = Frequency("row", step) if counted else _of_seconds(step)
+    return Spacing(frequency, _places(time_N, bounds_S1) // step, str(frequency))
+
+
+def _steps(time_N: NDArray[np.int64], bounds_S1: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The distances of rows to the row before in the same series, and the numbers of those rows."""
+    inner = np.ones(len(time_N), bool)
+    inner[bounds_S1[:-1][bounds_S1[:-1] < len(time_N)]] = False
+    rows = np.flatnonzero(inner)
+    return time_N[rows] - time_N[rows - 1], rows
+
+
+def _most_common(steps: NDArray[np.int64]) -> int:
+    values, counts = np.unique(steps, return_counts=True)
+    return int(values[counts.argmax()])
+
+
+def _step(steps: NDArray[np.int64], usual: int) -> int | None:
+    """The step of the grid: the usual one, or the greatest common divisor if that leaves few gaps."""
+    if not (steps % usual).any() and steps.sum() / usual <= _MOST_MISSING * len(steps) + 1000:
+        return usual
+    divisor = int(np.gcd.reduce(steps))
+    return divisor if steps.sum() <= divisor * _MOST_THIN * len(steps) else None
+
+
+def _places(number_N: NDArray[np.int64], bounds_S1: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Distances to the first row of the same series."""
+    lengths = np.diff(bounds_S1)
+    begins = bounds_S1[:-1][lengths > 0]
+    return number_N - np.repeat(number_N[begins], lengths[lengths > 0])
+
+
+def _of_seconds(step: int) -> Frequency:
+    for unit, length in (("W", 7 * DAY), ("D", DAY), ("h", 3600), ("min", 60)):
+        if step % length == 0:
+            return Frequency(unit, step // length)
+    return Frequency("s", step)
+
+
+def _work_days(time_N: NDArray[np.int64], bounds_S1: NDArray[np.int64], steps: NDArray[np.int64]) -> Spacing | None:
+    """The grid of Mondays to Fridays, if there are weeks and never a Saturday or Sunday."""
+    day = time_N // DAY
+    if ((day + 3) % 7 > 4).any() or (steps % DAY).any() or np.count_nonzero(steps == 3 * DAY) < 2:
+        return None
+    number = np.busday_count(np.datetime64("1600-01-03"), day.astype("datetime64[D]")).astype(np.int64)
+    frequency = Frequency("B")
+    return Spacing(frequency, _places(number, bounds_S1), str(frequency))
+
+
+def _months(time_N: NDArray[np.int64], bounds_S1: NDArray[np.int64]) -> Spacing | None:
+    """The grid of months, if the stamps are the same day of their months, the last ones, or first or last work days."""
+    stamps = time_N.astype("datetime64[s]")
+    month, at = stamps.astype("datetime64[M]"), stamps.astype("datetime64[D]")
+    number = month.astype(np.int64)
+    steps, _ = _steps(number, bounds_S1)
+    if (steps < 1).any() or (time_N % DAY != time_N[0] % DAY).any():
+        return None
+    step = _step(steps, _most_common(steps))
+    if step is None:
+        return None
+    unit, count = ("Y", step // 12) if step % 12 == 0 else ("M", step)
+    day = int((at - month.astype("datetime64[D]")).astype(np.int64).max()) + 1
+    patterns = {
+        " (last days)": Frequency(unit, count, month_end=True),
+        "": Frequency(unit, count, day=day),
+        " (last work days)": Frequency(unit, count, month_end=True, work_days=True),
+        " (first work days)": Frequency(unit, count, work_days=True),
+    }
+    fitting = {kind: one for kind, one in patterns.items() if (one.days_of(month) == at).all()}
+    if not fitting:
+        return None
+    kind, frequency = next(iter(fitting.items()))
+    label = str(frequency) + ("" if "" in fitting else kind)
+    return Spacing(frequency, _places(number, bounds_S1) // step, label)

@@ -16,7 +16,7 @@ from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.finding import own_parts
 from thereafter.data.sources import locate, require_own
 from thereafter.errors import EmptyCorpusError, SourceError
-from thereafter.series.table import IN_MEMORY
+from thereafter.series.frames import IN_MEMORY
 from thereafter.tasks import TASKS
 from thereafter.tasks.task import AnyTask, Dividing, Locating, Preparing, aspect, name_for
 from thereafter.training.finding import named_files

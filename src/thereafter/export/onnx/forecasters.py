@@ -32,13 +32,14 @@ from thereafter.export.plan import array, block_of, layers_of, linear_of, norm_o
 from thereafter.layers.transformer import Block
 from thereafter.series import number_heads
 from thereafter.series.batches import LEAST_MOVEMENT
-from thereafter.series.forecasters.forecaster import Forecaster, WindowFacts
 from thereafter.series.forecasters.network import (
+    Forecaster,
     ForecastNetwork,
     RecurrentBody,
     SteppingBody,
     TransformerBody,
     WindowBody,
+    WindowFacts,
 )
 from thereafter.series.forecasters.solved import Autoregression, Linear
 

@@ -1,21 +1,22 @@
-"""Networks that forecast: a body reads the window, a head gives a distribution over the steps ahead.
+"""What every forecaster gives: a loss, a distribution over the steps ahead, sampled paths, calibrated bands. Networks
+that forecast: a body reads the window, a head gives a distribution over the steps ahead.
 
     z = (y - offset) / scale                       the window's own level (`WindowBatch.level`)
     f = [body(z_1 ... z_L), covariates ahead]
     direct:     p(y_{t+1} ... y_{t+H}) = head(f), every step with weights of its own
     recursive:  p(y_{t+1}) = head(f), then again with what was predicted
 
-With `skip` a linear map of the window is added to the location (Lai et al. 2018, LSTNet). `build_forecaster` makes the
-forecaster that settings name, of whatever kind.
+With `skip` a linear map of the window is added to the location (Lai et al. 2018, LSTNet).
 
-Shapes: B windows, L rows, I numbers of a row, T steps of G rows each for a body, H steps ahead, D targets, C
-covariates, K known ahead, F features.
+Shapes: S samples, Q levels; B windows, L rows, I numbers of a row, T steps of G rows each for a body, H steps ahead, D
+targets, C covariates, K known ahead, F features.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
@@ -26,12 +27,130 @@ from thereafter.errors import OptionError
 from thereafter.layers.embedding import Positions
 from thereafter.layers.recurrent import Recurrent
 from thereafter.layers.transformer import Block, Sight
+from thereafter.models.task_net import TaskNet
 from thereafter.series.batches import WindowBatch
 from thereafter.series.distributions import Distribution
-from thereafter.series.forecasters.forecaster import Forecaster, WindowFacts
-from thereafter.series.forecasters.settings import COUNTS, SIMPLE, ForecastSettings, cells
-from thereafter.series.forecasters.solved import Autoregression, Linear, Simple
-from thereafter.series.number_heads import NUMBER_HEADS, NumberHead
+from thereafter.series.forecasters.settings import COUNTS, ForecastSettings, cells
+from thereafter.series.number_heads import NUMBER_HEADS, Calibration, NumberHead
+
+Batches = Callable[[], Iterator[WindowBatch]]
+"""Gives all batches of a part, any number of times."""
+SAMPLES = 100
+"""Paths by which the bands of a forecast are estimated that has no closed form."""
+_ROWS_AT_A_TIME = 4096
+
+
+@dataclass(frozen=True)
+class WindowFacts:
+    """What a network is built for: targets D, covariates of the past C, known ahead K, rows read, steps ahead.
+
+    `gaps`: whether values may be missing, so that the network is shown which are.
+    """
+
+    targets: int
+    covariates: int
+    known: int
+    lookback: int
+    horizon: int
+    season: int
+    gaps: bool
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A forecast in scaled units: its mean [B, H, D], and the values below which the shares `levels` lie
+    [B, H, D, Q]; `spread_BD` is that of each window."""
+
+    mean_BHD: Tensor
+    quantiles_BHDQ: Tensor
+    spread_BD: Tensor
+
+
+class Forecaster(TaskNet[WindowBatch]):
+    """From windows to a distribution over the next `facts.horizon` rows."""
+
+    def __init__(self, facts: WindowFacts) -> None:
+        super().__init__()
+        self.facts = facts
+        self.reach = facts.horizon
+        """How many rows it gives at once; what lies beyond follows from its own predictions."""
+        self.calibration = Calibration(facts.horizon, facts.targets)
+
+    @abstractmethod
+    def expect(self, batch: WindowBatch) -> Distribution:
+        """The distribution over the next rows, [B, H, D], H at most `reach`."""
+
+    @property
+    def device(self) -> torch.device:
+        return self.calibration.by_step.device
+
+    def costs(self, batch: WindowBatch) -> Tensor:
+        """What training makes small, for every value of the future, [B, H, D]: -log p where nothing else is learned."""
+        return -self.expect(batch).log_prob(batch.answers()[0])
+
+    def nats(self, batch: WindowBatch) -> Tensor:
+        return (self.costs(batch) * batch.answers()[1]).sum()
+
+    def solve(self, batches: Batches, series: Sequence[Tensor]) -> None:
+        """Find the weights at once, where least squares does it; networks are trained instead.
+
+        `series`: the rows that may be learned from, scaled, [T, D] of each series, NaN where missing.
+        """
+        raise TypeError(f"{type(self).__name__} is trained in steps")
+
+    def steps_read(self) -> int:
+        """Steps in which the window is read."""
+        return self.facts.lookback
+
+    @torch.no_grad()
+    def forecast(self, batch: WindowBatch, levels_Q: Tensor, generator: torch.Generator | None = None) -> Expected:
+        """The forecast of as many steps as the batch asks for. Beyond its reach a forecaster reads its own predictions:
+        its mean follows from means, its quantiles from sampled paths."""
+        spread_BD = batch.spread()
+        if batch.horizon <= self.reach:
+            expected = self.expect(batch)
+            return Expected(expected.mean(), expected.quantiles(levels_Q), spread_BD)
+        paths_SBHD = self.paths(batch, SAMPLES, generator)
+        quantiles_QBHD = torch.quantile(paths_SBHD, levels_Q.to(paths_SBHD), dim=0)
+        return Expected(self.mean_path(batch), quantiles_QBHD.permute(1, 2, 3, 0), spread_BD)
+
+    @torch.no_grad()
+    def mean_path(self, batch: WindowBatch) -> Tensor:
+        """Means fed back as if they had come, [B, H, D]."""
+        return self._continue(batch, lambda expected: expected.mean())
+
+    @torch.no_grad()
+    def paths(self, batch: WindowBatch, count: int, generator: torch.Generator | None = None) -> Tensor:
+        """Futures that may come, [S, B, H, D]: each drawn piece by piece, and read before the next is drawn.
+
+        The steps of one piece are drawn together (`calibration.correlate`).
+        """
+        rows = len(batch)
+
+        def draw(expected: Distribution) -> Tensor:
+            return self.calibration.correlate(expected, generator)
+
+        pieces, left = [], count
+        while left:  # so many windows at a time that memory stays small
+            several = min(left, max(1, _ROWS_AT_A_TIME // max(1, rows)))
+            index_R = torch.arange(rows, device=batch.past_BLD.device).repeat(several)
+            paths_RHD = self._continue(batch.rows(index_R), draw)
+            pieces.append(paths_RHD.view(several, rows, *paths_RHD.shape[1:]))
+            left -= several
+        return torch.cat(pieces)
+
+    def _continue(self, batch: WindowBatch, choose: Callable[[Distribution], Tensor]) -> Tensor:
+        """Piece after piece of the horizon, each read before the next."""
+        pieces, left = [], batch.horizon
+        while left:
+            steps = min(self.reach, left)
+            piece_BHD = choose(self.expect(batch.ahead(steps)))
+            pieces.append(piece_BHD)
+            left -= steps
+            if left:
+                batch = batch.slid(piece_BHD)
+        return torch.cat(pieces, 1)
+
 
 _SMALL = 0.1  # of the head's first weights: training begins near the last value
 
@@ -39,9 +158,10 @@ _SMALL = 0.1  # of the head's first weights: training begins near the last value
 class ForecastNetwork(Forecaster):
     """See the module's equations."""
 
-    def __init__(self, settings: ForecastSettings, facts: WindowFacts, *, norm: str, segment: int) -> None:
+    def __init__(self, settings: ForecastSettings, facts: WindowFacts) -> None:
         super().__init__(facts)
-        self.norm, self.dropout, self.recursive = norm, settings.dropout, settings.recursive
+        self.norm, segment = _norm(settings), _segment(settings, facts)
+        self.dropout, self.recursive = settings.dropout, settings.recursive
         self.reach = 1 if settings.recursive else facts.horizon
         inputs = facts.targets * (2 if facts.gaps else 1) + facts.covariates
         self.body = make_body(settings, inputs, facts.lookback, segment)
@@ -251,17 +371,6 @@ def make_body(settings: ForecastSettings, inputs: int, lookback: int, segment: i
     if settings.model == "transformer":
         return TransformerBody(settings, inputs, segment, lookback)
     return RecurrentBody(settings, inputs, segment)
-
-
-def build_forecaster(settings: ForecastSettings, facts: WindowFacts) -> Forecaster:
-    """A forecaster with fresh weights."""
-    if settings.model in SIMPLE:
-        return Simple(settings, facts)
-    if settings.model == "ar":
-        return Autoregression(settings, facts)
-    if settings.model == "linear":
-        return Linear(settings, facts)
-    return ForecastNetwork(settings, facts, norm=_norm(settings), segment=_segment(settings, facts))
 
 
 def _norm(settings: ForecastSettings) -> str:

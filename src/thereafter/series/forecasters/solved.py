@@ -37,8 +37,8 @@ from torch import Tensor
 from thereafter.errors import EmptyCorpusError
 from thereafter.series.batches import WindowBatch
 from thereafter.series.distributions import Distribution, Normal
-from thereafter.series.forecasters.forecaster import Batches, Forecaster, WindowFacts
-from thereafter.series.forecasters.settings import ForecastSettings
+from thereafter.series.forecasters.network import Batches, Forecaster, ForecastNetwork, WindowFacts
+from thereafter.series.forecasters.settings import SIMPLE, ForecastSettings
 
 _LEAST_SPREAD = 1e-4  # of the series' deviation: the spread of a forecast that was never wrong
 
@@ -293,3 +293,14 @@ def _carried(batch: WindowBatch) -> Tensor:
     steps_L = torch.arange(batch.past_BLD.shape[1], device=batch.past_BLD.device)
     at_BLD = torch.where(batch.seen_BLD, steps_L[:, None], 0).cummax(1).values
     return batch.past_BLD.gather(1, at_BLD)
+
+
+def build_forecaster(settings: ForecastSettings, facts: WindowFacts) -> Forecaster:
+    """A forecaster with fresh weights."""
+    if settings.model in SIMPLE:
+        return Simple(settings, facts)
+    if settings.model == "ar":
+        return Autoregression(settings, facts)
+    if settings.model == "linear":
+        return Linear(settings, facts)
+    return ForecastNetwork(settings, facts)

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from thereafter.base.tabular import Row, Tabular
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.inspection.measurement import DrawnFigure, draw
-from thereafter.series.batches import WindowBatch
-from thereafter.series.forecasters.forecaster import BANDS, ENDS, Forecaster
-from thereafter.series.forecasting.windows import check_known, make_batch
+from thereafter.series.batches import WindowBatch, check_known, make_batch
+from thereafter.series.forecasters.network import Forecaster
+from thereafter.series.number_heads import BANDS, ENDS
 from thereafter.series.scales import SeriesScales
+from thereafter.series.table import Window
 from thereafter.series.times import Times
-from thereafter.series.windows import Window
 
 LEVELS = (0.025, 0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 0.975)
 """The shares below which a forecast gives values."""

@@ -20,7 +20,8 @@ from thereafter.base.config import Table
 from thereafter.data.files import AnySource
 from thereafter.errors import EmptyCorpusError, OptionError, UnknownNameError
 from thereafter.inspection.measurement import Arrays, Measurement
-from thereafter.series.forecasters.forecaster import BANDS, ENDS, Forecaster
+from thereafter.series.batches import make_batch
+from thereafter.series.forecasters.network import Forecaster
 from thereafter.series.forecasting.answers import (
     COVERAGE,
     FAR,
@@ -33,11 +34,18 @@ from thereafter.series.forecasting.answers import (
     whole_pieces,
 )
 from thereafter.series.forecasting.task import Forecasting
-from thereafter.series.forecasting.windows import make_batch, tell_short
+from thereafter.series.number_heads import BANDS, ENDS
 from thereafter.series.scales import SeriesScales
-from thereafter.series.table import SeriesTable
+from thereafter.series.table import (
+    WHOLE,
+    SeriesTable,
+    Window,
+    Windows,
+    cut_windows,
+    extend_table,
+    observed_ends,
+)
 from thereafter.series.times import Frequency, Times
-from thereafter.series.windows import WHOLE, Window, Windows, cut_windows, extend_table, observed_ends
 from thereafter.tasks import answering, finding
 from thereafter.tasks.fitting import Fitted
 
@@ -311,3 +319,14 @@ def _mean(wrong_AC: NDArray[np.float64], seen_C: NDArray[np.bool_]) -> NDArray[n
         return np.full(len(wrong_AC), np.nan)
     means_A: NDArray[np.float64] = wrong_AC[:, seen_C].mean(axis=1)
     return means_A
+
+
+def tell_short(scales: SeriesScales, windows: Sequence[Window]) -> None:
+    """Say where a forecast reads far fewer rows than the run was trained to read: its bands then promise too much."""
+    short = [one for one in windows if 2 * one.origin < scales.frame.lookback]
+    if short:
+        which = "" if len(windows) == 1 else f"{len(short):,} of {len(windows):,} series, such as "
+        progress.note(
+            f"{which}{short[0].table.names[short[0].series]!r} has {short[0].origin:,} rows; the run reads "
+            f"{scales.frame.lookback:,} before a forecast: do not trust this one and its bands; try more rows"
+        )

@@ -29,12 +29,12 @@ from thereafter.series.forecasting.answers import (
     whole,
     whole_pieces,
 )
-from thereafter.series.forecasting.asking import ask_table
+from thereafter.series.forecasting.asking import ask_table, tell_short
 from thereafter.series.forecasting.score import BAND, actual_values
 from thereafter.series.forecasting.task import MOST_SCORED
-from thereafter.series.forecasting.windows import tell_short, unseen_rows, unseen_windows
+from thereafter.series.scales import unseen_rows, unseen_windows
+from thereafter.series.table import WHOLE, Windows, cut_windows, extend_table
 from thereafter.series.times import Times
-from thereafter.series.windows import WHOLE, Windows, cut_windows, extend_table
 from thereafter.tasks import answering
 from thereafter.tasks.batching import Codecs
 from thereafter.tasks.fitting import Fitted

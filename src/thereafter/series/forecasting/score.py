@@ -19,7 +19,7 @@ from thereafter.evaluation.bootstrap import Floats
 from thereafter.series.forecasting import measures
 from thereafter.series.forecasting.answers import LEVELS, Forecast
 from thereafter.series.scales import SeriesScale, SeriesScales
-from thereafter.series.windows import Window
+from thereafter.series.table import Window
 
 Numbers = NDArray[np.floating]
 

@@ -1,7 +1,8 @@
 """Numbers that come next: the task `forecast`.
 
-A table of series is read (`series/`), cut into windows by time, and a forecaster of `models/forecasting` learns what
-comes after each window. Simple forecasters and least squares are solved at once; networks are trained by the loop that
+A table of series is read (`series/`), cut into windows by time, and a forecaster of `series/forecasters` learns what
+comes after each window. Where the settings leave them open, the season and how far a window reaches back are chosen
+from the table. Simple forecasters and least squares are solved at once; networks are trained by the loop that
 trains everything else. Afterwards the bands are calibrated on the validation set.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, TypedDict
 
@@ -22,10 +23,10 @@ from thereafter.base import progress
 from thereafter.data.files import Files, Parts
 from thereafter.data.finding import FileKind
 from thereafter.errors import EmptyCorpusError, OptionError
-from thereafter.series.batches import WindowBatch
-from thereafter.series.forecasters.forecaster import ENDS, Batches, Forecaster
-from thereafter.series.forecasters.network import ForecastNetwork, build_forecaster
+from thereafter.series.batches import WindowBatch, batches_of, make_batch
+from thereafter.series.forecasters.network import Batches, Forecaster, ForecastNetwork, WindowFacts
 from thereafter.series.forecasters.settings import COUNTS, ForecastSettings, compared_models, models
+from thereafter.series.forecasters.solved import build_forecaster
 from thereafter.series.forecasting.answers import LEVELS, Forecast, forecasts_of, step_names
 from thereafter.series.forecasting.score import (
     ForecastScore,
@@ -34,36 +35,29 @@ from thereafter.series.forecasting.score import (
     deviations_of,
     measure_forecasts,
 )
-from thereafter.series.forecasting.windows import (
-    all_windows,
-    batches_of,
-    check_counts,
-    choose_frame,
-    columns_of,
-    end_of,
-    facts_of,
-    make_batch,
-    table_of_numbers,
-    thinned,
-    unseen_rows,
-    unseen_windows,
-)
+from thereafter.series.frames import table_of_numbers
 from thereafter.series.labelled_series import is_number
+from thereafter.series.number_heads import ENDS
 from thereafter.series.reading import read_series
-from thereafter.series.scales import SeriesScales
-from thereafter.series.table import ColumnChoice, SeriesTable
-from thereafter.series.windows import (
+from thereafter.series.scales import SeriesScales, unseen_rows, unseen_windows
+from thereafter.series.table import (
     AUTO,
     WHOLE,
+    ColumnChoice,
+    SeriesTable,
     Window,
     WindowFrame,
     Windows,
+    all_windows,
     check_split,
     cut_windows,
+    end_of,
     has_test,
     observed_ends,
     split_ends,
+    thinned,
 )
+from thereafter.series.times import Frequency
 from thereafter.tasks.answers import Fields, Shown
 from thereafter.tasks.task import (
     Answering,
@@ -388,3 +382,105 @@ def calibrate(net: Forecaster, batches: Batches) -> None:
 
     whole = net.reach == net.facts.horizon and net.reach > 1  # its steps are drawn together
     net.calibration.fit(batches(), quantiles, ranks if whole else None)
+
+
+def facts_of(scales: SeriesScales) -> WindowFacts:
+    """What a network is built for."""
+    frame = scales.frame
+    return WindowFacts(
+        scales.targets, scales.covariates, scales.known, frame.lookback, frame.horizon, frame.season, scales.gaps
+    )
+
+
+def check_counts(windows: Windows) -> None:
+    """OptionError where a target is no count."""
+    values_ND = windows.table.values_ND
+    wrong = values_ND[~np.isnan(values_ND) & ((values_ND < 0) | (values_ND != np.round(values_ND)))]
+    if len(wrong):
+        raise OptionError(
+            f"the head {COUNTS!r} is for counts, and the target has the value {wrong[0]:g}; expected 0, 1, 2, ...; "
+            "try head='gaussian' or 'student-t'"
+        )
+
+
+_DAY, _WEEK = 86_400, 7 * 86_400
+_SEASONS = 14  # that a window reaches back
+_ROWS = 32  # that it reaches back at least, where there is no season
+
+
+@dataclass(frozen=True)
+class ChosenFrame:
+    """A frame, and the sentences that say how it was chosen."""
+
+    frame: WindowFrame
+    notes: tuple[str, ...]
+
+
+def columns_of(settings: ForecastSettings) -> ColumnChoice:
+    """The columns that the settings name."""
+
+    def names(text: str) -> tuple[str, ...]:
+        return tuple(name.strip() for name in text.split(",") if name.strip())
+
+    return ColumnChoice(
+        settings.time, names(settings.target), settings.series, names(settings.past), names(settings.known)
+    )
+
+
+def natural_season(frequency: Frequency) -> int:
+    """Rows of a day for what is measured by the hour or oftener, of a week for days, of a year for weeks, months.
+
+    >>> natural_season(Frequency("min", 15)), natural_season(Frequency("D")), natural_season(Frequency("M", 3))
+    (96, 7, 4)
+    """
+    seconds = frequency.seconds
+    if frequency.unit == "B":
+        return 5
+    if frequency.unit == "M":
+        return max(1, 12 // frequency.step)
+    if seconds is None:
+        return 1
+    if seconds < _DAY:
+        return _DAY // seconds if _DAY % seconds == 0 else 1
+    if seconds == _DAY:
+        return 7
+    return 52 if seconds == _WEEK else 1
+
+
+def choose_frame(settings: ForecastSettings, table: SeriesTable, split: str) -> ChosenFrame:
+    """The season by the frequency, the lookback by season, horizon and the rows there are."""
+    horizon, notes = settings.horizon, []
+    rows = int(observed_ends(table).max(initial=0))
+    learned = split_ends(rows, split, horizon)[0] if rows else 0
+    if learned < horizon + 1:
+        raise EmptyCorpusError(
+            f"the longest series of {table.source} has {rows:,} rows, {learned:,} of them to train on; expected more "
+            f"than the horizon of {horizon:,}; try a smaller horizon (--horizon)"
+        )
+    season = settings.season
+    if not season:
+        season = natural_season(table.frequency)
+        season = season if learned >= 2 * season else 1
+        if season > 1:
+            notes.append(f"a season is {season} rows of {table.frequency}")
+    most = learned - horizon
+    if season > most and not settings.season:
+        season = 1
+        notes = []
+    lookback = max(settings.lookback, settings.order) if settings.lookback or settings.order else 0
+    if lookback > most:
+        raise OptionError(
+            f"lookback is {lookback:,}, and training has {learned:,} rows, {horizon:,} of which are to be forecast; "
+            f"expected {most:,} at most"
+        )
+    if not lookback:
+        wanted = max(_SEASONS * season, 2 * horizon) if season > 1 else max(2 * horizon, _ROWS)
+        lookback = max(1, min(wanted, most * 2 // 3))
+        lookback = max(season, lookback - lookback % season)
+        notes.append(f"a forecast reads the {lookback:,} rows before it")
+    if settings.model == "seasonal-naive" and lookback < season:
+        raise OptionError(
+            f"lookback is {lookback:,} and a season {season:,} rows, which 'seasonal-naive' repeats; expected "
+            f"{season:,} or more; try leaving it out, or another season"
+        )
+    return ChosenFrame(WindowFrame(lookback, horizon, season, settings.stride), tuple(notes))

@@ -31,12 +31,10 @@ from thereafter.ready.tasks import READY_TASKS, ReadyForecaster
 from thereafter.series.forecasters.settings import ForecastSettings
 from thereafter.series.forecasting.answers import Forecast, spelled_times, times_ahead
 from thereafter.series.forecasting.asking import forecaster_of, steps_ahead
-from thereafter.series.forecasting.task import FORECASTING
-from thereafter.series.forecasting.windows import natural_season
+from thereafter.series.forecasting.task import FORECASTING, natural_season
 from thereafter.series.reading import read_series
 from thereafter.series.scales import SeriesScales
-from thereafter.series.table import ColumnChoice, SeriesTable
-from thereafter.series.windows import Window, cut_windows, observed_ends, split_ends
+from thereafter.series.table import ColumnChoice, SeriesTable, Window, cut_windows, observed_ends, split_ends
 from thereafter.serving.schema import Answer, Asked, FailedAnswer, ModelName
 from thereafter.studio.asking import Visitor, answers, as_json, attempt_each, part
 from thereafter.studio.panels.numbers import number, numbers
