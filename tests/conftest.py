@@ -181,9 +181,9 @@ def bfloat16() -> Iterator[None]:
     """For tests that multiply in bfloat16 themselves: torch's own products where oneDNN has none on this processor."""
     import torch
 
-    from thereafter.kernels.onednn import spared
+    from thereafter.kernels.switches import sparing_onednn
 
-    with spared(torch.bfloat16):
+    with sparing_onednn(torch.bfloat16):
         yield
 
 

@@ -38,8 +38,7 @@ from thereafter.runs.narrow import describe_loss
 from thereafter.text.pretokenised import WritingStyle
 from thereafter.text.pretokenised_words import restore_stream
 from thereafter.text.sources import Source, Texts
-from thereafter.text.tokenizers.base import Tokenizer
-from thereafter.text.vocabulary import Spelling
+from thereafter.text.tokenizers.base import Spelling, Tokenizer
 from thereafter.text.writing import WritingForm, in_style, writing_of_run
 from thereafter.training import reading, roles
 from thereafter.training.finding import describe_changes, find_texts, part_of

@@ -14,8 +14,8 @@ from thereafter.decoding.beam import Hypothesis, Search, beam_search
 from thereafter.decoding.writing import Written
 from thereafter.ngram.estimate import estimate
 from thereafter.ngram.model import NgramModel
+from thereafter.text.tokenizers.base import Vocabulary
 from thereafter.text.tokenizers.byte import CharTokenizer
-from thereafter.text.vocabulary import Vocabulary
 
 TOKENIZER = CharTokenizer(Vocabulary(["<unk>", "a", "b", "c"]))
 LONGEST = 5

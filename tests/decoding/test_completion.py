@@ -19,10 +19,9 @@ from thereafter.decoding.completion import PieceCompleter, complete, completer_o
 from thereafter.errors import OptionError
 from thereafter.models.build import build, settings_of
 from thereafter.ngram.estimate import estimate
-from thereafter.text.tokenizers.base import Chunks, Ids, MeasuredText, Tokenizer
+from thereafter.text.tokenizers.base import Chunks, Ids, MeasuredText, Tokenizer, Vocabulary
 from thereafter.text.tokenizers.byte import CharTokenizer
-from thereafter.text.tokenizers.prose import prose_forms
-from thereafter.text.vocabulary import Vocabulary
+from thereafter.text.tokenizers.forms import prose_forms
 
 TEXT = "the monk saw the monster , the month of mon .\nthe moth met the monks in 18 or 1818 .\n" * 3
 EVERYTHING = 10_000

@@ -29,7 +29,6 @@ import torch
 from torch import Tensor
 
 from thereafter.kernels.chain import Chain, ChainKernel, ChainLoop
-from thereafter.kernels.functions import leaving_unread
 from thereafter.kernels.gpu import lacks
 from thereafter.kernels.gpu.compiling import Wanted, binary
 from thereafter.kernels.gpu.crf import (
@@ -43,6 +42,7 @@ from thereafter.kernels.gpu.crf import (
     plan_walk,
     plan_walk_back,
 )
+from thereafter.kernels.switches import leaving_unread
 from thereafter.tasks.tag.chains import Crf, chain_kernel
 
 TOLERANCES = {torch.float64: 1e-10, torch.float32: 5e-5, torch.bfloat16: 5e-3, torch.float16: 1e-3}

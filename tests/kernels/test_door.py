@@ -15,8 +15,8 @@ from thereafter.kernels.scan import make_stepper
 from thereafter.kernels.step.stepper import FAST_STEPPERS, AnyStepper, Slot
 
 SOURCE = Path(thereafter.__file__).parent
-OPEN = {"scan", "functions", "onednn", "step.stepper", "onnx_table", "step.storing"}
-"""The door, types of torch's functions, what oneDNN lacks and its products of some rows, the contract of a stepper, the
+OPEN = {"scan", "switches", "step.stepper", "onnx_table", "step.storing"}
+"""The door, torch's own switches with oneDNN's products of some rows, the contract of a stepper, the
 kernels in ONNX, and the forms that matrices are stored in: none of them is a cell's own."""
 OPEN |= {"rows", "chain", "one_token"}
 """Rows added by an index, chains of tags; and the second door, to the programs of one generated

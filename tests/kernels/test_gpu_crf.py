@@ -14,7 +14,6 @@ from gpu_twins import CrfTwin
 from torch import Tensor
 
 from thereafter.kernels.chain import Chain, ChainLoop
-from thereafter.kernels.functions import leaving_unread
 from thereafter.kernels.gpu import crf as programs
 from thereafter.kernels.gpu.crf import (
     WalkedChains,
@@ -26,6 +25,7 @@ from thereafter.kernels.gpu.crf import (
     plan_walk_back,
 )
 from thereafter.kernels.gpu.launch import Launch
+from thereafter.kernels.switches import leaving_unread
 from thereafter.tasks.tag import chains as layer
 from thereafter.tasks.tag.chains import Crf
 

@@ -14,16 +14,16 @@ import torch
 from refusals import assert_refused
 from thereafter import nn
 from thereafter.errors import OptionError
-from thereafter.kernels import onednn, vendor
+from thereafter.kernels import switches, vendor
 
 
 @pytest.fixture(autouse=True)
 def nothing_known() -> Iterator[None]:
     """What was found out about this processor is forgotten, before and after."""
-    for known in (vendor._failure, onednn._has_products):
+    for known in (vendor._failure, switches._has_products):
         known.cache_clear()
     yield
-    for known in (vendor._failure, onednn._has_products):
+    for known in (vendor._failure, switches._has_products):
         known.cache_clear()
 
 
@@ -45,7 +45,7 @@ def refusing(monkeypatch: pytest.MonkeyPatch) -> list[torch.dtype]:
 def test_auto_takes_the_next_kernel_and_asks_torch_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = refusing(monkeypatch)
     layer, x = nn.LSTM(5, 8, batch_first=True), torch.randn(2, 6, 5)
-    with onednn.spared(torch.bfloat16), torch.autocast("cpu", torch.bfloat16):
+    with switches.sparing_onednn(torch.bfloat16), torch.autocast("cpu", torch.bfloat16):
         outputs = [layer(x)[0] for _ in range(3)]
         ragged = layer(x, lengths=torch.tensor([6, 2]))[0]
         assert asked == [torch.bfloat16]
@@ -74,10 +74,10 @@ def test_without_the_instructions_it_runs_all_the_same() -> None:
 import warnings, torch
 warnings.simplefilter("error")
 from thereafter import nn
-from thereafter.kernels.onednn import spared
+from thereafter.kernels.switches import sparing_onednn
 for kind in ("LSTM", "GRU", "RNN"):
     layer = getattr(nn, kind)(5, 8, batch_first=True)
-    with spared(torch.bfloat16):
+    with sparing_onednn(torch.bfloat16):
         with torch.autocast("cpu", torch.bfloat16):
             loss = layer(torch.randn(2, 6, 5))[0].float().square().sum()
         loss.backward()
@@ -96,17 +96,17 @@ def switching_off(dtype: torch.dtype) -> None:
 
 @pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="this torch has no oneDNN")
 def test_onednn_is_on_again_after_products_it_has_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onednn, "_try_products", switching_off)
-    with onednn.keeping_switch():
+    monkeypatch.setattr(switches, "_try_products", switching_off)
+    with switches.keeping_switch():
         torch.backends.mkldnn.enabled = True
-        assert onednn.switches_off(torch.bfloat16)
+        assert switches.switches_off(torch.bfloat16)
         assert torch.backends.mkldnn.enabled
-        with onednn.spared(torch.bfloat16):
+        with switches.sparing_onednn(torch.bfloat16):
             assert not torch.backends.mkldnn.enabled  # from the first product on, not from the first that fails
         assert torch.backends.mkldnn.enabled
-        monkeypatch.setattr(onednn, "_try_products", lambda dtype: None)
-        onednn._has_products.cache_clear()
-        with onednn.spared(torch.bfloat16):
+        monkeypatch.setattr(switches, "_try_products", lambda dtype: None)
+        switches._has_products.cache_clear()
+        with switches.sparing_onednn(torch.bfloat16):
             assert torch.backends.mkldnn.enabled
 
 
@@ -116,11 +116,11 @@ def test_a_training_leaves_onednn_as_it_was(enabled: bool, monkeypatch: pytest.M
     import thereafter
     from thereafter.training.watching import watching
 
-    monkeypatch.setattr(onednn, "_try_products", switching_off)
+    monkeypatch.setattr(switches, "_try_products", switching_off)
     seen: list[bool] = []
     text = "the cat sat on the mat .\n" * 30
     looking = watching(before_step=lambda training: seen.append(torch.backends.mkldnn.enabled))
-    with onednn.keeping_switch(), looking:
+    with switches.keeping_switch(), looking:
         torch.backends.mkldnn.enabled = enabled
         thereafter.train(text=text, model="gru", hidden=8, tokens="char", precision="bfloat16", tokens_budget=300)
         assert torch.backends.mkldnn.enabled is enabled

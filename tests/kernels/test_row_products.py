@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from thereafter import nn as recurrent
-from thereafter.kernels.onednn import FEWEST, can_pack_for_rows, multiply_rows, pack_for_rows
+from thereafter.kernels.switches import FEWEST, can_pack_for_rows, multiply_rows, pack_for_rows
 from thereafter.layers.heads import AdaptiveSoftmax, Softmax
 from thereafter.models.build import build, settings_of
 from thereafter.models.quiet import RowHead

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from refusals import assert_refused
 from thereafter.errors import OptionError, ShapeError
-from thereafter.kernels.functions import leaving_unread
+from thereafter.kernels.switches import leaving_unread
 from thereafter.tasks.tag.chains import Crf
 
 T = 5

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from refusals import assert_refused
-from thereafter.kernels.functions import apply_one
+from thereafter.kernels.switches import apply_one
 from thereafter.layers import attention
 from thereafter.layers.attention import _OrderedAttention, _strictly, attend
 

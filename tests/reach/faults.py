@@ -179,7 +179,7 @@ FAULTS = (
     ),
     Fault(
         "rare-words-uncounted",
-        "text/vocabulary.py",
+        "text/tokenizers/base.py",
         "count >= min_count and form not in reserved",
         "count > min_count and form not in reserved",
     ),

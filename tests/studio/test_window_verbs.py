@@ -13,8 +13,8 @@ from thereafter.errors import OptionError
 from thereafter.models.build import build
 from thereafter.models.settings import WindowSettings
 from thereafter.studio.panels.stepping import look
+from thereafter.text.tokenizers.base import Vocabulary
 from thereafter.text.tokenizers.word import WordTokenizer
-from thereafter.text.vocabulary import Vocabulary
 from thereafter.training.kinds import Trained
 
 TEXT = "the cat sat on the mat\nthe cat ate the fish\nthe dog sat on the mat\nthe dog ate the bone\n" * 4

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thereafter.text.vocabulary import Spelling
+from thereafter.text.tokenizers.base import Spelling
 
 TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
 

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from refusals import assert_refused
 from thereafter.errors import EncodingError, FormatError, OptionError, StorageError, UnknownNameError
-from thereafter.text import chunks as cutting
-from thereafter.text import spaces as scripts_module
+from thereafter.text import reading as cutting
+from thereafter.text import reading as scripts_module
 from thereafter.text.tokenizers import TOKENIZERS, byte_level, load_tokenizer, tokenizer_from_json
 from thereafter.text.tokenizers.base import Tokenizer, join_ids
 from thereafter.text.tokenizers.byte_level import ByteLevelTokenizer

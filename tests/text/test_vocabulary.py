@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from refusals import assert_refused
 from thereafter.base.storage import cache_folder
 from thereafter.errors import FormatError, OptionError, StorageError
+from thereafter.text.tokenizers.base import Vocabulary
 from thereafter.text.tokenizers.forms import FormCounter
-from thereafter.text.vocabulary import Vocabulary
 
 
 def test_order_is_count_then_code_point() -> None:

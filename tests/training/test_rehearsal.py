@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 import thereafter
-from thereafter.kernels.functions import is_unread, leaving_unread
+from thereafter.kernels.switches import is_unread, leaving_unread
 from thereafter.training.blocks import TextBatch
 from thereafter.training.graphs import undone
 from thereafter.training.loop import Loop

@@ -113,7 +113,7 @@ def kernels(form: str = "") -> None:
 
     from thereafter.base import spinning
     from thereafter.base.processor import processor, tiling, usable
-    from thereafter.kernels import onednn
+    from thereafter.kernels import switches
     from thereafter.kernels.scan import KERNELS, sharing_lines
 
     lines = {name: KERNELS.load(name).status() for name in KERNELS}
@@ -121,7 +121,7 @@ def kernels(form: str = "") -> None:
     lines["threads"] = f"torch uses {torch.get_num_threads()} of {usable()} processors"
     lines["waiting"] = spinning.line()
     lines |= sharing_lines()
-    lines["bfloat16"] = onednn.status()
+    lines["bfloat16"] = switches.onednn_status()
     rows: list[Row] = [{"name": name, "status": text} for name, text in lines.items()]
     if print_rows(rows, form):
         return

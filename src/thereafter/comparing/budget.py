@@ -30,7 +30,7 @@ from thereafter.base.config import Table
 from thereafter.base.storage import replacing, write_text
 from thereafter.errors import EmptyCorpusError, OptionError, SourceError
 from thereafter.runs.folder import LOCK, is_file, owning
-from thereafter.text.chunks import WORD_TAIL, recut
+from thereafter.text.reading import WORD_TAIL, recut
 from thereafter.text.sources import Source, Texts
 from thereafter.training import protocol
 from thereafter.training.finding import form_notes, part_of

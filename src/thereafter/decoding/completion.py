@@ -41,8 +41,7 @@ from thereafter.decoding.sampling import largest
 from thereafter.errors import OptionError
 from thereafter.models.base import S, SequenceModel
 from thereafter.text.tokenizers.base import Tokenizer
-from thereafter.text.tokenizers.forms import FormTokenizer
-from thereafter.text.tokenizers.prose import ProseTokenizer, script_forms
+from thereafter.text.tokenizers.forms import FormTokenizer, ProseTokenizer, script_forms
 
 _TAIL = 1_000  # characters at the end of a long text that are cut into forms; the last form is all that is asked for
 _SURE = 3  # forms of such a tail after which the last one cannot depend on where the tail begins
@@ -83,7 +82,7 @@ def split_at_space(text: str) -> Typed:
 def split_forms(text: str, cut: Cut) -> Typed | None:
     """The last word is the last form, if that is of letters or digits; None after anything but a word or white space.
 
-    >>> from thereafter.text.tokenizers.prose import prose_forms
+    >>> from thereafter.text.tokenizers.forms import prose_forms
     >>> split_forms("I beheld the mon", prose_forms), split_forms("Alas!", prose_forms)
     (Typed(context='I beheld the', begun=' mon'), None)
     """

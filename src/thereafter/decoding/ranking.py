@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 from thereafter.decoding.sampling import largest
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.models.base import Ids, S, SequenceModel
-from thereafter.text.tokenizers.base import Tokenizer
-from thereafter.text.vocabulary import Spelling
+from thereafter.text.tokenizers.base import Spelling, Tokenizer
 
 PER = ("sentence", "token", "char")
 _TOKENS_AT_ONCE = 1 << 14

@@ -29,8 +29,7 @@ from thereafter.base.tabular import Row
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.evaluation.bootstrap import LEAST, Floats, interval, resample_sums
 from thereafter.evaluation.text_units import words_alone
-from thereafter.text.reading import lines_of
-from thereafter.text.spaces import has_characters
+from thereafter.text.reading import has_characters, lines_of
 
 ITEM = "item"
 """The column that says which rows belong together."""

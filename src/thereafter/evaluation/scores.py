@@ -23,8 +23,7 @@ from thereafter.base.tabular import Row, Tabular, facts_html
 from thereafter.errors import EmptyCorpusError
 from thereafter.models.any_model import AnyModel
 from thereafter.models.base import NOT_NORMALISED, Ids, Logs, State, is_normalised
-from thereafter.text.tokenizers.base import MeasuredText, Tokenizer
-from thereafter.text.vocabulary import Spelling
+from thereafter.text.tokenizers.base import MeasuredText, Spelling, Tokenizer
 
 
 @dataclass(frozen=True)

@@ -33,11 +33,9 @@ from thereafter.evaluation.scores import ScoredPiece, Walk, score_items, score_p
 from thereafter.evaluation.text_units import LINE_END, TextUnits, align_units, cut_units, words_alone
 from thereafter.models.any_model import AnyModel
 from thereafter.models.base import NOT_NORMALISED, Logs
-from thereafter.text.reading import lines_of
+from thereafter.text.reading import Places, byte_ends, code_points, is_space, lines_of
 from thereafter.text.sources import Source
-from thereafter.text.spaces import Places, byte_ends, code_points, is_space
-from thereafter.text.tokenizers.base import Ids, MeasuredText, Tokenizer, join_ids
-from thereafter.text.vocabulary import UNKNOWN, Spelling
+from thereafter.text.tokenizers.base import UNKNOWN, Ids, MeasuredText, Spelling, Tokenizer, join_ids
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.errors import OptionError, nearest
+from thereafter.text.reading import CHARACTER, Places, code_points, has_characters, word_ends
 from thereafter.text.sentences import find_sentences
-from thereafter.text.spaces import CHARACTER, Places, code_points, has_characters, word_ends
 
 UNITS = ("word", "token", "sentence", "line")
 LINE_END = "\n"

@@ -32,7 +32,7 @@ from thereafter.inspection.measurement import Arrays, Measurement
 from thereafter.inspection.pair_files import GROUPS, Pair, PairFiles, read_pair_files
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.models.base import Ids
-from thereafter.text.vocabulary import Spelling
+from thereafter.text.tokenizers.base import Spelling
 
 _AT_ONCE = 256
 FIGURES = (

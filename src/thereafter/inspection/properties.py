@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.text.agreement import words
 from thereafter.text.agreement.lexicon import lexicon
-from thereafter.text.tokenizers.base import Tokenizer
-from thereafter.text.vocabulary import UNKNOWN
+from thereafter.text.tokenizers.base import UNKNOWN, Tokenizer
 
 Values = NDArray[np.bool_] | NDArray[np.float64]
 """Booleans for a property that holds or does not, else numbers."""

@@ -5,8 +5,8 @@ scan                the only door: sequences (`unroll`), single steps (`make_ste
 jobs                what a kernel is asked to do, and what it answers
 running             a job by a kernel, by name or the one that `auto` takes; time turned round
 operators           the kernels as operators that torch.compile and torch.export write down
-functions           parts of torch behind functions with types; cells as strings, for those operators; the lock of
-                    those who record CUDA graphs
+switches            parts of torch behind functions with types; the lock of those who record CUDA graphs; what oneDNN
+                    lacks on this processor, and its products of some rows, weights laid out once
 onnx_table          those operators in ONNX, for torch's exporter: a cell's own step, traced
 second              derivatives of derivatives, for kernels whose backward pass autograd cannot look into
 plain               the plain loop, the twin of all others; linear recurrences, all steps at once
@@ -17,5 +17,4 @@ vendor              torch's own operators, and sizes they run fast with; the con
 chain               sums and best ways over a chain of tags, as a plain loop: the twin of the CRF programs
 rows                rows added by an index in a fixed order: the gradient of embeddings
 one_token           the door to the programs of one generated token
-onednn              what oneDNN lacks on this processor; products of some rows, weights laid out once
 """

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from thereafter.kernels.functions import is_unread, transformed
+from thereafter.kernels.switches import is_unread, transformed
 
 
 class Chain(NamedTuple):

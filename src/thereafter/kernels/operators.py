@@ -22,10 +22,10 @@ from torch import Tensor
 
 from thereafter.cells import CELLS
 from thereafter.errors import ShapeError
-from thereafter.kernels.functions import traced
 from thereafter.kernels.jobs import MASKED, Job, SameBits, Unrolled, cell_of, spell
 from thereafter.kernels.running import choose, run
 from thereafter.kernels.second import are_many, gradients_by_reference, recording
+from thereafter.kernels.switches import traced
 
 _JOB = (
     "Tensor x, Tensor[] state, Tensor[] weights, Tensor? lengths, Tensor? reset, Tensor[] masks, float[] shares, "

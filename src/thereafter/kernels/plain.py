@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from thereafter.cells.base import Record
-from thereafter.kernels.functions import apply_one
 from thereafter.kernels.jobs import Job, SameBits, Unrolled, torch_products
+from thereafter.kernels.switches import apply_one
 
 _LONG = 256  # steps above which pieces are faster than doubling; rows of usual texts are shorter
 

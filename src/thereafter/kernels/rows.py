@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from thereafter.kernels.functions import apply_one, traced, transformed
+from thereafter.kernels.switches import apply_one, traced, transformed
 
 
 def add_rows(table_RE: Tensor, index_N: Tensor, rows_NE: Tensor) -> Tensor:

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from thereafter.base.kinds import Registry
 from thereafter.errors import OptionError
-from thereafter.kernels.functions import apply_one, traced, transformed
 from thereafter.kernels.jobs import Job, Kernel, Unrolled
+from thereafter.kernels.switches import apply_one, traced, transformed
 
 KERNELS = Registry(
     "kernel",

@@ -14,13 +14,13 @@ from torch import Tensor
 
 from thereafter.cells.base import Cell, Weights
 from thereafter.kernels.chain import Chain, ChainKernel, ChainLoop
-from thereafter.kernels.functions import backends, traced
 from thereafter.kernels.jobs import Job, Unrolled
 from thereafter.kernels.operators import OPERATOR
 from thereafter.kernels.plain import REFERENCE
 from thereafter.kernels.running import KERNELS, choose, reverse_job, reverse_result, run
 from thereafter.kernels.step.stepper import Slot, Stepper, compiles
 from thereafter.kernels.step.storing import Narrow, rounded
+from thereafter.kernels.switches import backends, traced
 from thereafter.kernels.vendor import cudnn_mode
 
 __all__ = [

@@ -20,9 +20,9 @@ import torch
 from torch import Tensor
 
 from thereafter.cells.base import Cell
-from thereafter.kernels.functions import apply_many, transformed
 from thereafter.kernels.jobs import Job, Unrolled
 from thereafter.kernels.plain import REFERENCE
+from thereafter.kernels.switches import apply_many, transformed
 
 MaybeTensors = tuple[Tensor | None, ...]
 

@@ -17,10 +17,9 @@ from thereafter.cells.base import Cell, HCState
 from thereafter.cells.elman import Elman
 from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM, ConvLSTM
-from thereafter.kernels.functions import backends, is_unread
 from thereafter.kernels.jobs import Job, SameBits, Unrolled, torch_products
-from thereafter.kernels.onednn import enabled, keeping_switch
 from thereafter.kernels.second import twice_differentiable
+from thereafter.kernels.switches import backends, is_unread, keeping_switch, uses_onednn
 
 
 class Vendor:
@@ -50,7 +49,7 @@ class Vendor:
             return f"runs here: cuDNN {version} through torch on {device}, for {cells}"
         onednn = backends().mkldnn.is_available()
         with torch.autocast("cpu", torch.bfloat16):
-            lacks = _failure(LSTM, (("bias", "two"),), torch.float32, torch.bfloat16, enabled())
+            lacks = _failure(LSTM, (("bias", "two"),), torch.float32, torch.bfloat16, uses_onednn())
         low = "" if lacks is None else "; no lstm in bfloat16 on this processor (tried)"
         return f"runs here: {'oneDNN' if onednn else 'ATen'} through torch, for {cells}{low}"
 
@@ -203,7 +202,7 @@ def _lacks(job: Job) -> str | None:
     options: tuple[tuple[str, Any], ...] = (("bias", cell.bias),)
     if cell.output_size != cell.hidden_size:
         options += (("proj_size", _SMALL // 2),)
-    return _failure(type(cell), options, job.x_BTI.dtype, low, enabled())
+    return _failure(type(cell), options, job.x_BTI.dtype, low, uses_onednn())
 
 
 _SMALL = 8

@@ -32,7 +32,7 @@ from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
 from thereafter.errors import OptionError, ShapeError, UnknownNameError
-from thereafter.kernels.functions import CountedSwitch, apply_one, traced, transformed
+from thereafter.kernels.switches import CountedSwitch, apply_one, traced, transformed
 
 KINDS = ("dot", "bilinear", "additive")
 

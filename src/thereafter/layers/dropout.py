@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from thereafter.cells.base import Cell
 from thereafter.errors import OptionError
-from thereafter.kernels.functions import traced
+from thereafter.kernels.switches import traced
 
 Zoneout = float | tuple[float, float]
 

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from thereafter.errors import OptionError
-from thereafter.kernels.functions import apply_many
 from thereafter.kernels.rows import add_rows, pick_rows
+from thereafter.kernels.switches import apply_many
 from thereafter.layers.dropout import probability
 
 

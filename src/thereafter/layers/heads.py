@@ -37,8 +37,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from thereafter.errors import OptionError, ShapeError
-from thereafter.kernels.functions import apply_one
 from thereafter.kernels.rows import pick_rows
+from thereafter.kernels.switches import apply_one
 from thereafter.layers.embedding import Embedding
 
 

@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from thereafter.cells.base import Cell, State
 from thereafter.errors import ShapeError
-from thereafter.kernels.functions import is_unread, traced
+from thereafter.kernels.switches import is_unread, traced
 
 Lengths = Tensor | Sequence[int]
 

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError, ShapeError
-from thereafter.kernels.functions import RECORDING
 from thereafter.kernels.one_token import TILE, RowHeadProgram, VectorTile, lacks, segment_size
+from thereafter.kernels.switches import RECORDING
 from thereafter.layers.heads import Softmax, WordHead
 from thereafter.models.base import Ids, checked_tokens
 from thereafter.models.neural import NeuralModel

@@ -9,7 +9,7 @@ whole float32, so that they equal the CPU's.
 What others work out from a model's weights is kept beside it (`Kept`), such as a recorded graph that nobody uses just
 now; `versions` says whether weights have changed since.
 
-The head's product for some rows at once, with its matrix laid out for them: see `kernels.onednn`, and
+The head's product for some rows at once, with its matrix laid out for them: see `kernels.switches`, and
 `kernels.step.stepper` for one that is stored in fewer bytes.
 
 Shapes: B rows, H features, V words.
@@ -26,10 +26,9 @@ import torch
 from torch import Tensor, nn
 
 from thereafter.base.devices import ANSWERING, is_out_of_memory, out_of_memory
-from thereafter.kernels.functions import CountedSwitch
-from thereafter.kernels.onednn import can_pack_for_rows, multiply_rows, pack_for_rows
 from thereafter.kernels.step.stepper import StoredProduct
 from thereafter.kernels.step.storing import Narrow
+from thereafter.kernels.switches import CountedSwitch, can_pack_for_rows, multiply_rows, pack_for_rows
 from thereafter.layers.heads import Softmax, WordHead, wide_log_softmax
 from thereafter.layers.recurrent import count_parameters
 

@@ -9,7 +9,7 @@ the places of `most_rows`, and returns when `acknowledge` says that the receiver
 
 A row draws from its own generator and sees nothing of the others, so its text is that of `lm.generate` with the same
 seed, whoever is in the batch. Of recurrent models of some size the rows of a step have the same bits however many they
-are, from two on (`kernels.onednn`). A row that is alone goes through products of a vector, which round in another
+are, from two on (`kernels.switches`). A row that is alone goes through products of a vector, which round in another
 order: log p differs by about 1e-6, and a draw that falls between two words within that may differ.
 """
 

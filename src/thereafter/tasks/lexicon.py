@@ -22,7 +22,7 @@ from thereafter.base.config import Table
 from thereafter.errors import FormatError
 from thereafter.text.pretokenised import WritingStyle, style_of_forms
 from thereafter.text.sources import Source
-from thereafter.text.tokenizers.prose import ProseTokenizer
+from thereafter.text.tokenizers.forms import ProseTokenizer
 
 PAD, UNKNOWN = "<pad>", "<unk>"
 _REMEMBERED = 1 << 17  # words whose letters are kept, and texts that are rewritten: they come again every epoch

@@ -1,13 +1,12 @@
 """Text: from bytes to normalised text, from text to token ids, and files with examples of tasks.
 
-reading       bytes to text and its lines: encodings, byte order marks, line ends
+reading       bytes to text and its lines: encodings, byte order marks, line ends; a stream of text cut where no token
+              crosses the border; where words end, and the characters of scripts without spaces
 sources       files read as text (`Source`), with the parts of a corpus (`Texts`)
 form          the form of a user's own file: without Gutenberg's licence and hard line breaks
-chunks        a stream of text cut where no token crosses the border
 builtin       corpora that need no network; agreement/ and memory generate some of them
 documents/    HTML, Markdown, EPUB, .docx and subtitles as text
-tokenizers/   text to ids and back, seven kinds; vocabulary: the forms and their ids, and what an unknown one costs
-spaces        where words end: at white space and at line ends; the characters of scripts without spaces
+tokenizers/   text to ids and back, seven kinds
 sentences     running text cut into sentences by rules, each with its place, and abbreviations
 pretokenised  how a pre-tokenised corpus was written (`WritingStyle`), and plain text in that form; pretokenised_words
               cuts words, and writes generated text as people write

@@ -25,20 +25,20 @@ from pathlib import Path
 
 from thereafter.data.files import FileState, file_state, open_content
 from thereafter.errors import SourceError
-from thereafter.text.chunks import look_ahead
 from thereafter.text.documents import declares_encoding, describe_document, document_format, read_document
 from thereafter.text.reading import (
     BLOCK,
     LOOKED_AT,
     READ_AS_WESTERN,
+    SPACELESS,
     check_encoding,
     decode,
     guess_encoding,
     guess_of_bytes,
     lines_of,
+    look_ahead,
     read_chunks,
 )
-from thereafter.text.spaces import SPACELESS
 
 _MARKED = 8 * BLOCK  # characters in which the marks of a licence are looked for: more than any novel has
 _SAMPLE = 400_000  # characters by which line breaks are judged

@@ -20,10 +20,9 @@ from dataclasses import asdict, dataclass, replace
 
 from thereafter.base.config import Table
 from thereafter.errors import FormatError
-from thereafter.text.chunks import WORD_TAIL, look_ahead, recut
 from thereafter.text.pretokenised_words import CLITICS, Habits, Splitter, ends_sentence, is_abbreviation, restore
-from thereafter.text.tokenizers.base import Tokenizer
-from thereafter.text.vocabulary import LINE_END, UNKNOWN
+from thereafter.text.reading import WORD_TAIL, look_ahead, recut
+from thereafter.text.tokenizers.base import LINE_END, UNKNOWN, Tokenizer
 
 SAMPLE = 1 << 16
 """The characters by which a text is taken to be in the form already."""

@@ -21,10 +21,9 @@ from thereafter.data.files import AnySource, Files, FileState, Parts, file_state
 from thereafter.data.finding import TABLE_ENDINGS, FileKind
 from thereafter.data.sources import locate
 from thereafter.errors import OptionError, SourceError
-from thereafter.text.chunks import WORD_TAIL, last_cut, require_unicode
 from thereafter.text.form import Form, Forming, form_of, form_of_column
 from thereafter.text.labelled import describe_table, read_column, read_rows
-from thereafter.text.reading import BLOCK, check_encoding, read_chunks
+from thereafter.text.reading import BLOCK, WORD_TAIL, check_encoding, last_cut, read_chunks, require_unicode
 
 _NOT_LETTERS = re.compile(r"(?:(?!\n)[\W\d_])+")
 _SMALL = 1 << 23  # bytes, and characters: more than any novel has

@@ -22,8 +22,8 @@ from typing import Protocol
 
 from thereafter.base.config import Table
 from thereafter.errors import FormatError
-from thereafter.text.chunks import WORD_TAIL, look_ahead, recut
 from thereafter.text.pretokenised import WritingStyle, find_style, style_of_run
+from thereafter.text.reading import WORD_TAIL, look_ahead, recut
 from thereafter.text.sources import Rewriting, Source, Texts
 from thereafter.text.tokenizers.base import Tokenizer
 

@@ -20,8 +20,7 @@ from thereafter.ngram.model import NgramModel
 from thereafter.ngram.tables import Tables
 from thereafter.runs.folder import FORMAT
 from thereafter.text.tokenizers import TOKENIZERS
-from thereafter.text.tokenizers.base import Tokenizer
-from thereafter.text.vocabulary import Vocabulary
+from thereafter.text.tokenizers.base import Tokenizer, Vocabulary
 from thereafter.training.kinds import About, Trained, TrainingJob
 from thereafter.training.settings import TrainingSettings
 

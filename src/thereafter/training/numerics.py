@@ -46,7 +46,7 @@ from torch import Tensor
 from thereafter.base import compiled, progress
 from thereafter.base.config import Table
 from thereafter.errors import FormatError
-from thereafter.kernels.onednn import spared, switch
+from thereafter.kernels.switches import sparing_onednn, switch_onednn
 from thereafter.runs.writer import Snapshot
 
 Facts = Table
@@ -80,7 +80,7 @@ def as_in(snapshot: Snapshot | None, device: torch.device) -> Iterator[None]:
     try:
         if 1 <= wanted <= max(threads, os.cpu_count() or 1):  # more would wait for each other
             torch.set_num_threads(wanted)
-        switch(bool(before.get("onednn", onednn)))
+        switch_onednn(bool(before.get("onednn", onednn)))
         different = _differences(before, facts(device))
         if different:
             progress.note(f"this run goes on with {', '.join(different)}: its last digits may differ")
@@ -88,7 +88,7 @@ def as_in(snapshot: Snapshot | None, device: torch.device) -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(threads)
-        switch(onednn)
+        switch_onednn(onednn)
 
 
 def _differences(before: Facts, now: Facts) -> list[str]:
@@ -261,7 +261,7 @@ def steady_products(precision: str | None, device: torch.device) -> AbstractCont
     On a CPU without instructions for bfloat16 torch would switch oneDNN off at the first product that fails, half way
     through a step, and leave it off for whatever the process does next.
     """
-    return spared(torch.bfloat16) if precision == "bfloat16" and device.type == "cpu" else nullcontext()
+    return sparing_onednn(torch.bfloat16) if precision == "bfloat16" and device.type == "cpu" else nullcontext()
 
 
 def mixed_products(precision: str | None, device: torch.device) -> AbstractContextManager[object]:

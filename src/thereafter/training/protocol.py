@@ -28,7 +28,7 @@ from thereafter.runs import folder as files
 from thereafter.runs import writer
 from thereafter.runs.folder import Journal
 from thereafter.runs.writer import Destination, Unfinished, begin
-from thereafter.text import spaces
+from thereafter.text import reading
 from thereafter.text.encoded import IdArray, encode_source, fit_source
 from thereafter.text.sources import Source, Texts
 from thereafter.text.tokenizers import TOKENIZERS, load_tokenizer
@@ -205,7 +205,7 @@ def _script_note(tokenizer: Tokenizer) -> list[str]:
     if tokenizer.name != "prose" or vocabulary.counts is None:
         return []
     forms = zip(tokenizer.ordinary_forms, vocabulary.counts[len(tokenizer.reserved) :], strict=True)
-    note = spaces.advice(spaces.share_of_characters(forms))
+    note = reading.advice(reading.share_of_characters(forms))
     return [] if note is None else [note]
 
 

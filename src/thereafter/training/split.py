@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.errors import EmptyCorpusError, OptionError
+from thereafter.text.reading import code_points
 from thereafter.text.sources import Source, Texts
-from thereafter.text.spaces import code_points
 
 HELD_OUT = 0.05
 _LEAST = 200  # characters that a text of one line must have to be cut inside the line

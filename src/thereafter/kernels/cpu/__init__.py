@@ -26,9 +26,9 @@ from thereafter.kernels.cpu.gru_elman import run_elman, run_gru
 from thereafter.kernels.cpu.lstm import run_lstm
 from thereafter.kernels.cpu.plan import same_bits
 from thereafter.kernels.cpu.products import project
-from thereafter.kernels.functions import apply_one
 from thereafter.kernels.jobs import Job, SameBits, Unrolled
 from thereafter.kernels.second import is_passed_over, no_gradients, twice_differentiable
+from thereafter.kernels.switches import apply_one
 
 
 class Cpu:

@@ -50,9 +50,9 @@ from thereafter.kernels.cpu.products import (
     weight_gradients,
     workable,
 )
-from thereafter.kernels.functions import apply_many
 from thereafter.kernels.jobs import Job, Unrolled
 from thereafter.kernels.second import is_passed_over, no_gradients
+from thereafter.kernels.switches import apply_many
 
 
 class LstmScan(torch.autograd.Function):

@@ -37,8 +37,8 @@ from thereafter.base import compiled
 from thereafter.base.processor import processor
 from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
-from thereafter.kernels.functions import backends
 from thereafter.kernels.jobs import Job, SameBits, torch_products
+from thereafter.kernels.switches import backends
 
 FEWEST_EACH = 2  # rows of a thread
 FEWEST_ROWS = 16  # of a batch, for the input's product to be worth while in a step

@@ -20,7 +20,6 @@ from torch import Tensor
 
 from thereafter.cells.base import HState
 from thereafter.cells.gru import GRU
-from thereafter.kernels.functions import apply_many
 from thereafter.kernels.gpu.copying import filled
 from thereafter.kernels.gpu.geometry import SHARED_BYTES
 from thereafter.kernels.gpu.launch import Constants, launch
@@ -28,6 +27,7 @@ from thereafter.kernels.gpu.launching import APART, Hold, arguments, hold_kind
 from thereafter.kernels.gpu.preparing import ALIGNED, begun, charge, marks, product_type, too_large, unfit
 from thereafter.kernels.jobs import Job, Unrolled
 from thereafter.kernels.second import Called, MaybeTensors, is_passed_over, no_gradients
+from thereafter.kernels.switches import apply_many
 
 _COLUMNS = 128
 """Units are filled up to a multiple of this: 16 columns for each of 8 warps."""

@@ -24,11 +24,11 @@ import torch
 from torch import Tensor
 
 from thereafter.kernels.chain import Chain, ChainKernel, chain_marginals, chain_values
-from thereafter.kernels.functions import apply_one, traced, transformed
 from thereafter.kernels.gpu import lacks
 from thereafter.kernels.gpu.compiling import Wanted
 from thereafter.kernels.gpu.launch import CODE, FLOATS, TYPES, Launch, capability, start
 from thereafter.kernels.second import Called, are_many, no_gradients, recording
+from thereafter.kernels.switches import apply_one, traced, transformed
 
 MODULE = f"{CODE}.crf"
 MOST_TAGS = 128  # K^2 transitions and as many sums of pairs are what the registers of a block have room for

@@ -16,11 +16,11 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from thereafter.kernels.functions import apply_many
 from thereafter.kernels.gpu.compiling import Wanted
 from thereafter.kernels.gpu.launch import CODE, FLOATS, TYPES, Launch, capability, start
 from thereafter.kernels.jobs import Job, Unrolled
 from thereafter.kernels.second import Called, is_passed_over, no_gradients, twice_differentiable
+from thereafter.kernels.switches import apply_many
 
 MODULE = f"{CODE}.linear"
 _THREADS = 256  # of a block: with more of them a thread has too few registers for its tile

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from thereafter.cells.base import EPSILON, HCState
 from thereafter.cells.lstm import LSTM
-from thereafter.kernels.functions import apply_many
 from thereafter.kernels.gpu.four_blocks import FourBlocks
 from thereafter.kernels.gpu.geometry import Geometry, norm_geometry
 from thereafter.kernels.gpu.launching import Programs
@@ -22,6 +21,7 @@ from thereafter.kernels.gpu.passes import CalledPass, PassPlan, plan_of
 from thereafter.kernels.gpu.preparing import ALIGNED, peepholes, product_type, too_large, unfit
 from thereafter.kernels.jobs import Job, Unrolled
 from thereafter.kernels.second import MaybeTensors, is_passed_over, no_gradients
+from thereafter.kernels.switches import apply_many
 
 _MOST_EXCHANGED = 2**31
 """Places of row sums: the programs count them in 32 bits."""

@@ -18,7 +18,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from thereafter.cells.base import EPSILON, HCState
-from thereafter.kernels.functions import apply_many
 from thereafter.kernels.gpu.copying import FilledUnits, filled
 from thereafter.kernels.gpu.four_blocks import FourBlocks, four_blocks
 from thereafter.kernels.gpu.geometry import Geometry, geometry
@@ -36,6 +35,7 @@ from thereafter.kernels.gpu.preparing import (
 )
 from thereafter.kernels.jobs import Job, Unrolled
 from thereafter.kernels.second import Called, MaybeTensors, is_passed_over, no_gradients
+from thereafter.kernels.switches import apply_many
 
 
 def refuses_blocks(job: Job, processors: int, *, wide: bool = True) -> str | None:

@@ -24,8 +24,8 @@ from thereafter.cells.elman import Elman
 from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
 from thereafter.cells.minimal import Diagonal, MinGRU, MinLSTM
-from thereafter.kernels.onednn import can_pack_for_rows, multiply_rows, pack_for_rows
 from thereafter.kernels.step.storing import Narrow, rounded
+from thereafter.kernels.switches import can_pack_for_rows, multiply_rows, pack_for_rows
 
 Weights = dict[str, Tensor]
 
@@ -113,7 +113,7 @@ def keep(packed: dict[str, Tensor], name: str, make: Callable[[], Tensor]) -> Te
 
 
 class Product:
-    """out = x W^T in place: a matrix-vector product for one row; `packed`: see `onednn`."""
+    """out = x W^T in place: a matrix-vector product for one row; `packed`: see `switches`."""
 
     def __init__(self, weight: Tensor, x: Tensor, out: Tensor, packed: Tensor | None = None) -> None:
         one = len(x) == 1

@@ -33,8 +33,8 @@ from thereafter.serving.schema import Answer, Asked
 from thereafter.serving.shelf import READY
 from thereafter.studio.studio import Studio
 from thereafter.text.sources import Source
+from thereafter.text.tokenizers.base import START
 from thereafter.text.tokenizers.word import WordTokenizer
-from thereafter.text.vocabulary import START
 
 FOUR = "the cat sat on the mat\nthe cat ate the fish\nthe dog sat on the mat\nthe dog ate the bone\n"
 """The corpus of four sentences that the books count."""

@@ -36,7 +36,7 @@ from thereafter.serving.schema import Answer, Asked, ModelName, Prompt
 from thereafter.studio.asking import Visitor, answers, of_language_model
 from thereafter.studio.panels.numbers import nested, number, numbers, rows
 from thereafter.studio.panels.prediction import CandidateAnswer, candidate, twin_of
-from thereafter.text.vocabulary import START
+from thereafter.text.tokenizers.base import START
 
 
 class FieldAnswer(Answer):

@@ -1,9 +1,10 @@
 """Text to ids and back: seven tokenizers with one contract, by name in `TOKENIZERS`.
 
-base      the contract (`Tokenizer`), what all tokenizers share, and their JSON file
-forms     what `word` and `prose` share: a text is split into forms, which are counted and have ids
+base      the contract (`Tokenizer`), what all tokenizers share, and their JSON file; the vocabulary: the forms, their
+          ids, and what an unknown form costs
+forms     what `word` and `prose` share: a text is split into forms, which are counted and have ids; `prose`, lossless
+          pieces of running text
 word      words between white space, with a compiled look-up
-prose     lossless pieces of running text
 byte      the bytes of UTF-8, and characters
 subword   pieces of bytes by byte pair encoding, unigram and WordPiece, and those of a GPT-2 folder, which is read and
           never fitted; byte_level: what they share and what they learn from
@@ -27,7 +28,7 @@ TOKENIZERS = Registry(
     "tokenizer",
     {
         "word": "thereafter.text.tokenizers.word:WordTokenizer",
-        "prose": "thereafter.text.tokenizers.prose:ProseTokenizer",
+        "prose": "thereafter.text.tokenizers.forms:ProseTokenizer",
         "char": "thereafter.text.tokenizers.byte:CharTokenizer",
         "byte": "thereafter.text.tokenizers.byte:ByteTokenizer",
         "bpe": "thereafter.text.tokenizers.subword:BpeTokenizer",

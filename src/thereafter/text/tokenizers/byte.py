@@ -10,11 +10,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from thereafter.errors import FormatError, OptionError
-from thereafter.text.chunks import slice_chunks
-from thereafter.text.spaces import code_points
-from thereafter.text.tokenizers.base import Chunks, Ids, MeasuredText, Tokenizer, byte_length
+from thereafter.text.reading import code_points, slice_chunks
+from thereafter.text.tokenizers.base import (
+    UNKNOWN,
+    Chunks,
+    Ids,
+    MeasuredText,
+    Tokenizer,
+    Vocabulary,
+    byte_length,
+    check_cutoffs,
+)
 from thereafter.text.tokenizers.forms import SEEN_TWICE
-from thereafter.text.vocabulary import UNKNOWN, Vocabulary, check_cutoffs
 
 
 def _forms() -> list[str]:

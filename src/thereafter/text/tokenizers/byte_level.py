@@ -23,10 +23,20 @@ from thereafter.base.config import Table
 from thereafter.base.packages import require
 from thereafter.base.progress import task
 from thereafter.errors import FormatError, OptionError
-from thereafter.text.chunks import PROSE_TAIL, recut
-from thereafter.text.tokenizers.base import Chunks, Ids, MeasuredText, Tokenizer, byte_length, check_header, header
-from thereafter.text.tokenizers.prose import PATTERN, prose_forms
-from thereafter.text.vocabulary import Vocabulary, check_cutoffs, is_unicode
+from thereafter.text.reading import PROSE_TAIL, recut
+from thereafter.text.tokenizers.base import (
+    Chunks,
+    Ids,
+    MeasuredText,
+    Tokenizer,
+    Vocabulary,
+    byte_length,
+    check_cutoffs,
+    check_header,
+    header,
+    is_unicode,
+)
+from thereafter.text.tokenizers.forms import PATTERN, prose_forms
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Engine

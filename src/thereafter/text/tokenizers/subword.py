@@ -21,8 +21,8 @@ import numpy as np
 
 from thereafter.base.config import Table
 from thereafter.errors import OptionError
-from thereafter.text.chunks import slice_chunks
-from thereafter.text.tokenizers.base import Chunks, Ids, join_ids
+from thereafter.text.reading import slice_chunks
+from thereafter.text.tokenizers.base import UNKNOWN, Chunks, Ids, join_ids
 from thereafter.text.tokenizers.byte_level import (
     ByteLevelTokenizer,
     byte_alphabet,
@@ -30,7 +30,6 @@ from thereafter.text.tokenizers.byte_level import (
     check_pieces,
     damage_error,
 )
-from thereafter.text.vocabulary import UNKNOWN
 
 if TYPE_CHECKING:
     import os

@@ -15,11 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from thereafter.base.compiled import available, compiled
-from thereafter.text.chunks import WORD_TAIL, recut
-from thereafter.text.spaces import byte_ends, code_points, word_ends
-from thereafter.text.tokenizers.base import Ids, MeasuredText, byte_length
+from thereafter.text.reading import WORD_TAIL, byte_ends, code_points, recut, word_ends
+from thereafter.text.tokenizers.base import LINE_END, START, UNKNOWN, Ids, MeasuredText, byte_length
 from thereafter.text.tokenizers.forms import SEEN_TWICE, FormTokenizer
-from thereafter.text.vocabulary import LINE_END, START, UNKNOWN
 
 Bytes = NDArray[np.uint8]
 
