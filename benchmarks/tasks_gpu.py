@@ -25,7 +25,7 @@ import torch
 
 import thereafter
 from thereafter.training import numerics
-from thereafter.training.options import read_recipe
+from thereafter.training.recipes import read_recipe
 
 RECIPES = Path(__file__).parent.parent / "recipes"
 _PROFILED = 40  # steps

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from thereafter import nn
-from thereafter.training.optimizers import clip
+from thereafter.training.weights import clip
 
 
 def _with_radius(size: int, radius: float, seed: int, *, orthogonal: bool) -> Tensor:

@@ -23,10 +23,10 @@ from thereafter.inspection.trace import Trace
 from thereafter.language_model import LanguageModel, load_language_model, resume_language_model
 from thereafter.runs import folder as files
 from thereafter.text.sources import Texts
-from thereafter.training import protocol, reading, roles
+from thereafter.training import protocol, reading
 from thereafter.training.finding import find_texts, part_of
-from thereafter.training.kinds import MODELS, ModelKind
-from thereafter.training.options import TextSettings, sort_options
+from thereafter.training.kinds import MODELS, ModelKind, sort_options
+from thereafter.training.settings import TextSettings
 
 if TYPE_CHECKING:
     from thereafter.comparing.differences import ComparedRuns
@@ -183,7 +183,7 @@ def _validation_warnings(model: str, texts: Texts, valid: Texts) -> list[str]:
     kind: ModelKind = MODELS.load(model)
     if not kind.trained_in_steps:
         return []
-    return roles.validated_on_training(part_of(texts, "train"), part_of(valid, "valid"))
+    return reading.validated_on_training(part_of(texts, "train"), part_of(valid, "valid"))
 
 
 def resume(run: str | PathLike[str]) -> LanguageModel | TaskModel:

@@ -40,11 +40,11 @@ from thereafter.text.pretokenised_words import restore_stream
 from thereafter.text.sources import Source, Texts
 from thereafter.text.tokenizers.base import Spelling, Tokenizer
 from thereafter.text.writing import WritingForm, in_style, writing_of_run
-from thereafter.training import reading, roles
+from thereafter.training import reading
 from thereafter.training.finding import describe_changes, find_texts, part_of
 from thereafter.training.kinds import MODELS, ModelKind, RunView, Trained, load_trained, save_trained
-from thereafter.training.options import TextSettings
 from thereafter.training.reading import read_surprisals
+from thereafter.training.settings import TextSettings
 
 if TYPE_CHECKING:
     from thereafter.evaluation.dynamic_settings import DynamicSettings
@@ -127,7 +127,7 @@ class LanguageModel(RunView):
                     walk=walk,
                     switches=reading.describe_switches(self.trained, on, tuning, chosen),
                     weights=on.weights,
-                    caveat=roles.caveat(self.trained, chosen, tuning),
+                    caveat=reading.caveat(self.trained, chosen, tuning),
                     form=describe_changes(chosen),
                     written="" if chosen.rewriting is None else str(self.writing),
                 )
@@ -187,7 +187,7 @@ class LanguageModel(RunView):
             for note in texts.notes:
                 progress.note(note)
         if source is None or source is not self.texts or self.style is not None:
-            chosen = roles.in_own_form(self.trained, texts, chosen, self.writing)
+            chosen = reading.in_own_form(self.trained, texts, chosen, self.writing)
         if tune is None:
             return chosen, None
         others = find_texts(tune, None, settings)

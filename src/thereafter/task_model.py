@@ -43,8 +43,8 @@ from thereafter.tasks.task import (
 )
 from thereafter.training.finding import find_texts, form_notes, part_of
 from thereafter.training.kinds import RunView
-from thereafter.training.options import TextSettings
 from thereafter.training.protocol import read_start
+from thereafter.training.settings import TextSettings
 
 if TYPE_CHECKING:
     from thereafter.export.export import Exported

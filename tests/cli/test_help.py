@@ -22,7 +22,7 @@ from thereafter.cli.options import EVERYDAY, TRAIN, _fields
 
 HEAVY = {"torch", "numba", "tokenizers", "pandas", "plotly", "rich", "fastapi", "uvicorn", "matplotlib", "scipy"}
 SETTINGS = [
-    "thereafter.training.options:TextSettings",
+    "thereafter.training.settings:TextSettings",
     "thereafter.training.settings:TrainingSettings",
     "thereafter.training.ngram:NgramSettings",
     "thereafter.series.forecasters.settings:ForecastSettings",

@@ -25,7 +25,7 @@ from thereafter.errors import EmptyCorpusError, OptionError, SourceError, Traini
 from thereafter.text.agreement import write_corpus
 from thereafter.text.sources import Source, Texts
 from thereafter.training import protocol
-from thereafter.training.options import TextSettings
+from thereafter.training.settings import TextSettings
 
 LINES = [
     "the cat sat on the mat .",

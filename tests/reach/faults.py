@@ -130,14 +130,14 @@ FAULTS = (
     # training
     Fault(
         "clipping-forgets-the-scale",
-        "training/optimizers.py",
+        "training/weights.py",
         "((norm + 1e-6) / largest).clamp(min=1.0) * scaled",
         "((norm + 1e-6) / largest).clamp(min=1.0)",
     ),
     Fault("warm-up-never-ends", "training/control.py", "base * min(1.0, at.step / warmup)", "base * at.step / warmup"),
     Fault(
         "split-counts-characters-twice",
-        "training/split.py",
+        "training/finding.py",
         "            at += len(chunk)\n",
         "            at += len(piece)\n",
     ),

@@ -26,7 +26,7 @@ def reach() -> Reach:
     return recorded(
         series__test_any_table=(["thereafter.series.table"], []),
         cells__test_cells=(["thereafter.cells.lstm", "thereafter.cells"], []),
-        training__test_recipes=(["thereafter.training.options"], ["recipes/mnist-rows-lstm.toml"]),
+        training__test_recipes=(["thereafter.training.recipes"], ["recipes/mnist-rows-lstm.toml"]),
     )
 
 

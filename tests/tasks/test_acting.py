@@ -13,7 +13,7 @@ from toys import Shell, catch_rule
 
 import thereafter
 from thereafter.errors import OptionError
-from thereafter.training.options import read_recipe
+from thereafter.training.recipes import read_recipe
 from thereafter.vision.acting.game import ACTIONS, Episode, caught, play
 from thereafter.vision.acting.network import CatcherSettings
 from thereafter.vision.acting.task import ACTING, Played, PlayedExplained

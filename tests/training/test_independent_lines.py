@@ -9,9 +9,9 @@ import pytest
 
 import thereafter
 from thereafter.text.sources import Source, Texts, resolve
-from thereafter.training.defaults import complete_model, complete_training
 from thereafter.training.kinds import About
-from thereafter.training.options import read_recipe
+from thereafter.training.neural import complete_model, complete_training
+from thereafter.training.recipes import read_recipe
 from thereafter.training.settings import TrainingSettings
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from thereafter.errors import FormatError
-from thereafter.training import optimizers
 from thereafter.training.settings import TrainingSettings
+from thereafter.training.weights import clip_gradients, make_optimizer
 
 
 def small_model() -> nn.Module:
@@ -60,12 +60,12 @@ THEIRS: dict[str, tuple[dict[str, Any], Callable[[nn.Module], torch.optim.Optimi
 def test_the_same_as_torch(name: str, clipped: float):
     options, make_theirs = THEIRS[name]
     ours, theirs = small_model(), small_model()
-    own = optimizers.make(ours, TrainingSettings(rate=0.02, **options))
+    own = make_optimizer(ours, TrainingSettings(rate=0.02, **options))
     reference = make_theirs(theirs)
     for step in range(6):
         give(ours, step)
         give(theirs, step)
-        norm, scale = optimizers.clip(own.gradients(), clipped)
+        norm, scale = clip_gradients(own.gradients(), clipped)
         if clipped:
             expected = nn.utils.clip_grad_norm_(theirs.parameters(), clipped)
             torch.testing.assert_close(norm, expected)
@@ -84,7 +84,7 @@ def test_what_it_remembers_can_be_saved(name: str):
     options = {"optimizer": "nt-asgd", "nonmono": 1} if name == "nt-asgd" else THEIRS[name][0]
     settings = TrainingSettings(rate=0.02, **options)
     straight, broken = small_model(), small_model()
-    whole, first = optimizers.make(straight, settings), optimizers.make(broken, settings)
+    whole, first = make_optimizer(straight, settings), make_optimizer(broken, settings)
     for step in range(4):
         for model, optimizer in ((straight, whole), (broken, first)):
             give(model, step)
@@ -93,7 +93,7 @@ def test_what_it_remembers_can_be_saved(name: str):
             optimizer.after_validation([3.0, 2.0, 4.0, 5.0][step])
     tensors, facts = first.state()
     kept = {path: tensor.clone() for path, tensor in tensors.items()}
-    second = optimizers.make(broken, settings)
+    second = make_optimizer(broken, settings)
     second.restore(kept, facts)
     for step in range(4, 8):
         for model, optimizer in ((straight, whole), (broken, second)):
@@ -110,7 +110,7 @@ def test_what_it_remembers_can_be_saved(name: str):
 def test_nt_asgd_by_hand():
     """Triggered by the fourth validation: worse than the best of those more than two old. Averages from there on."""
     model = small_model()
-    optimizer = optimizers.make(model, TrainingSettings(optimizer="nt-asgd", rate=0.1, weight_decay=0.0, nonmono=2))
+    optimizer = make_optimizer(model, TrainingSettings(optimizer="nt-asgd", rate=0.1, weight_decay=0.0, nonmono=2))
     weights = [weight.detach().clone().double() for weight in model.parameters()]
     history: list[list[Tensor]] = []
     said: list[int] = []

@@ -13,7 +13,7 @@ from stops import stopping_at
 from thereafter.cli import main
 from thereafter.errors import OptionError
 from thereafter.export.recalling import training_text
-from thereafter.training.options import read_recipe
+from thereafter.training.recipes import read_recipe
 
 WORDS = {"train": ("the cat sat", "a dog ran"), "valid": ("the dog sat", "a cat ran"), "test": ("zebra quagga okapi",)}
 SMALL: dict[str, Any] = {"model": "lstm", "tokens": "word", "hidden": 8, "epochs": 1, "batch": 8, "steps": 8}

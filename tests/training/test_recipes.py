@@ -19,7 +19,7 @@ from thereafter.models.build import build, settings_of
 from thereafter.tasks import TASKS as TASKS_BY_NAME
 from thereafter.tasks import finding, fitting
 from thereafter.text.sources import resolve
-from thereafter.training.options import read_recipe
+from thereafter.training.recipes import read_recipe
 
 RECIPES = sorted((Path(__file__).resolve().parents[2] / "recipes").glob("*.toml"))
 LANGUAGE_MODELS = [path for path in RECIPES if read_recipe(path).task is None]

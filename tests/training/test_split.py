@@ -12,11 +12,10 @@ import thereafter
 from thereafter.errors import EmptyCorpusError
 from thereafter.models.build import NEURAL
 from thereafter.text.sources import Source, Texts, resolve
-from thereafter.training.defaults import TIERS
-from thereafter.training.kinds import MODELS, About
-from thereafter.training.options import sort_options
+from thereafter.training.finding import SourceSlice, split_texts
+from thereafter.training.kinds import MODELS, About, sort_options
+from thereafter.training.neural import TIERS
 from thereafter.training.settings import TrainingSettings
-from thereafter.training.split import SourceSlice, split_texts
 
 TEXT = "".join(f"line {k} has éüß and words\n" for k in range(100))
 

@@ -23,9 +23,8 @@ from refusals import assert_refused
 from stops import stopping_at
 from thereafter.cli.app import app
 from thereafter.errors import FormatError, OptionError, SourceError
-from thereafter.training import optimizers
 from thereafter.training.settings import TrainingSettings
-from thereafter.training.weights import Layering
+from thereafter.training.weights import Layering, make_optimizer
 from warm import Command
 
 WORDS = ["the", "a", "cat", "dog", "bird", "saw", "heard", "and", "which", "old", "small", ".", "it", "was"]
@@ -266,7 +265,7 @@ def test_rates_by_layer_by_hand(name: str):
     """r d^l for the layer l from the head down; adam's first step is the sign of the gradient times its rate."""
     model = stacked()
     settings = TrainingSettings(optimizer=name, rate=0.1, weight_decay=0.0, layer_decay=0.38)
-    optimizer = optimizers.make(model, settings, Layering(model, settings, LAYERS).factors)
+    optimizer = make_optimizer(model, settings, Layering(model, settings, LAYERS).factors)
     before = {weight_name: weight.detach().clone() for weight_name, weight in model.named_parameters()}
     model(torch.randn(5, 3, generator=torch.Generator().manual_seed(1))).square().sum().backward()
     optimizer.step(0.1)

@@ -212,7 +212,7 @@ def rank(
 def _lines(source: str) -> list[str]:
     """Each line, or row of a column, as a candidate, without blank ones; no candidate at all is an error."""
     from thereafter.training.finding import find_texts
-    from thereafter.training.options import TextSettings
+    from thereafter.training.settings import TextSettings
 
     (text,) = find_texts(source, None, TextSettings()).parts.values()
     lines = [line for line in text.text().split("\n") if line.strip()]

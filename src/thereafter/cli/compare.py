@@ -106,7 +106,7 @@ def compare(
         settings: Any setting of the training: --set lstm.hidden=200.
         as_json: Print everything as JSON.
     """
-    from thereafter.training.options import parse_settings
+    from thereafter.training.recipes import parse_settings
 
     options = parse_settings(settings or ()) | chosen(given)
     if not wants_parts(options.pop("parts", None)):
@@ -186,7 +186,7 @@ def _networks(spelled: list[str], *, bare: bool) -> dict[str, Table]:
 
     `bare`: a name alone is a kind of network.
     """
-    from thereafter.training.options import parse_settings
+    from thereafter.training.recipes import parse_settings
 
     networks: dict[str, Table] = {}
     for one in ",".join(spelled).split(",") if spelled else ():

@@ -297,7 +297,7 @@ FORMATS = (
     option("as_csv", bool, "Print the table as CSV.", "--csv", callback=one_format),
     option("as_json", bool, "Print the table as JSON.", "--json", callback=one_format),
 )
-_text = partial(group, "thereafter.training.options:TextSettings", panel="Text")
+_text = partial(group, "thereafter.training.settings:TextSettings", panel="Text")
 READING = _text(
     *("keep_licence", "wrapped", "markup", "encoding"), markup={"spelled": "--keep-markup"}, encoding={"panel": None}
 )

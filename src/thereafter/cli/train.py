@@ -17,7 +17,7 @@ from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
     from thereafter.data.files import AnySource, Parts
-    from thereafter.training.options import Recipe
+    from thereafter.training.recipes import Recipe
 
 _ARGUMENTS = {"source", "task", "model", "out", "start_from", "recipe", "valid", "split", "parts", "arpa", "settings"}
 """Arguments of `thereafter.train` with a name of their own. All others are options of the text, model or training."""
@@ -85,7 +85,7 @@ def train(
 def _plan(given: Table) -> Recipe:
     """The recipe, or an empty one, with what the command line gives laid over it."""
     from thereafter.training import protocol
-    from thereafter.training.options import Recipe, read_recipe
+    from thereafter.training.recipes import Recipe, read_recipe
 
     plan = read_recipe(given["recipe"]) if "recipe" in given else Recipe()
     task, model = given.get("task", plan.task), given.get("model")
@@ -128,7 +128,7 @@ def _plan_of_task(plan: Recipe, task: str, options: Table, given: Table) -> Reci
 
 def _full_names(model: str, options: Table) -> Table:
     """Options under their full names: `hidden` of an LSTM as `lstm.hidden`."""
-    from thereafter.training.options import sort_options
+    from thereafter.training.kinds import sort_options
 
     tables = sort_options(model, options)
     return {
@@ -152,7 +152,7 @@ def _train_task(task: str, plan: Recipe, out: Path | None, settings: list[str], 
     import thereafter
     from thereafter.tasks import TASKS, finding
     from thereafter.tasks.task import name_for
-    from thereafter.training.options import parse_settings
+    from thereafter.training.recipes import parse_settings
 
     if plan.source is None:
         raise OptionError(f"the task {task!r} needs examples; try: thereafter train examples.conllu --task {task}")
@@ -173,7 +173,7 @@ def _train_text(plan: Recipe, out: Path | None, settings: list[str], arpa: Path 
     """Train a language model and print its summary and its scores."""
     import thereafter
     from thereafter.runs import folder as run_folder
-    from thereafter.training.options import parse_settings
+    from thereafter.training.recipes import parse_settings
 
     if plan.source is None:
         raise OptionError("train needs a text; try: thereafter train book.txt, or a corpus: thereafter data list")

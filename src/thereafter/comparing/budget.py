@@ -33,11 +33,9 @@ from thereafter.runs.folder import LOCK, is_file, owning
 from thereafter.text.reading import WORD_TAIL, recut
 from thereafter.text.sources import Source, Texts
 from thereafter.training import protocol
-from thereafter.training.finding import form_notes, part_of
+from thereafter.training.finding import SourceSlice, form_notes, part_of, split_texts
 from thereafter.training.kinds import MODELS
-from thereafter.training.options import TextSettings
-from thereafter.training.settings import TrainingSettings
-from thereafter.training.split import SourceSlice, split_texts
+from thereafter.training.settings import TextSettings, TrainingSettings
 
 PARTS = ("train", "valid", "test")
 SHARES = (0.90, 0.95)

@@ -66,7 +66,7 @@ from thereafter.runs.folder import is_run
 from thereafter.text.sources import Source
 from thereafter.training.finding import find_texts
 from thereafter.training.kinds import load_trained
-from thereafter.training.options import TextSettings
+from thereafter.training.settings import TextSettings
 
 _READING = ("tokens", "encoding", "lower", "letters_only", "keep_licence", "wrapped", "markup")
 

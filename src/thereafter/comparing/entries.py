@@ -23,10 +23,9 @@ from thereafter.errors import OptionError, UnknownNameError
 from thereafter.models.settings import NeuralSettings, TransformerSettings
 from thereafter.text.encoded import encode_source
 from thereafter.text.tokenizers import TOKENIZERS
-from thereafter.training import defaults, protocol
+from thereafter.training import protocol
 from thereafter.training import settings as training_settings
-from thereafter.training.kinds import MODELS, ModelKind
-from thereafter.training.options import Sorted, sort_options
+from thereafter.training.kinds import MODELS, ModelKind, Sorted, sort_options
 from thereafter.training.settings import TrainingSettings
 
 ORDERS = {"unigram": 1, "bigram": 2, "trigram": 3}
@@ -239,6 +238,8 @@ def match_entries(entries: Sequence[Entry], dealt: dict[str, Table], text: Share
 
 def _sizes(entry: Entry, options: Table, text: SharedText) -> tuple[NeuralSettings, int]:
     """The settings a model would have on a text, and its vocabulary."""
+    from thereafter.training.neural import complete_model
+
     tables: dict[str, Table] = {"text": {}, entry.model: {}, "training": {}}
     for name, value in options.items():
         table, _, key = name.rpartition(".")
@@ -249,4 +250,4 @@ def _sizes(entry: Entry, options: Table, text: SharedText) -> tuple[NeuralSettin
     context = protocol.choose_context(entry.kind, tokenizer, text.texts, settings, training)
     valid = encode_source(tokenizer, text.parts["valid"])
     about = protocol.measure(entry.kind, tokenizer, ids, valid, context, text.texts.name)
-    return defaults.complete_model(entry.model, tables[entry.model], about)[0], about.vocabulary
+    return complete_model(entry.model, tables[entry.model], about)[0], about.vocabulary

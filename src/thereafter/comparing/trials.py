@@ -33,8 +33,8 @@ from thereafter.runs.folder import CONFIG, TOKENIZER, WEIGHTS, is_run, owning
 from thereafter.text.sources import Source
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.training import protocol
-from thereafter.training.kinds import Trained, load_trained, save_trained
-from thereafter.training.options import TextSettings, sort_options
+from thereafter.training.kinds import Trained, load_trained, save_trained, sort_options
+from thereafter.training.settings import TextSettings
 
 NEEDED = (CONFIG, TOKENIZER, WEIGHTS)
 """The files that using a model takes."""

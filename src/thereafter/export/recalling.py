@@ -32,7 +32,7 @@ from thereafter.text.sources import Source
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.training.finding import find_again, find_texts, part_of
 from thereafter.training.kinds import MODELS, ModelKind, Trained
-from thereafter.training.options import TextSettings
+from thereafter.training.settings import TextSettings
 
 LINES, SHORTEST = 200, 40
 """Lines that are drawn unless more are asked for, and the fewest characters of one."""

@@ -14,10 +14,10 @@ from thereafter.export.targets import Opening
 from thereafter.models.base import Ids
 from thereafter.text.sources import Source
 from thereafter.text.tokenizers.base import join_ids
-from thereafter.training import roles
+from thereafter.training import reading
 from thereafter.training.finding import find_again, find_texts, part_of
 from thereafter.training.kinds import Trained
-from thereafter.training.options import TextSettings
+from thereafter.training.settings import TextSettings
 
 SEED = 7
 _BITS = 2.0  # entropy of the next token where a page opens: about four bars of some length
@@ -38,7 +38,7 @@ def text_of_check(trained: Trained, given: AnySource | None, steps: int) -> tupl
         return _first(trained, source, steps), source.name
     texts = find_texts(given, None, TextSettings.of_config(trained.config["text"], None))
     source = part_of(texts, "test", "valid")
-    if roles.trained_on(trained, source.text_hash()):
+    if reading.trained_on(trained, source.text_hash()):
         raise OptionError(
             f"{source.name} is what the model learned from; a check reads other text; try another --check"
         )

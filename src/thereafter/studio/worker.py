@@ -117,7 +117,7 @@ def watched_options(source: str, tokens: str | None, options: Mapping[str, float
     """
     from thereafter.comparing import budget
     from thereafter.text.sources import resolve
-    from thereafter.training.defaults import tier_of
+    from thereafter.training.neural import tier_of
 
     texts = resolve(source)
     count = budget.count_tokens(texts, [tokens or texts.tokens])

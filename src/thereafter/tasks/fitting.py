@@ -37,11 +37,11 @@ from thereafter.training import settings as training_settings
 from thereafter.training.control import COUNTED
 from thereafter.training.fit import MOST_PLACES, choose_rows
 from thereafter.training.fit import fit as fit_in_steps
+from thereafter.training.kinds import sort_into_tables
 from thereafter.training.learner import Course
 from thereafter.training.loop import Loop
-from thereafter.training.options import START, TextSettings, sort_into_tables
 from thereafter.training.protocol import read_again
-from thereafter.training.settings import AUTO, TrainingSettings, check_logs
+from thereafter.training.settings import AUTO, START, TextSettings, TrainingSettings, check_logs
 from thereafter.training.weights import check_counts, check_layered, restored, weights_of
 
 _IDLE: Mapping[str, object] = {"batching": None, "jitter": False}

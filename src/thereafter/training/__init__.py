@@ -8,20 +8,19 @@ The loop, for whatever learns:
     watching      functions of your own that a training calls, and its bar with the figures beside it
     logs          the figures of every step as CSV or for TensorBoard
     control       how far a training is and its learning rate there; losses and gradients that are not finite; Ctrl-C
-    optimizers    updates of the weights
-    weights       weights by name; which layers learn in an epoch, and at what rate
+    weights       weights by name; which layers learn in an epoch, and at what rate; the optimizers
     graphs        training steps as CUDA graphs, each taken and undone before it is recorded
     numerics      what the last bits depend on: threads, products, random numbers, sums in a fixed order on a GPU
-    settings      TrainingSettings
+    settings      TextSettings, TrainingSettings
 
 Language models:
-    kinds         the contract of a kind of model, and a trained one as a run folder; neural and ngram are the two
-                  implementations, ngram reads and writes ARPA files too
+    kinds         the contract of a kind of model, options by name, and a trained one as a run folder; neural and ngram
+                  are the two implementations, ngram reads and writes ARPA files too
     protocol      from a text to a trained model, on with a training that was stopped, or with a run that another
                   training begins with
-    options       options by name, and from a file; defaults: those that a user leaves open
-    finding       the text of a training, as a user names it and as a run finds it again
-    split, roles  the validation part of a text; what a text has been to a model
+    recipes       options from a file, and as `name=value`; neural chooses those that a user leaves open
+    finding       the text of a training, as a user names it and as a run finds it again; its validation part
     blocks        the order in which training sees a text, and its batches; neural has the loss on its validation part
-    reading       trained models asked about a text: mixtures, switches, what each token costs
+    reading       trained models asked about a text: mixtures, switches, what each token costs; what a text has been to
+                  a model
 """

@@ -35,14 +35,14 @@ from thereafter.errors import DeviceMemoryError, FormatError
 from thereafter.kernels.switches import leaving_unread
 from thereafter.models.state import NeuralState
 from thereafter.runs.writer import Destination, RunWriter, Snapshot, write_snapshot
-from thereafter.training import numerics, optimizers
+from thereafter.training import numerics
 from thereafter.training.graphs import changed_by_a_step
 from thereafter.training.learner import B, Course, Learner
 from thereafter.training.logs import logging_in
 from thereafter.training.loop import Loop
 from thereafter.training.numerics import mixed_products, seeded, steady_products
 from thereafter.training.settings import TrainingSettings
-from thereafter.training.weights import load_weights, put_weights, weights_of
+from thereafter.training.weights import clip_gradients, load_weights, make_optimizer, put_weights, weights_of
 
 _SINCE = "the steps since its last checkpoint are lost: with more memory it goes on from there with"
 _DAMAGED = (KeyError, TypeError, ValueError, AttributeError, StopIteration, RuntimeError)
@@ -273,7 +273,7 @@ class _Trials(Generic[B]):
     ) -> None:
         self._learner, self._training, self._device = learner, training, device
         self._batches, self._validated = batches, validated
-        self._optimizer = optimizers.make(learner.module, training)
+        self._optimizer = make_optimizer(learner.module, training)
         kept = weights_of(learner.module)
         snapshot = {**kept, **self._optimizer.state()[0]}
         self._copies = [tensor.clone() for tensor in (*kept.values(), *snapshot.values())]
@@ -319,7 +319,7 @@ class _Trials(Generic[B]):
         with mixed_products(self._training.precision, self._device), unread:
             loss = self._learner.loss(batch, state)
         torch.autograd.backward(loss.total / batch.count + loss.extra)
-        _, scale = optimizers.clip(self._optimizer.gradients(), self._training.clip or 0.0)
+        _, scale = clip_gradients(self._optimizer.gradients(), self._training.clip or 0.0)
         self._optimizer.step(0.0, scale)
         self._optimizer.clear()
         return loss.state.detach()

@@ -38,8 +38,7 @@ from thereafter.kernels.switches import RECORDING, leaving_unread
 from thereafter.models.state import NeuralState
 from thereafter.training.learner import B
 from thereafter.training.numerics import generator_states, set_generators
-from thereafter.training.optimizers import Optimizer
-from thereafter.training.weights import weights_of
+from thereafter.training.weights import Optimizer, weights_of
 
 R = TypeVar("R")
 Shapes = tuple[torch.Size, ...]

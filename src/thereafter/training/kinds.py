@@ -1,9 +1,13 @@
-"""The kinds of language model by name, what each must know how to do, and a trained one as a run folder."""
+"""The kinds of language model by name, what each must know how to do, their options, and a trained one as a run folder.
+
+An option may be spelled in full, `lstm.hidden` or `training.clip`, as the tables of `config.toml` are; a plain name
+goes where it is known. One that belongs to other models only is refused, and the error names them.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -11,10 +15,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter.base import config as toml
 from thereafter.base.config import Table
 from thereafter.base.kinds import KindTable
 from thereafter.base.tabular import facts_html
-from thereafter.errors import FormatError, OptionError, nearest
+from thereafter.errors import FormatError, MissingPackageError, OptionError, nearest
 from thereafter.models.any_model import AnyModel
 from thereafter.runs import folder as files
 from thereafter.runs import writer
@@ -25,7 +30,8 @@ from thereafter.text.encoded import IdArray
 from thereafter.text.sources import Texts
 from thereafter.text.tokenizers import load_tokenizer
 from thereafter.text.tokenizers.base import Tokenizer
-from thereafter.training.settings import TrainingSettings
+from thereafter.training.settings import TextSettings, TrainingSettings
+from thereafter.training.settings import names as names_of_training
 
 NEURAL_KIND = "kind "
 """Before the name of a kind: no attribute of `training.neural` is called so."""
@@ -107,6 +113,73 @@ class ModelKind(Protocol):
 
     def restore(self, arrays: Mapping[str, NDArray[np.generic]], facts: Mapping[str, str], config: Table) -> AnyModel:
         """The model again from what `arrays` gave."""
+
+
+@dataclass
+class Sorted:
+    """Options by the table they belong to."""
+
+    text: Table = field(default_factory=dict)
+    model: Table = field(default_factory=dict)
+    training: Table = field(default_factory=dict)
+
+
+def sort_options(model: str, options: Table) -> Sorted:
+    """Sort options for a model of this name; OptionError for one that nothing here answers to.
+
+    >>> sort_options("ngram", {"order": 3, "text.lower": True})
+    Sorted(text={'lower': True}, model={'order': 3}, training={})
+    """
+    kind: ModelKind = MODELS.load(model)
+    own = toml.field_names(kind.settings)
+    text = toml.field_names(TextSettings)
+    training = set(names_of_training()) if kind.trained_in_steps else {"seed"}
+    tables = {"text": text, model: own, "training": training}
+
+    def refuse(spelled: str) -> OptionError:
+        table, _, name = spelled.rpartition(".")
+        if table and table not in tables:
+            of_model = f"; the model trained here is {model!r}" if table in MODELS else ""
+            return OptionError(
+                f"the option {spelled!r} is in the table {table!r}; expected {', '.join(tables)}"
+                + (of_model or f"; {nearest(table, list(tables))}")
+            )
+        others = sorted(other for other in MODELS if other != model and name in _options_of(other))
+        have = f"{', '.join(others)} {'have' if len(others) > 1 else 'has'} it"
+        remedy = f"{have}; try model={others[0]!r}, or leave it out" if others else ""
+        known = sorted(text | own | training)
+        return OptionError(f"the model {model!r} has no option {name!r}; {remedy or nearest(name, known)}")
+
+    chosen = sort_into_tables(options, {model: own, "training": training, "text": text}, refuse)
+    return Sorted(chosen["text"], chosen[model], chosen["training"])
+
+
+def sort_into_tables(
+    options: Table, tables: Mapping[str, Collection[str]], refuse: Callable[[str], OptionError]
+) -> dict[str, Table]:
+    """Options by the table they belong to, from the names that each table has; the first of them takes a plain name.
+
+    `refuse(spelled)` is the error for an option that stands in none.
+    """
+    chosen: dict[str, Table] = {table: {} for table in tables}
+    for spelled, value in options.items():
+        table, _, name = spelled.rpartition(".")
+        candidates = [table] if table else list(tables)
+        if isinstance(value, str):  # "context" alone is the text's line or stream, unless it is a number
+            candidates.sort(key=lambda candidate: candidate != "text")
+        place = next((candidate for candidate in candidates if name in tables.get(candidate, ())), None)
+        if place is None:
+            raise refuse(spelled)
+        chosen[place][name] = value
+    return chosen
+
+
+def _options_of(model: str) -> set[str]:
+    try:
+        kind: ModelKind = MODELS.load(model)
+    except (ModuleNotFoundError, MissingPackageError):  # torch is not here, and nobody asked for such a model
+        return set()
+    return toml.field_names(kind.settings) | (set(names_of_training()) if kind.trained_in_steps else set())
 
 
 _TEXT = {"tokens": str, "context": str, "lower": bool, "letters_only": bool}

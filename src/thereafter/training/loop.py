@@ -27,14 +27,14 @@ from thereafter.kernels.switches import leaving_unread
 from thereafter.models.state import NeuralState
 from thereafter.runs.folder import Journal
 from thereafter.runs.writer import Snapshot, take_snapshot
-from thereafter.training import numerics, optimizers
+from thereafter.training import numerics
 from thereafter.training.control import Counters, Guard, PendingSteps, Position, Schedule, Stop, blame, undisturbed
 from thereafter.training.graphs import Graphs, beside_graphs, undone
 from thereafter.training.learner import B, Course, Epoch
 from thereafter.training.numerics import generator_states, mixed_products, set_generators
 from thereafter.training.settings import TrainingSettings
 from thereafter.training.watching import Audience, ProgressLine, StepReport, ValidationReport
-from thereafter.training.weights import Layering, load_weights, weights_of
+from thereafter.training.weights import Layering, clip_gradients, load_weights, make_optimizer, weights_of
 
 STEPS_AT_ONCE = {"cpu": 1}
 """Steps whose figures are read from the device together, by type of device; every other one is asked seldom."""
@@ -73,7 +73,7 @@ class Loop(Generic[B]):
         self._device = next(self.model.parameters()).device
         self._layering, self._started = Layering(self.model, settings, course.layers), started
         self._known = known
-        self._optimizer = optimizers.make(self.model, settings, self._layering.factors)
+        self._optimizer = make_optimizer(self.model, settings, self._layering.factors)
         self._schedule, self.guard = Schedule(settings), Guard()
         self._clip = float(settings.clip or 0.0)
         self.loss_scale = _LOSS_SCALE if settings.precision == "bfloat16" and self._device.type == "cuda" else 1.0
@@ -205,7 +205,7 @@ class Loop(Generic[B]):
         """Backward pass: nats, loss and gradient norm of a batch, what to divide gradients by, the state after it."""
         nats, loss, after = self._loss(batch, state)
         torch.autograd.backward(loss if self.loss_scale == 1.0 else loss * self.loss_scale)
-        norm, scale = optimizers.clip(self._optimizer.gradients(), self._clip, self.loss_scale)
+        norm, scale = clip_gradients(self._optimizer.gradients(), self._clip, self.loss_scale)
         return torch.stack([nats.detach().float(), loss.detach().float(), norm.float()]), scale, after
 
     def _loss(self, batch: B, state: NeuralState) -> tuple[Tensor, Tensor, NeuralState]:

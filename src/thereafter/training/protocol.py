@@ -34,11 +34,10 @@ from thereafter.text.sources import Source, Texts
 from thereafter.text.tokenizers import TOKENIZERS, load_tokenizer
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.text.writing import describe_writing, describe_writing_of_run, texts_in_style, writing_of_run
-from thereafter.training import finding, roles
+from thereafter.training import finding
 from thereafter.training.control import COUNTED
-from thereafter.training.kinds import MODELS, About, ModelKind, Trained, TrainingJob, load_trained, read_config
-from thereafter.training.options import START, Sorted, TextSettings
-from thereafter.training.settings import TrainingSettings, check_logs
+from thereafter.training.kinds import MODELS, About, ModelKind, Sorted, Trained, TrainingJob, load_trained, read_config
+from thereafter.training.settings import START, TextSettings, TrainingSettings, check_logs
 
 LEAST_TOKENS = 16
 """Fewer training tokens teach a neural model nothing."""
@@ -58,7 +57,7 @@ def train(
     """Train a model of the named kind on the training part of the texts.
 
     Kinds that are trained step by step are saved to the run folder `out` as they go, if it is given; others are left to
-    the caller. `valid` is another text to validate on, `split` cuts the text itself: see `split.split_texts`.
+    the caller. `valid` is another text to validate on, `split` cuts the text itself: see `finding.split_texts`.
     `warnings` are what the caller has against these texts; the user sees them, and they stand in the log. `start`: a
     run to go on with, whose settings are among the options already (`Start.settle`).
     """
@@ -95,7 +94,7 @@ def train(
     config: Table = {
         "format": files.FORMAT,
         "model": model,
-        "source": finding.describe_source(texts, source) | roles.describe_training(source),
+        "source": finding.describe_source(texts, source),
         "text": asdict(text) | {"tokens": tokenizer.name, "context": context} | written,
         model: toml.as_table(settings),
         **({} if start is None else {START: start.describe()}),
@@ -112,7 +111,6 @@ def train(
     place = Destination(Journal())
     if kind.trained_in_steps:
         config["source"] |= finding.describe_validation(parts, valid, split)
-        config["source"] |= roles.describe_validation(parts.parts["valid"])
         config["training"] = asdict(training)
         figures |= {"validation_tokens": len(validation), "notes": notes}
         place = begin(out, config, tokenizer, figures, {} if start is None else start.weights)

@@ -1,6 +1,6 @@
-"""The options of training, the same for every neural model: one frozen dataclass, checked when it is made.
+"""The options of a text, and those of training, which are the same for every neural model and checked when set.
 
-Nothing here needs torch. None means "chosen by the size of the text": `defaults.complete_training`
+Nothing here needs torch. None means "chosen by the size of the text": `neural.complete_training`
 puts the choice in its place.
 """
 
@@ -15,6 +15,7 @@ from thereafter.base.config import Table
 from thereafter.base.devices import DEVICES as DEVICES
 from thereafter.base.devices import check_device
 from thereafter.errors import OptionError, nearest
+from thereafter.text.form import Forming
 
 BATCHINGS = ("stream", "partition", "lines")
 OPTIMIZERS = ("adamw", "adam", "sgd", "nt-asgd")
@@ -25,6 +26,58 @@ AUTO = "auto"
 LOGS = ("csv", "tensorboard")
 SEEDS = 2**64
 """How many there are: torch's generators take 64 bits."""
+
+START = "start"
+"""What a configuration calls the run that its own began with."""
+
+
+@dataclass(frozen=True)
+class TextSettings:
+    """How the text is read and cut. None means the rule of the tokenizer or the corpus.
+
+    The first paragraph below a field here, and in the other settings, is its help on the command line (`cli.options`).
+    """
+
+    tokens: str | None = None
+    """Tokenizer: word, prose, char, byte, bpe, wordpiece or unigram. Default: what suits the source."""
+    context: str | None = None
+    """line: each line starts afresh. stream: the context runs on across lines."""
+    min_count: int | None = None
+    """Tokens seen less often than this become <unk> (default 2)."""
+    vocabulary: int | None = None
+    """Largest vocabulary to keep; for bpe, wordpiece and unigram, how many pieces to learn (default 4096)."""
+    lower: bool = False
+    """Convert the text to lower case."""
+    letters_only: bool = False
+    """Keep letters only; everything else becomes a space."""
+    encoding: str | None = None
+    """Encoding of the text, such as latin-1. Default: UTF-8, or as its BOM says."""
+    keep_licence: bool = False
+    """Keep Project Gutenberg's header and licence in your own files."""
+    wrapped: bool = False
+    """Keep the line breaks of hard-wrapped prose in your own files."""
+    markup: bool = False
+    """Read HTML, Markdown and subtitles as they are, markup and times with them."""
+
+    @classmethod
+    def of_config(cls, about: Table, encoding: str | None) -> TextSettings:
+        """How a run reads texts, by its table `text`. Runs of earlier versions read every file as it is.
+
+        Not by `config.build`, which compiles the types of a class: a run that is read compiles nothing.
+        """
+        return cls(
+            lower=bool(about["lower"]),
+            letters_only=bool(about["letters_only"]),
+            encoding=encoding,
+            keep_licence=bool(about.get("keep_licence", True)),
+            wrapped=bool(about.get("wrapped", True)),
+            markup=bool(about.get("markup", True)),
+        )
+
+    @property
+    def forming(self) -> Forming:
+        """What is kept as it is in files of the user's own."""
+        return Forming(keep_licence=self.keep_licence, wrapped=self.wrapped, markup=self.markup)
 
 
 @dataclass(frozen=True)

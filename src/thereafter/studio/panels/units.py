@@ -28,7 +28,7 @@ from thereafter.studio.panels.numbers import number, numbers
 from thereafter.text.sources import Source
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.training.finding import find_texts
-from thereafter.training.options import TextSettings
+from thereafter.training.settings import TextSettings
 
 LIMIT = 30_000
 """Tokens a search reads: enough for a ranking, and a few seconds."""
