@@ -31,7 +31,7 @@ from thereafter.export.html.target import InBrowser, browser_path
 from thereafter.export.plan import Plan, plan_of
 from thereafter.models.build import build
 from thereafter.models.settings import LstmSettings
-from thereafter.text.tokenizers.byte import CharTokenizer
+from thereafter.text.tokenizers.byte_level import CharTokenizer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

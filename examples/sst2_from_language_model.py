@@ -33,7 +33,7 @@ from typing import Any
 import torch
 
 import thereafter
-from thereafter.data.sources import locate
+from thereafter.data.corpora import locate_source
 from thereafter.text.labelled import read_labelled
 from thereafter.text.sources import TEXT_FILES, resolve
 
@@ -150,7 +150,7 @@ def experiment(folder: Path, minutes: float, seeds: int, *, quick: bool) -> dict
 
 def write_corpora(folder: Path, *, quick: bool) -> None:
     """The texts and the examples as files."""
-    reviews = locate("sst2", TEXT_FILES)
+    reviews = locate_source("sst2", TEXT_FILES)
     for part in PARTS:
         rows = [one for path in reviews.parts[part].files for one in read_labelled(path)]
         rows = rows[: 500 if part == "train" else 100] if quick else rows

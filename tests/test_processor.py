@@ -167,7 +167,7 @@ def test_the_command_says_it_all(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
     from typer.testing import CliRunner
 
-    from thereafter.cli.app import app
+    from thereafter.cli import app
     from thereafter.cli.figure import kernels
 
     assert kernels in [command.callback for command in app.registered_commands]

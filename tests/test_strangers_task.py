@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 import thereafter
 from refusals import assert_refused
-from thereafter.data.scaler import Scaler
+from thereafter.data.codecs import Scaler
 from thereafter.layers.heads import Gaussian
 from thereafter.models.task_net import TaskNet
 from thereafter.tasks import TASKS

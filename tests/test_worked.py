@@ -14,7 +14,7 @@ import torch
 import thereafter
 from thereafter.ngram.estimate import estimate
 from thereafter.text.sources import Source
-from thereafter.text.tokenizers.byte import CharTokenizer
+from thereafter.text.tokenizers.byte_level import CharTokenizer
 from thereafter.training.blocks import Blocks, partition, stream
 
 FOUR_SENTENCES = "the cat sat on the mat\nthe cat ate the fish\nthe dog sat on the mat\nthe dog ate the bone\n"

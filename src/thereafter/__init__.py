@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from thereafter.inspection.measurement import Measurement as Measurement
     from thereafter.inspection.surprisal import Surprisals as Surprisals
     from thereafter.inspection.trace import Trace as Trace
-    from thereafter.models.registering import register as register
+    from thereafter.models.build import register as register
     from thereafter.task_model import TaskModel as TaskModel
     from thereafter.task_model import backtest as backtest
     from thereafter.training.logs import logging_to as logging_to
@@ -48,7 +48,7 @@ _DOOR = {
     "load": "thereafter.api",
     "read_arpa": "thereafter.api",
     "mixture": "thereafter.api",
-    "register": "thereafter.models.registering",
+    "register": "thereafter.models.build",
     "resume": "thereafter.api",
     "compare": "thereafter.api",
     "surprisal": "thereafter.api",

@@ -17,8 +17,8 @@ from thereafter.base import progress
 from thereafter.base.config import Table
 from thereafter.base.devices import check_device
 from thereafter.base.progress import show_progress
+from thereafter.data.corpora import require_own
 from thereafter.data.files import AnySource, Files, Parts
-from thereafter.data.sources import require_own
 from thereafter.decoding import completion, generation, ranking
 from thereafter.decoding.completion import Completions
 from thereafter.decoding.generation import Generated, GenerationOptions, GenerationSettings

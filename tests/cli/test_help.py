@@ -16,8 +16,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from thereafter.cli import app
-from thereafter.cli.app import GROUPS
+from thereafter.cli import GROUPS, app
 from thereafter.cli.options import EVERYDAY, TRAIN, _fields
 
 HEAVY = {"torch", "numba", "tokenizers", "pandas", "plotly", "rich", "fastapi", "uvicorn", "matplotlib", "scipy"}

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from thereafter.cli import main
-from thereafter.cli.app import app
+from thereafter.cli import app, main
 
 GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "tables.md").read_text(encoding="utf-8")
 

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thereafter.data.codecs import CODECS, Codec, restore_codecs, store_codecs
-from thereafter.data.scaler import ChannelScaler, Scaler
+from thereafter.data.codecs import CODECS, ChannelScaler, Codec, Scaler, restore_codecs, store_codecs
 from thereafter.errors import FormatError
 from thereafter.series.scales import SeriesScales
 from thereafter.series.table import WHOLE, ColumnChoice, SeriesTable, WindowFrame, cut_windows

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from refusals import assert_refused
+from thereafter.data.corpora import locate_source
 from thereafter.data.files import Files, Parts
 from thereafter.data.finding import FileKind
-from thereafter.data.sources import locate
 from thereafter.errors import OptionError
 
 TEXTS = FileKind("text files", ((".txt", ".tokens", ".jsonl"), (".csv",)), columns=True, bare=True)
@@ -29,7 +29,7 @@ def fill(folder: Path, *names: str) -> Path:
 
 def parts_of(source: str | Path, base: Path) -> Mapping[str, list[str]]:
     """The names of the files of each part."""
-    parts = locate(source, TEXTS).parts
+    parts = locate_source(source, TEXTS).parts
     return {part: [path.relative_to(base).as_posix() for path in files.files] for part, files in parts.items()}
 
 
@@ -62,7 +62,7 @@ def test_parts_are_recognised_by_name(tmp_path: Path, train: str, valid: str, te
     assert parts_of(tmp_path, tmp_path) == {"train": [train], "valid": [valid], "test": [test]}
     top = Path(train).parts[0] if Path(train).parts[0] == Path(test).parts[0] else "."
     train, valid, test = (Path(name).relative_to(top).as_posix() for name in (train, valid, test))
-    (note,) = locate(tmp_path, TEXTS).notes
+    (note,) = locate_source(tmp_path, TEXTS).notes
     assert f"{train} is the training part, {valid} the validation part, {test} the test part" in note
 
 
@@ -89,7 +89,7 @@ def test_the_folder_one_is_in_has_parts_too(tmp_path: Path, monkeypatch: pytest.
     parts = {"train": ["train.txt"], "valid": ["dev.txt", "dev2.txt"]}
     assert parts_of(".", Path()) == parts_of(Path(), Path()) == parts
     assert parts_of("*.txt", Path()) == parts
-    (note,) = locate(".", TEXTS).notes
+    (note,) = locate_source(".", TEXTS).notes
     assert note.startswith("train.txt is the training part, dev.txt and 1 more the validation part; ")
     assert parts_of(tmp_path, tmp_path / "train") == parts
 
@@ -101,13 +101,13 @@ def test_several_files_are_one_part_in_the_order_of_their_names(tmp_path: Path):
         "valid": ["dev/a.jsonl", "dev/b.jsonl"],
         "test": ["test1.jsonl", "test2.jsonl"],
     }
-    (note,) = locate(tmp_path, TEXTS).notes
+    (note,) = locate_source(tmp_path, TEXTS).notes
     assert "train-00000.jsonl and 1 more are the training part" in note
 
 
 def test_what_belongs_to_no_part_is_left_out_and_named(tmp_path: Path):
     fill(tmp_path, "train.txt", "test.txt", "test.orig.txt", "vocab.txt")
-    parts = locate(tmp_path, TEXTS)
+    parts = locate_source(tmp_path, TEXTS)
     assert parts_of(tmp_path, tmp_path) == {"train": ["train.txt"], "test": ["test.txt"]}
     assert any("test.orig.txt, vocab.txt" in note and "not read" in note for note in parts.notes)
 
@@ -120,16 +120,16 @@ def test_a_part_that_the_others_lack_is_taken_under_another_name(tmp_path: Path)
 def test_the_files_that_have_parts_are_taken_before_others(tmp_path: Path):
     fill(tmp_path, "README.txt", "train.csv", "test.csv")
     assert parts_of(tmp_path, tmp_path) == {"train": ["train.csv"], "test": ["test.csv"]}
-    assert any("README.txt belongs to no part and is not read" in note for note in locate(tmp_path, TEXTS).notes)
+    assert any("README.txt belongs to no part and is not read" in note for note in locate_source(tmp_path, TEXTS).notes)
     books = ["emma.txt", "persuasion.txt", "sanditon.txt"]
     assert parts_of(fill(tmp_path / "books", "train.csv", "test.csv", *books), tmp_path / "books") == {"text": books}
 
 
 def test_a_test_file_without_a_training_part_is_warned_of(tmp_path: Path):
-    (note,) = locate(fill(tmp_path, "learn.txt", "test.txt"), TEXTS).notes
+    (note,) = locate_source(fill(tmp_path, "learn.txt", "test.txt"), TEXTS).notes
     assert note.startswith("warning: test.txt")
-    assert not locate(fill(tmp_path / "books", "emma.txt", "test_of_time.txt"), TEXTS).notes
-    assert not locate(fill(tmp_path / "only", "test.txt"), TEXTS).notes
+    assert not locate_source(fill(tmp_path / "books", "emma.txt", "test_of_time.txt"), TEXTS).notes
+    assert not locate_source(fill(tmp_path / "only", "test.txt"), TEXTS).notes
 
 
 def test_a_page_on_training_among_pages_is_a_page(tmp_path: Path):
@@ -137,7 +137,7 @@ def test_a_page_on_training_among_pages_is_a_page(tmp_path: Path):
     pages = [f"{name}.txt" for name in ("index", "export", "install", "predict", "train", "val")]
     fill(tmp_path, *pages)
     assert parts_of(tmp_path, tmp_path) == {"text": sorted(pages)}
-    (note,) = locate(tmp_path, TEXTS).notes
+    (note,) = locate_source(tmp_path, TEXTS).notes
     assert note.startswith("warning: val.txt is read with all 6 files as one")
     (tmp_path / "train.txt").write_text("much to learn from\n" * 9)  # more than all others
     assert set(parts_of(tmp_path, tmp_path)) == {"train", "valid"}
@@ -148,26 +148,27 @@ def test_a_glob_and_folders_have_parts_and_named_files_have_none(tmp_path: Path)
     one = {"train": ["one/train.jsonl"], "test": ["one/test.jsonl"]}
     assert parts_of(f"{tmp_path}/one/*.jsonl", tmp_path) == one
     assert parts_of(f"{tmp_path}/one/*.jsonl:text", tmp_path) == one
-    assert locate(f"{tmp_path}/one/*.jsonl:text", TEXTS).parts["train"].column == "text"
-    both = locate([tmp_path / "one", tmp_path / "two"], TEXTS).parts
+    assert locate_source(f"{tmp_path}/one/*.jsonl:text", TEXTS).parts["train"].column == "text"
+    both = locate_source([tmp_path / "one", tmp_path / "two"], TEXTS).parts
     assert [path.parent.name for path in both["train"].files] == ["one", "two"]
-    assert list(locate([tmp_path / "one/train.jsonl", tmp_path / "one/test.jsonl"], TEXTS).parts) == ["text"]
+    assert list(locate_source([tmp_path / "one/train.jsonl", tmp_path / "one/test.jsonl"], TEXTS).parts) == ["text"]
 
 
 def test_one_part_of_a_folder(tmp_path: Path):
     fill(tmp_path / "own", "train.txt", "valid.txt")
     for source, part in ((f"{tmp_path}/own:valid", None), (tmp_path / "own", "valid")):
-        chosen = locate(source, TEXTS, part)
+        chosen = locate_source(source, TEXTS, part)
         assert chosen.parts["text"].files == (tmp_path / "own" / "valid.txt",)
         assert (chosen.name, chosen.notes) == (f"{tmp_path}/own:valid", ())
     with assert_refused(OptionError, "own", "test"):
-        locate(f"{tmp_path}/own:test", TEXTS)
+        locate_source(f"{tmp_path}/own:test", TEXTS)
 
 
 def test_parts_are_read_as_one_where_that_is_asked_for(tmp_path: Path):
     fill(tmp_path, "train.txt", "valid.txt", "notes.txt")
-    whole = locate(tmp_path, TEXTS, parts=False)
+    whole = locate_source(tmp_path, TEXTS, parts=False)
     assert [path.name for path in whole.parts["text"].files] == ["notes.txt", "train.txt", "valid.txt"]
     assert whole.joined
     own = Parts("own", {"train": Files("a", (tmp_path / "train.txt",)), "valid": Files("b", (tmp_path / "valid.txt",))})
-    assert [path.name for path in locate(own, TEXTS, parts=False).parts["text"].files] == ["train.txt", "valid.txt"]
+    joined = locate_source(own, TEXTS, parts=False).parts["text"].files
+    assert [path.name for path in joined] == ["train.txt", "valid.txt"]

@@ -36,7 +36,7 @@ from thereafter.kernels.gpu.drawing import Cuts, Places, draw_rows
 from thereafter.models.build import build, settings_of
 from thereafter.models.graph_step import GraphStep
 from thereafter.models.neural import NeuralModel
-from thereafter.models.state import NeuralState
+from thereafter.models.quiet import NeuralState
 
 KINDS: list[tuple[str, dict[str, Any]]] = [
     ("lstm", {"hidden": 150}),

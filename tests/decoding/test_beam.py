@@ -15,7 +15,7 @@ from thereafter.decoding.writing import Written
 from thereafter.ngram.estimate import estimate
 from thereafter.ngram.model import NgramModel
 from thereafter.text.tokenizers.base import Vocabulary
-from thereafter.text.tokenizers.byte import CharTokenizer
+from thereafter.text.tokenizers.byte_level import CharTokenizer
 
 TOKENIZER = CharTokenizer(Vocabulary(["<unk>", "a", "b", "c"]))
 LONGEST = 5

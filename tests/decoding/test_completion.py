@@ -20,7 +20,7 @@ from thereafter.errors import OptionError
 from thereafter.models.build import build, settings_of
 from thereafter.ngram.estimate import estimate
 from thereafter.text.tokenizers.base import Chunks, Ids, MeasuredText, Tokenizer, Vocabulary
-from thereafter.text.tokenizers.byte import CharTokenizer
+from thereafter.text.tokenizers.byte_level import CharTokenizer
 from thereafter.text.tokenizers.forms import prose_forms
 
 TEXT = "the monk saw the monster , the month of mon .\nthe moth met the monks in 18 or 1818 .\n" * 3

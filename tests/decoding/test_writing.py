@@ -8,7 +8,7 @@ import pytest
 from thereafter.decoding.writing import Written
 from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.text.tokenizers.base import Tokenizer
-from thereafter.text.tokenizers.byte import ByteTokenizer
+from thereafter.text.tokenizers.byte_level import ByteTokenizer
 
 TEXT = "the cat sat,\n\n  12 naïve cafés and 日本語 😀 in the\ncat the café\n" * 3
 

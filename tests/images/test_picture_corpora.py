@@ -11,7 +11,7 @@ from made_files import drawn, png, write
 
 import thereafter
 from refusals import assert_refused
-from thereafter.data.sources import locate
+from thereafter.data.corpora import locate_source
 from thereafter.errors import SourceError, UnknownNameError
 from thereafter.vision.captioning.reading import CAPTIONED_FILES, read_captioned
 from thereafter.vision.pictures.codec import PictureCodec
@@ -22,11 +22,11 @@ PICTURES = "holds pictures, not running text; .*task='caption', task='classify' 
 
 
 def captioned(part: str, notes: list[str] | None = None) -> int:
-    return len(read_captioned(locate(f"flickr8k:{part}", CAPTIONED_FILES).parts["text"].files, notes))
+    return len(read_captioned(locate_source(f"flickr8k:{part}", CAPTIONED_FILES).parts["text"].files, notes))
 
 
 def test_a_part_of_pictures_is_several_files(corpora_folder: Path):
-    digits = locate("mnist:test", LABELLED_FILES)
+    digits = locate_source("mnist:test", LABELLED_FILES)
     assert (digits.kind, digits.name, list(digits.parts)) == ("pictures", "mnist:test", ["text"])
     assert [path.name.removesuffix(".gz") for path in digits.parts["text"].files] == [
         "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
@@ -34,16 +34,16 @@ def test_a_part_of_pictures_is_several_files(corpora_folder: Path):
     examples = read_labelled_pictures(digits.parts["text"].files)
     assert {one.label for one in examples} == set("0123456789")
     assert PictureCodec.fit([one.picture for one in examples]).shape == (1, 28, 28)
-    photographs = locate("flickr8k", CAPTIONED_FILES, part="valid")
+    photographs = locate_source("flickr8k", CAPTIONED_FILES, part="valid")
     names = [path.name for path in photographs.parts["text"].files]
     assert names == ["Flickr8k.token.txt", "images_64x64.zip", "Flickr_8k.devImages.txt"]
-    assert locate("flickr8k:captions", CAPTIONED_FILES).parts["text"].files[0].name == "Flickr8k.token.txt"
+    assert locate_source("flickr8k:captions", CAPTIONED_FILES).parts["text"].files[0].name == "Flickr8k.token.txt"
     with assert_refused(UnknownNameError, "mnist", "dev", "test, train"):
-        locate("mnist:dev", LABELLED_FILES)
+        locate_source("mnist:dev", LABELLED_FILES)
 
 
 def test_parts_share_no_picture_and_decode_one_archive(corpora_folder: Path):
-    parts = [read_captioned(locate(f"flickr8k:{part}", CAPTIONED_FILES).parts["text"].files) for part in PARTS]
+    parts = [read_captioned(locate_source(f"flickr8k:{part}", CAPTIONED_FILES).parts["text"].files) for part in PARTS]
     pictures = [{one.picture for one in part} for part in parts]
     assert len(set.union(*pictures)) == sum(map(len, pictures))
     assert len({one.source for part in pictures for one in part}) == 1
@@ -96,7 +96,7 @@ def test_the_real_flickr8k(data: Path):
     notes: list[str] = []
     assert [captioned(part, notes) for part in PARTS] == [6000, 1000, 1000]
     assert notes == []
-    files = [locate("flickr8k", CAPTIONED_FILES).parts[part].files[0] for part in ("captions", "pictures")]
+    files = [locate_source("flickr8k", CAPTIONED_FILES).parts[part].files[0] for part in ("captions", "pictures")]
     examples = read_captioned(files, notes)
     assert len(examples) == 8091
     assert {len(one.captions) for one in examples} == {5}
@@ -110,7 +110,7 @@ def test_the_real_flickr8k(data: Path):
 def test_the_real_mnist(data: Path):
     sizes = {}
     for part in ("train", "test"):
-        examples = read_labelled_pictures(locate(f"mnist:{part}", LABELLED_FILES).parts["text"].files)
+        examples = read_labelled_pictures(locate_source(f"mnist:{part}", LABELLED_FILES).parts["text"].files)
         sizes[part] = len(examples)
         counts = np.bincount([int(one.label) for one in examples])
         assert (

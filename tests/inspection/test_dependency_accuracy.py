@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import thereafter
 from thereafter import instruments
-from thereafter.cli.app import app
+from thereafter.cli import app
 from thereafter.inspection.measurement import Measurement
 from thereafter.text.agreement import sentence_corpus
 

@@ -18,7 +18,7 @@ from thereafter.inspection.gradients import decays, gradient_flow, last_loss
 from thereafter.inspection.measurement import Measurement
 from thereafter.models.build import build, settings_of
 from thereafter.models.neural import NeuralModel
-from thereafter.models.state import NeuralState
+from thereafter.models.quiet import NeuralState
 
 V, END = 15, 3
 

@@ -22,8 +22,8 @@ from thereafter.models.base import Fields, Ids, Logs, ModelFacts, SequenceModel
 from thereafter.models.cache import CacheModel, CacheSettings
 from thereafter.models.mixture import MixtureModel
 from thereafter.models.neural import NeuralModel
+from thereafter.models.quiet import NeuralState
 from thereafter.models.settings import NeuralSettings
-from thereafter.models.state import NeuralState
 
 IDS = rows(1, 20)[0]
 MADE: dict[str, Callable[[], SequenceModel[Any]]] = {

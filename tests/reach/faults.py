@@ -163,7 +163,7 @@ FAULTS = (
         "[: int(self.ends_S3[series, 1])]",
     ),
     # data
-    Fault("scaler-of-the-sample", "data/scaler.py", "numbers.std()", "numbers.std(ddof=len(numbers) > 1)"),
+    Fault("scaler-of-the-sample", "data/codecs.py", "numbers.std()", "numbers.std(ddof=len(numbers) > 1)"),
     Fault(
         "parts-of-named-files",
         "data/finding.py",

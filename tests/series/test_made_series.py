@@ -10,8 +10,8 @@ import pytest
 import thereafter
 from refusals import assert_refused
 from thereafter.data import corpora
+from thereafter.data.corpora import locate_source
 from thereafter.data.finding import FileKind
-from thereafter.data.sources import locate
 from thereafter.errors import SourceError, UnknownNameError
 from thereafter.series import made
 from thereafter.series.reading import read_series
@@ -28,7 +28,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_they_are_corpora_that_are_read_without_a_word(name: str):
-    first, again = locate(name, TABLES), locate(name, TABLES)
+    first, again = locate_source(name, TABLES), locate_source(name, TABLES)
     assert first.detail == again.detail
     assert (first.kind, list(first.parts)) == ("series", ["text"])
     files = first.parts["text"]
@@ -39,7 +39,7 @@ def test_they_are_corpora_that_are_read_without_a_word(name: str):
 
 
 def test_the_table_holds_the_values():
-    table = read_series(locate("noisy-sine", TABLES).parts["text"].files)
+    table = read_series(locate_source("noisy-sine", TABLES).parts["text"].files)
     assert np.allclose(table.values_ND[:, 0], made.noisy_sine_values(), atol=1e-6)
     assert table.times_N.tolist() == list(range(1, 1001))
 
@@ -86,7 +86,7 @@ def test_many_seasons_share_one():
 
 
 def test_wave_shapes_can_be_told_apart_by_their_rule():
-    parts = locate("wave-shapes", TABLES)
+    parts = locate_source("wave-shapes", TABLES)
     assert (parts.kind, list(parts.parts)) == ("labelled-series", ["train", "valid", "test"])
     sizes = {}
     right = 0
@@ -105,16 +105,16 @@ def test_wave_shapes_can_be_told_apart_by_their_rule():
 
 
 def test_ett_alone_is_the_hourly_one(corpora_folder: Path):
-    hourly, quarters = locate("ett", TABLES), locate("ett:ETTm1", TABLES)
+    hourly, quarters = locate_source("ett", TABLES), locate_source("ett:ETTm1", TABLES)
     assert (hourly.name, hourly.kind, hourly.parts["text"].name) == ("ett:ETTh1", "series", "ett:ETTh1")
-    assert hourly.parts == locate("ett:ETTh1", TABLES).parts == locate("ett", TABLES, part="ETTh1").parts
+    assert hourly.parts == locate_source("ett:ETTh1", TABLES).parts == locate_source("ett", TABLES, part="ETTh1").parts
     for given, frequency in ((hourly, "1 hour"), (quarters, "15 minutes")):
         files = given.parts["text"]
         table = read_series(files.files, ColumnChoice(target=("OT",)))
         assert str(table.frequency) == frequency
         assert files.split
     with assert_refused(UnknownNameError, "ett", "ETTh2"):
-        locate("ett:ETTh2", TABLES)
+        locate_source("ett:ETTh2", TABLES)
 
 
 @pytest.mark.parametrize(("name", "task"), [("noisy-sine", "forecast"), ("wave-shapes", "classify")])
@@ -127,7 +127,7 @@ def test_a_language_model_points_to_the_task_that_reads_numbers(name: str, task:
 @pytest.mark.corpus("ett: its rows and its split")
 def test_the_real_ett(data: Path):
     for name, rows, split in (("ett", 17_420, "8640/2880/2880"), ("ett:ETTm1", 69_680, "34560/11520/11520")):
-        files = locate(name, TABLES).parts["text"]
+        files = locate_source(name, TABLES).parts["text"]
         table = read_series(files.files, ColumnChoice(target=("OT",)))
         assert (table.rows, files.split) == (rows, split)
         assert not np.isnan(table.values_ND).any()

@@ -26,7 +26,7 @@ from thereafter.serving.engine_prompts import Events, RowEvent, TextRequest
 from thereafter.serving.server import jobs
 from thereafter.serving.server.models import served_language_model
 from thereafter.serving.server.texts import TokenLabels
-from thereafter.text.tokenizers.byte import CharTokenizer
+from thereafter.text.tokenizers.byte_level import CharTokenizer
 from waiting import run_async, wait_for
 
 TOKENS = 40

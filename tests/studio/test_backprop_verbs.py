@@ -16,7 +16,7 @@ from thereafter.errors import OptionError
 from thereafter.inspection.decay import fit_decay
 from thereafter.inspection.gradients import verb_flow
 from thereafter.inspection.sentence_reader import SentenceReader
-from thereafter.models.state import NeuralState
+from thereafter.models.quiet import NeuralState
 from thereafter.studio.panels.backprop import backprop, decay_of, verb_gradients
 
 SENTENCE = "the farmers near the author are old"

@@ -21,7 +21,7 @@ from thereafter.studio.panels import tasks as verbs
 from thereafter.studio.studio import LOCK, Making
 from thereafter.task_model import TaskModel, load_task
 from thereafter.tasks.translate.measures import measure_pairs
-from thereafter.text.pairs import SentencePair
+from thereafter.text.tables import SentencePair
 from waiting import wait_for
 
 ENGLISH = "the red house hides the black cat"

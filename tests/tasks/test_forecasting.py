@@ -13,7 +13,7 @@ from toys import assert_resumed_to_the_bit
 
 import thereafter
 from refusals import assert_refused
-from thereafter.data.sources import locate
+from thereafter.data.corpora import locate_source
 from thereafter.errors import ThereafterError
 from thereafter.series.forecasters.settings import models
 from thereafter.series.forecasting.answers import Forecast
@@ -163,7 +163,7 @@ def test_one_model_of_many_series_beats_an_autoregression_of_each(tmp_path: Path
     """200 short series with a shared season: what one cannot learn from its 36 rows, all together teach."""
     shared = {"task": "forecast", "horizon": 6, "lookback": 12, "season": 12, "device": "cpu"}
     together = thereafter.train("many-seasons", model="linear", **shared).score("many-seasons")
-    source = locate("many-seasons", FORECASTING.file_kind)
+    source = locate_source("many-seasons", FORECASTING.file_kind)
     lines = next(iter(source.parts.values())).files[0].read_text().splitlines()
     rows: dict[str, list[str]] = {}
     for line in lines[1:]:

@@ -14,7 +14,7 @@ from thereafter.tasks.lexicon import Lexicon
 from thereafter.tasks.translate.task import TRANSLATING
 from thereafter.tasks.wording import Wording
 from thereafter.text.labelled import LabelledText
-from thereafter.text.pairs import SentencePair
+from thereafter.text.tables import SentencePair
 
 FORMED = ["it 's a film , is n't it ?", "you 'll like it , they do n't"] * 20
 TINY: dict[str, Any] = {"tokens": "word", "min_count": 1, "embed": 8, "hidden": 8, "epochs": 1, "seed": 1}

@@ -17,7 +17,7 @@ from toys import Shell, labelled, labelled_series
 
 import thereafter
 from refusals import assert_refused
-from thereafter.data.scaler import ChannelScaler
+from thereafter.data.codecs import ChannelScaler
 from thereafter.errors import FormatError, OptionError, SourceError
 from thereafter.layers.blocks import POOLINGS, Pooling
 from thereafter.series.classifying.network import encoders

@@ -19,8 +19,8 @@ from thereafter.tasks.translate import measures
 from thereafter.tasks.translate.network import TranslatorSettings
 from thereafter.tasks.translate.task import TRANSLATING
 from thereafter.tasks.wording import Wording
-from thereafter.text.pairs import SentencePair
 from thereafter.text.sources import Source, Texts
+from thereafter.text.tables import SentencePair
 
 TINY: dict[str, Any] = {"tokens": "word", "min_count": 1, "embed": 8, "hidden": 8, "heads": 2, "seed": 1}
 TOY: dict[str, Any] = {"tokens": "word", "min_count": 1, "dropout": 0.0, "label_smoothing": 0.0, "batch": 32, "seed": 1}

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import thereafter
 from refusals import assert_refused
-from thereafter.cli.app import app
+from thereafter.cli import app
 from thereafter.errors import FormatError, OptionError, SourceError, UnknownNameError
 from thereafter.text.form import Forming
 from thereafter.text.labelled import read_column

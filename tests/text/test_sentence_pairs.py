@@ -11,7 +11,7 @@ from breadth import core
 from refusals import assert_refused
 from thereafter.base import progress
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError, SourceError
-from thereafter.text.pairs import SentencePair, read_pairs, read_two
+from thereafter.text.tables import SentencePair, read_pairs, read_two
 
 TWO = [SentencePair("Go.", "Va !"), SentencePair("Run!", "Cours\u202f!")]
 

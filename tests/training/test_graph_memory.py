@@ -20,7 +20,7 @@ from torch import Tensor
 import thereafter
 from thereafter.base import devices, progress
 from thereafter.errors import DeviceMemoryError
-from thereafter.models.state import NeuralState
+from thereafter.models.quiet import NeuralState
 from thereafter.training import graphs as recording
 from thereafter.training.graphs import Graphs, beside_graphs
 from thereafter.training.loop import Loop

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 import thereafter
 from refusals import assert_refused
 from stops import stopping_at
-from thereafter.cli.app import app
+from thereafter.cli import app
 from thereafter.errors import FormatError, OptionError, SourceError
 from thereafter.training.settings import TrainingSettings
 from thereafter.training.weights import Layering, make_optimizer

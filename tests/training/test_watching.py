@@ -16,7 +16,7 @@ from torch import Tensor
 import thereafter
 from tasks.toys import tagged
 from thereafter.base.config import Table
-from thereafter.models.state import NeuralState
+from thereafter.models.quiet import NeuralState
 from thereafter.training import loop
 from thereafter.training.watching import StepReport, Training, ValidationReport
 

@@ -12,7 +12,7 @@ import typer
 
 from thereafter.base.progress import print_exactly
 from thereafter.base.tabular import Row
-from thereafter.cli.app import app, load
+from thereafter.cli import app, load
 from thereafter.cli.options import TableFile, command
 from thereafter.cli.tables import print_rows, save_rows, tell_unknown, tell_written
 from thereafter.data.finding import TABLE_ENDINGS, split_column

@@ -11,8 +11,8 @@ import typer
 
 from thereafter.base.config import Table
 from thereafter.base.kinds import listed
+from thereafter.cli import app
 from thereafter.cli import options as opt
-from thereafter.cli.app import app
 from thereafter.cli.options import chosen, command, option, wants_parts
 from thereafter.cli.score import item_context
 from thereafter.cli.tables import print_rows

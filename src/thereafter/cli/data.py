@@ -6,7 +6,7 @@ import typer
 
 from thereafter.base.progress import print_exactly
 from thereafter.base.tabular import Row
-from thereafter.cli.app import data_app
+from thereafter.cli import data_app
 from thereafter.cli.options import command
 from thereafter.cli.tables import print_rows
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thereafter.cli.app import app, load
+from thereafter.cli import app, load
 from thereafter.cli.options import command
 from thereafter.cli.tables import print_rows
 from thereafter.errors import OptionError

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from thereafter.base.tabular import Row
-from thereafter.cli.app import app
+from thereafter.cli import app
 from thereafter.cli.options import command
 from thereafter.cli.tables import print_rows
 from thereafter.errors import OptionError

@@ -33,7 +33,7 @@ from typer.models import ParameterInfo
 from thereafter.base.config import Table
 from thereafter.base.kinds import listed
 from thereafter.base.tabular import check_ending
-from thereafter.cli.app import Command, show_all_options
+from thereafter.cli import Command, show_all_options
 from thereafter.errors import OptionError
 from thereafter.tasks import TASKS
 

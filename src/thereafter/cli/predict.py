@@ -16,8 +16,8 @@ import typer
 from thereafter.base.config import Table
 from thereafter.base.progress import print_exactly
 from thereafter.base.tabular import check_ending
+from thereafter.cli import app
 from thereafter.cli import options as opt
-from thereafter.cli.app import app
 from thereafter.cli.options import chosen, command, option
 from thereafter.cli.tables import print_rows, save_rows
 from thereafter.errors import OptionError

@@ -11,8 +11,8 @@ import typer
 from thereafter.base.config import Table
 from thereafter.base.progress import print_caution
 from thereafter.base.tabular import Tabular, finite
+from thereafter.cli import app, load
 from thereafter.cli import options as opt
-from thereafter.cli.app import app, load
 from thereafter.cli.options import chosen, command, wants_parts
 from thereafter.cli.tables import print_aligned, print_rows
 from thereafter.errors import OptionError

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from thereafter.cli.app import app
+from thereafter.cli import app
 from thereafter.cli.options import command
 
 Host = Annotated[

@@ -9,8 +9,8 @@ import typer
 
 from thereafter.base.config import Table
 from thereafter.base.progress import print_caution
+from thereafter.cli import app, load
 from thereafter.cli import options as opt
-from thereafter.cli.app import app, load
 from thereafter.cli.options import chosen, command
 from thereafter.cli.score import item_context, load_mixture, scoring_options
 from thereafter.cli.tables import print_aligned, print_conditions, print_rows, save_rows

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thereafter.base.config import Table
+from thereafter.cli import Command, app
 from thereafter.cli import train_report as report
-from thereafter.cli.app import Command, app
 from thereafter.cli.options import EVERYDAY, SERIES, TRAIN, chosen, command, wants_parts
 from thereafter.errors import OptionError
 

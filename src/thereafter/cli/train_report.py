@@ -60,7 +60,7 @@ def print_task(trained: TaskModel, source: AnySource, baselines: bool) -> None:
 
 def print_parts(task: AnyTask, source: AnySource) -> None:
     """Which files of a folder are which part, to those who look on."""
-    from thereafter.data.sources import is_read_once
+    from thereafter.data.corpora import is_read_once
     from thereafter.tasks import finding
 
     given = None if is_read_once(source) else finding.located(task, source)

@@ -58,8 +58,8 @@ from thereafter.comparing.pair_verdicts import AskedPairs, PairTable, PairVerdic
 from thereafter.comparing.probes import Questions, offered_questions
 from thereafter.comparing.rows import Trial, model_differences
 from thereafter.comparing.trials import measure_lines, run_trial
+from thereafter.data.corpora import require_own
 from thereafter.data.files import AnySource
-from thereafter.data.sources import require_own
 from thereafter.errors import EmptyCorpusError, FormatError, TrainingError
 from thereafter.inspection.pair_files import PairFiles
 from thereafter.runs.folder import is_run

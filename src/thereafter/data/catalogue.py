@@ -7,6 +7,7 @@ stored as NAME or as NAME.gz. Addresses are pinned to a commit, so that their co
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,22 @@ class CorpusCard:
     def bytes(self) -> int:
         """Size of all files together, uncompressed; 0 for built-in corpora, which differ by interpreter."""
         return sum(file.bytes for file in self.files)
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A corpus on this machine: the file of each part (plain or .gz), its default tokenizer, and its origin.
+
+    `detail` is one line to print beside results: the folder of a classic corpus, the version and sha256 of a built-in
+    one. `kind` is "text" for running text, `independent_lines` whether each line stands alone; see `CorpusCard`.
+    """
+
+    name: str
+    parts: dict[str, Path]
+    tokens: str
+    detail: str
+    kind: str = "text"
+    independent_lines: bool = False
 
 
 def _github(repository: str, commit: str, path: str) -> str:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol, Self, runtime_checkable
 from thereafter.errors import SourceError, StorageError, UnknownNameError, forget_shown, show_as
 
 if TYPE_CHECKING:
-    from thereafter.data.corpora import Corpus
+    from thereafter.data.catalogue import Corpus
 
 
 _JOINED = ("pictures", "captioned")

@@ -33,8 +33,7 @@ from thereafter.kernels.one_token import MOST_WORDS, Cuts, Places, draw_rows, la
 from thereafter.models.base import Ids, S, SequenceModel
 from thereafter.models.graph_step import GraphStep, index_of, record
 from thereafter.models.neural import NeuralModel
-from thereafter.models.quiet import Versions, versions
-from thereafter.models.state import NeuralState
+from thereafter.models.quiet import NeuralState, Versions, versions
 from thereafter.models.step_bodies import has_step
 
 STEPS = 32

@@ -52,7 +52,7 @@ class UntilToken:
 class Written:
     """The end of a growing text, as text: a value, so that the hypotheses of a search can share one.
 
-    >>> from thereafter.text.tokenizers.byte import ByteTokenizer
+    >>> from thereafter.text.tokenizers.byte_level import ByteTokenizer
     >>> written, pieces = Written(ByteTokenizer(), stops=("end",)), []
     >>> for token in "é e end.".encode():
     ...     piece, written = written.add(token)

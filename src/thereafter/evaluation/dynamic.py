@@ -30,7 +30,7 @@ from thereafter.errors import OptionError, TrainingError
 from thereafter.evaluation.dynamic_settings import STATISTICS_TOKENS, DynamicSettings
 from thereafter.models.base import Fields, Floats, Ids, ModelFacts, SequenceModel
 from thereafter.models.neural import NeuralModel
-from thereafter.models.state import NeuralState
+from thereafter.models.quiet import NeuralState
 
 
 @dataclass(frozen=True)

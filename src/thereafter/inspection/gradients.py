@@ -45,7 +45,7 @@ from thereafter.inspection.sentence_reader import SentenceReader, padded
 from thereafter.models.base import Ids
 from thereafter.models.look import LayerLook, Look
 from thereafter.models.neural import NeuralModel
-from thereafter.models.state import NeuralState
+from thereafter.models.quiet import NeuralState
 from thereafter.text.agreement import LONGEST, Sentence
 from thereafter.text.agreement import sentences as new_sentences
 

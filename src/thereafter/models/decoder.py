@@ -26,8 +26,7 @@ from thereafter.errors import OptionError
 from thereafter.layers.recurrent import count_parameters
 from thereafter.models.base import Fields as Arrays
 from thereafter.models.base import Ids, ModelFacts, SequenceModel, checked_tokens
-from thereafter.models.quiet import SharedNetwork
-from thereafter.models.state import NeuralState
+from thereafter.models.quiet import NeuralState, SharedNetwork
 from thereafter.models.task_net import Memory
 
 Tensors = dict[str, Tensor]

@@ -22,7 +22,7 @@ from thereafter.kernels.switches import RECORDING
 from thereafter.layers.heads import Softmax, WordHead
 from thereafter.models.base import Ids, checked_tokens
 from thereafter.models.neural import NeuralModel
-from thereafter.models.state import FEATURES, NeuralState
+from thereafter.models.quiet import FEATURES, NeuralState
 from thereafter.models.step_bodies import LstmChain, StepBody, product, step_body, zero_filled
 
 _TYPES = {None: torch.float32, "bfloat16": torch.bfloat16}

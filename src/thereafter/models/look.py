@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from thereafter.cells.base import Cell, Record, State, Weights
 from thereafter.layers.inputs import join_state, split_state
 from thereafter.layers.recurrent import Recurrent, Traced, join
-from thereafter.models.state import NeuralState
+from thereafter.models.quiet import NeuralState
 
 WORDS = "words"
 """The layer that the word vectors are. Like a residual stream it has one field, "x"."""

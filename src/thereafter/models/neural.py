@@ -33,9 +33,8 @@ from thereafter.layers.embedding import Embedding
 from thereafter.layers.heads import AdaptiveSoftmax, Softmax, WordHead
 from thereafter.models.base import Fields, Floats, Ids, ModelFacts, SequenceModel, checked_tokens, rows_at_once
 from thereafter.models.look import Look, Observer, Shown, memory_name
-from thereafter.models.quiet import RowHead, SharedNetwork, Versions, versions
+from thereafter.models.quiet import NeuralState, RowHead, SharedNetwork, Versions, stacked, versions
 from thereafter.models.settings import NeuralSettings
-from thereafter.models.state import NeuralState, stacked
 
 TOKENS_AT_ONCE = 4096
 """How many tokens are read at once, so that memory does not grow with the text."""

@@ -20,8 +20,8 @@ from thereafter.layers.transformer import Block, Sight
 from thereafter.models.base import Ids
 from thereafter.models.look import Observer
 from thereafter.models.neural import NeuralModel, TextFacts
+from thereafter.models.quiet import NeuralState, stacked
 from thereafter.models.settings import TransformerSettings
-from thereafter.models.state import NeuralState, stacked
 
 Memory = dict[str, Tensor]
 

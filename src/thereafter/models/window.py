@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from thereafter.models.base import Ids
 from thereafter.models.look import Observer
 from thereafter.models.neural import NeuralModel, TextFacts
+from thereafter.models.quiet import NeuralState
 from thereafter.models.settings import AverageSettings, WindowSettings
-from thereafter.models.state import NeuralState
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from pathlib import Path
 from thereafter.base import progress
 from thereafter.base.config import Table
 from thereafter.data import corpora
+from thereafter.data.corpora import locate_source, require_own
 from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.finding import own_parts
-from thereafter.data.sources import locate, require_own
 from thereafter.errors import EmptyCorpusError, SourceError
 from thereafter.series.frames import IN_MEMORY
 from thereafter.tasks import TASKS
@@ -153,7 +153,7 @@ def files_of(task: AnyTask, source: AnySource, part: str) -> Files:
     if given.kind not in ("text", task.kind):
         raise SourceError(f"{given.name} holds {given.kind} lines; the task {task.name!r} takes {task.kind} ones")
     if part == "all" and given.part_files is not None:
-        given = locate(given, task.file_kind, parts=False)
+        given = locate_source(given, task.file_kind, parts=False)
     own, shared = aspect(task, Locating).part(given, part), given.parts.get("shared")
     files = own or given.parts.get(part) or given.parts.get("text") or given.parts.get(task.kind)
     if files is not None and own is None and shared is not None:
@@ -173,8 +173,8 @@ def located(task: AnyTask, source: AnySource, *, parts: bool = True) -> Parts:
     Of pairs it may be two files with a comma between them.
     """
     if task.kind == "pairs" and isinstance(source, str) and source.count(",") == 1 and not Path(source).exists():
-        return locate(source.split(","), task.file_kind)
-    return locate(source, task.file_kind, parts=parts)
+        return locate_source(source.split(","), task.file_kind)
+    return locate_source(source, task.file_kind, parts=parts)
 
 
 def describe_examples(

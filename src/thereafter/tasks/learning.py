@@ -13,7 +13,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from thereafter.models.state import NeuralState
+from thereafter.models.quiet import NeuralState
 from thereafter.models.task_net import Batched, Fillable, Recordable, TaskNet
 from thereafter.tasks import batching
 from thereafter.tasks.batching import Codecs

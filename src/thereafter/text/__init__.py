@@ -13,6 +13,6 @@ pretokenised  how a pre-tokenised corpus was written (`WritingStyle`), and plain
 writing       what a run knows of how its text was written (or its quotes, apostrophes and dashes), and other text
               brought into that form before it is read
 encoded       the ids of a whole source, in memory or in a mapped file of the cache
-tables        rows of tsv, csv and jsonl; labelled: texts with labels, and a column of a table as text
-conll         sentences with a tag for each word, and running text as such sentences; pairs: sentence pairs
+tables        rows of tsv, csv and jsonl; sentence pairs; labelled: texts with labels, and a column of a table as text
+conll         sentences with a tag for each word, and running text as such sentences
 """

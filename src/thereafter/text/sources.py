@@ -1,6 +1,6 @@
 """Files read as text: `Source` is one text, `Texts` one text or the parts of a corpus.
 
-`data.sources` finds the files of a source (a path, several paths, a folder, a glob, `-`, the name of a corpus). A
+`data.corpora` finds the files of a source (a path, several paths, a folder, a glob, `-`, the name of a corpus). A
 source is never the text itself: raw text is passed as `text=` and becomes `Source.of_text`. A source can be read any
 number of times, in pieces.
 """
@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from thereafter.base.progress import task
+from thereafter.data.corpora import locate_source
 from thereafter.data.files import AnySource, Files, FileState, Parts, file_state
 from thereafter.data.finding import TABLE_ENDINGS, FileKind
-from thereafter.data.sources import locate
 from thereafter.errors import OptionError, SourceError
 from thereafter.text.form import Form, Forming, form_of, form_of_column
 from thereafter.text.labelled import describe_table, read_column, read_rows
@@ -325,13 +325,13 @@ def resolve(
     forming: Forming | None = None,
     parts: bool = True,
 ) -> Texts:
-    """The files that `data.sources.locate` finds, as text; a `Source` or `Texts` keeps its own options."""
+    """The files that `data.corpora.locate_source` finds, as text; a `Source` or `Texts` keeps its own options."""
     if isinstance(source, Source):
         source = Texts(source.name, {"text": source})
     if isinstance(source, Texts):
         return source.only(part)
     encoding = check_encoding(encoding)
-    given = locate(source, READABLE_FILES, part, parts=parts)
+    given = locate_source(source, READABLE_FILES, part, parts=parts)
     return Texts.of_files(given, encoding=encoding, lower=lower, letters_only=letters_only, forming=forming)
 
 

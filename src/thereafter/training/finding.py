@@ -56,7 +56,7 @@ def find_texts(
     *,
     parts: bool = True,
 ) -> Texts:
-    """The text that `source` or `text` means; one of the two must be given. `parts` as in `data.sources.locate`."""
+    """The text that `source` or `text` means; one of the two must be given. `parts`: see `data.corpora`."""
     if text is not None and source is None:
         return Texts.of_text(text, lower=settings.lower, letters_only=settings.letters_only)
     if source is None or text is not None:

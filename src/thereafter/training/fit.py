@@ -33,7 +33,7 @@ from thereafter.base.config import Table
 from thereafter.base.devices import available_memory, is_out_of_memory, memory_in_words, out_of_memory
 from thereafter.errors import DeviceMemoryError, FormatError
 from thereafter.kernels.switches import leaving_unread
-from thereafter.models.state import NeuralState
+from thereafter.models.quiet import NeuralState
 from thereafter.runs.writer import Destination, RunWriter, Snapshot, write_snapshot
 from thereafter.training import numerics
 from thereafter.training.graphs import changed_by_a_step

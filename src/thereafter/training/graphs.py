@@ -35,7 +35,7 @@ from thereafter.base import progress
 from thereafter.base.devices import available_memory, is_out_of_memory
 from thereafter.errors import DeviceMemoryError
 from thereafter.kernels.switches import RECORDING, leaving_unread
-from thereafter.models.state import NeuralState
+from thereafter.models.quiet import NeuralState
 from thereafter.training.learner import B
 from thereafter.training.numerics import generator_states, set_generators
 from thereafter.training.weights import Optimizer, weights_of

@@ -13,7 +13,7 @@ from typing import Generic, Protocol, Self, TypeVar
 
 from torch import Tensor, nn
 
-from thereafter.models.state import NeuralState
+from thereafter.models.quiet import NeuralState
 from thereafter.training.weights import LayerNames
 
 

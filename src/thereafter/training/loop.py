@@ -24,7 +24,7 @@ from torch import Tensor
 from thereafter.base import progress
 from thereafter.base.config import Table
 from thereafter.kernels.switches import leaving_unread
-from thereafter.models.state import NeuralState
+from thereafter.models.quiet import NeuralState
 from thereafter.runs.folder import Journal
 from thereafter.runs.writer import Snapshot, take_snapshot
 from thereafter.training import numerics

@@ -28,8 +28,8 @@ from thereafter.base.kinds import KINDS
 from thereafter.errors import FormatError, OptionError
 from thereafter.models.build import NEURAL, build, settings_of
 from thereafter.models.neural import NeuralModel
+from thereafter.models.quiet import NeuralState
 from thereafter.models.settings import NeuralSettings
-from thereafter.models.state import NeuralState
 from thereafter.text.encoded import IdArray
 from thereafter.training.blocks import Blocks, Plan, TextBatch, TextEpochs, lines, partition, stream
 from thereafter.training.control import perplexity

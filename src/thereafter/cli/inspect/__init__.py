@@ -6,7 +6,7 @@ trace        `trace`, `describe`, `dynamics`, `units`: what a model did at every
 pairs        minimal pairs
 """
 
-from thereafter.cli.app import inspect_app
+from thereafter.cli import inspect_app
 from thereafter.cli.inspect import gradients, memory, pairs, trace
 
 __all__ = ["gradients", "inspect_app", "memory", "pairs", "trace"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from thereafter.cli.app import inspect_app, load
+from thereafter.cli import inspect_app, load
 from thereafter.cli.options import Numbers, Picture, command
 from thereafter.cli.tables import draw, print_rows, save
 from thereafter.errors import OptionError

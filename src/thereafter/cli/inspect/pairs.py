@@ -11,7 +11,7 @@ import typer
 from thereafter.base.config import Table
 from thereafter.base.progress import print_caution
 from thereafter.base.tabular import ENDINGS
-from thereafter.cli.app import inspect_app, load
+from thereafter.cli import inspect_app, load
 from thereafter.cli.options import ItemColumn, Picture, command
 from thereafter.cli.tables import draw, print_conditions, print_rows, save_rows, tell_written
 from thereafter.errors import OptionError

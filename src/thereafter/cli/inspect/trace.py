@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thereafter.base.progress import print_caution, print_coloured
+from thereafter.cli import inspect_app, load
 from thereafter.cli import options as opt
-from thereafter.cli.app import inspect_app, load
 from thereafter.cli.options import command
 from thereafter.cli.tables import draw, print_rows, save, save_rows, tell_written
 from thereafter.errors import OptionError

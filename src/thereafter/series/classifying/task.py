@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from thereafter.base.config import Table
+from thereafter.data.codecs import ChannelScaler
 from thereafter.data.finding import FileKind
-from thereafter.data.scaler import ChannelScaler
 from thereafter.series.classifying.nearest import NearestNeighbour, most_frequent
 from thereafter.series.classifying.network import SeriesBatch, SeriesClassifier, SeriesClassifierSettings
 from thereafter.series.labelled import (

@@ -25,7 +25,7 @@ from thereafter.decoding.writing import Written
 from thereafter.errors import ThereafterError
 from thereafter.language_model import LanguageModel
 from thereafter.models.neural import NeuralModel
-from thereafter.models.state import NeuralState
+from thereafter.models.quiet import NeuralState
 from thereafter.serving.errors import AbandonedError, NotThereError
 from thereafter.serving.schema import Answer, Asked, ModelName, Prompt
 from thereafter.studio.asking import Visitor, answers, as_json

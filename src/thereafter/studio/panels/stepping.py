@@ -30,7 +30,7 @@ from thereafter.layers.heads import Softmax
 from thereafter.layers.recurrent import count_parameters
 from thereafter.models.base import Logs
 from thereafter.models.neural import NeuralModel
-from thereafter.models.state import NeuralState
+from thereafter.models.quiet import NeuralState
 from thereafter.models.window import WindowModel
 from thereafter.serving.schema import Answer, Asked, ModelName, Prompt
 from thereafter.studio.asking import Visitor, answers, of_language_model

@@ -26,7 +26,7 @@ from thereafter.tasks.answers import LabelExplained, TagsExplained
 from thereafter.tasks.translate.measures import measure_pairs
 from thereafter.tasks.translate.task import Aligned
 from thereafter.tasks.wording import Wording
-from thereafter.text.pairs import SentencePair
+from thereafter.text.tables import SentencePair
 
 EACH = 20
 """Sentences of one length that are translated for a point of the chart."""

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from thereafter.base.config import Table
+from thereafter.data.corpora import is_read_once, locate_source
 from thereafter.data.files import AnySource
 from thereafter.data.finding import FileKind
-from thereafter.data.sources import is_read_once, locate
 from thereafter.errors import OptionError, ThereafterError
 from thereafter.series.labelled import SERIES_FILES, holds_series
 from thereafter.tasks.answers import Fields, LabelExplained, Shown
@@ -66,7 +66,7 @@ class Classifying(
                 return None
             if has_pictures(source):
                 return "classify-pictures"
-            given = locate(source, SERIES_FILES)
+            given = locate_source(source, SERIES_FILES)
         except (ThereafterError, OSError, ValueError):  # what is wrong with it is said when the examples are read
             return None
         if given.kind not in ("text", "labelled-series"):

@@ -31,8 +31,8 @@ from thereafter.tasks.translate.network import (
     TranslatorSettings,
 )
 from thereafter.tasks.wording import Wording, generators_of, shown_answer
-from thereafter.text.pairs import SentencePair, has_tabs, read_pairs, read_two
 from thereafter.text.sources import PAIRED_FILES
+from thereafter.text.tables import SentencePair, has_tabs, read_pairs, read_two
 
 _SHOWN, _FAINT = 3, 0.05  # places of the source that are named beside a word, and the weight it takes
 

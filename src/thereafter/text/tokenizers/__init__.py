@@ -5,9 +5,8 @@ base      the contract (`Tokenizer`), what all tokenizers share, and their JSON 
 forms     what `word` and `prose` share: a text is split into forms, which are counted and have ids; `prose`, lossless
           pieces of running text
 word      words between white space, with a compiled look-up
-byte      the bytes of UTF-8, and characters
 subword   pieces of bytes by byte pair encoding, unigram and WordPiece, and those of a GPT-2 folder, which is read and
-          never fitted; byte_level: what they share and what they learn from
+          never fitted; byte_level: what they share and learn from, and the bytes of UTF-8 and characters
 
 >>> tokenizer = TOKENIZERS.load("prose").fit(lambda: ["the cat sat.\\n" * 2])
 >>> tokenizer.decode(tokenizer.encode("the cat sat."))
@@ -29,8 +28,8 @@ TOKENIZERS = Registry(
     {
         "word": "thereafter.text.tokenizers.word:WordTokenizer",
         "prose": "thereafter.text.tokenizers.forms:ProseTokenizer",
-        "char": "thereafter.text.tokenizers.byte:CharTokenizer",
-        "byte": "thereafter.text.tokenizers.byte:ByteTokenizer",
+        "char": "thereafter.text.tokenizers.byte_level:CharTokenizer",
+        "byte": "thereafter.text.tokenizers.byte_level:ByteTokenizer",
         "bpe": "thereafter.text.tokenizers.subword:BpeTokenizer",
         "wordpiece": "thereafter.text.tokenizers.subword:WordPieceTokenizer",
         "unigram": "thereafter.text.tokenizers.subword:UnigramTokenizer",

@@ -28,8 +28,8 @@ from torch import Tensor, nn
 
 from thereafter.base.config import Table
 from thereafter.base.tabular import Row
+from thereafter.data.corpora import is_read_once, locate_source
 from thereafter.data.files import AnySource
-from thereafter.data.sources import is_read_once, locate
 from thereafter.errors import FormatError, OptionError, ThereafterError
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.settings import check_choice, check_share, check_size
@@ -350,7 +350,7 @@ def source_has_labels(source: AnySource) -> bool:
     try:
         if is_read_once(source):
             return True
-        given = locate(source, CLIP_FILES)
+        given = locate_source(source, CLIP_FILES)
         files = next((part.files for name, part in given.parts.items() if name in ("train", "text")), None)
         if given.kind not in ("text", "clips") or not files:
             return True

@@ -18,9 +18,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from thereafter.data.corpora import locate_source
 from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.finding import FileKind, find_files
-from thereafter.data.sources import locate
 from thereafter.errors import EmptyCorpusError, FormatError, SourceError
 from thereafter.text.labelled import LABEL_NAMES
 from thereafter.text.reading import place
@@ -227,7 +227,7 @@ def read_pictures(files: Sequence[Path]) -> list[LabelledPicture]:
 
 def has_pictures(source: AnySource) -> bool:
     """Whether a source is a corpus of pictures with labels, or files of them."""
-    given = locate(source, LABELLED_FILES)
+    given = locate_source(source, LABELLED_FILES)
     if given.kind == "pictures" or (given.corpus is not None and given.corpus.kind == "pictures"):
         return True
     files = [path for part in given.parts.values() for path in part.files]
