@@ -23,10 +23,9 @@ from rich.console import Console
 import thereafter
 from thereafter.base import progress
 from thereafter.base.progress import TerminalReporter
-from thereafter.comparing.advice import advice, guessing_limit
-from thereafter.comparing.compare import compare
-from thereafter.comparing.comparison import Comparison, Row
-from thereafter.comparing.tables import amount, percent
+from thereafter.comparing.compare import Comparison, compare
+from thereafter.comparing.rows import Row
+from thereafter.comparing.tables import advice, amount, guessing_limit, percent
 from thereafter.evaluation.agreement import BINS
 from thereafter.ready.models import one_thread
 from thereafter.text.agreement import write_corpus

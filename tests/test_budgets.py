@@ -21,8 +21,7 @@ from typer.testing import CliRunner
 
 from thereafter.cli import app
 from thereafter.comparing import tables
-from thereafter.comparing.compare import compare
-from thereafter.comparing.comparison import Comparison
+from thereafter.comparing.compare import Comparison, compare
 from thereafter.comparing.rows import Trial
 from thereafter.evaluation.verdicts import Tally, Verdicts
 from thereafter.ready import models as ready

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from thereafter.api import resume as resume
     from thereafter.api import surprisal as surprisal
     from thereafter.api import train as train
-    from thereafter.comparing.comparison import Comparison as Comparison
+    from thereafter.comparing.compare import Comparison as Comparison
     from thereafter.decoding.generation import Generated as Generated
     from thereafter.errors import ThereafterError as ThereafterError
     from thereafter.evaluation.scores import Score as Score
@@ -55,7 +55,7 @@ _DOOR = {
     "TaskModel": "thereafter.task_model",
     "backtest": "thereafter.task_model",
     "LanguageModel": "thereafter.api",
-    "Comparison": "thereafter.comparing.comparison",
+    "Comparison": "thereafter.comparing.compare",
     "Generated": "thereafter.decoding.generation",
     "Score": "thereafter.evaluation.scores",
     "Surprisals": "thereafter.inspection.surprisal",

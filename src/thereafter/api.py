@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from thereafter.base import config as toml
 from thereafter.base.progress import show_progress
-from thereafter.comparing.comparison import Comparison
+from thereafter.comparing.compare import Comparison
 from thereafter.data.corpora import require_own
 from thereafter.data.files import AnySource, Files, Parts
 from thereafter.errors import OptionError

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from thereafter.base.config import Table
-    from thereafter.comparing.pair_verdicts import ComparedPairs
+    from thereafter.comparing.rows import ComparedPairs
     from thereafter.inspection.pair_files import PairFiles
     from thereafter.inspection.pairs import PairScores
     from thereafter.series.frames import AnyTable
@@ -202,7 +202,7 @@ def compare_pairs(
 
     Example: instruments.compare_pairs(["runs/ngram", "runs/lstm"], "pairs.tsv").to_csv("pairs.csv")
     """
-    from thereafter.comparing.pair_verdicts import ComparedPairs
+    from thereafter.comparing.rows import ComparedPairs
     from thereafter.errors import OptionError
 
     if isinstance(models, str | PathLike | LanguageModel) or len(names or models) != len(models):

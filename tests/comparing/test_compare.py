@@ -18,8 +18,7 @@ from thereafter.cli import main
 from thereafter.comparing import compare as comparing
 from thereafter.comparing import entries, trials
 from thereafter.comparing.budget import PARTS, cut_in_three, normalise_space, share
-from thereafter.comparing.compare import compare
-from thereafter.comparing.comparison import Comparison
+from thereafter.comparing.compare import Comparison, compare
 from thereafter.comparing.entries import Entry, deal_options, parse_entries
 from thereafter.errors import EmptyCorpusError, OptionError, SourceError, TrainingError, UnknownNameError
 from thereafter.text.agreement import write_corpus

@@ -14,7 +14,7 @@ import pytest
 import thereafter
 from refusals import assert_refused
 from thereafter.cli import main
-from thereafter.comparing import pair_verdicts
+from thereafter.comparing import rows
 from thereafter.comparing.compare import compare
 from thereafter.errors import OptionError, SourceError
 from thereafter.evaluation.bootstrap import wilson
@@ -73,13 +73,13 @@ def test_pairs_can_be_asked_for_later_and_are_kept(files: tuple[Path, Path], mon
     out = book.parent / "out"
     assert compare(book, models="unigram,ngram-3", out=out).pairs is None
     asked: list[int] = []
-    score_each = pair_verdicts.score_each
+    score_each = rows.score_each
 
     def count(reader: Any, some: Any, **named: Any) -> Any:
         asked.append(len(some))
         return score_each(reader, some, **named)
 
-    monkeypatch.setattr(pair_verdicts, "score_each", count)
+    monkeypatch.setattr(rows, "score_each", count)
     first = compare(book, models="unigram,ngram-3", pairs=[pairs], out=out)
     assert asked == [4, 4]
     assert compare(book, models="unigram,ngram-3", pairs=str(pairs), out=out).pairs == first.pairs

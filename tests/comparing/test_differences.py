@@ -14,8 +14,7 @@ import pytest
 
 import thereafter
 from refusals import assert_refused
-from thereafter.comparing.compare import compare
-from thereafter.comparing.comparison import Comparison
+from thereafter.comparing.compare import Comparison, compare
 from thereafter.comparing.differences import BITS, LineSums, ModelDifference, SeedSpread, sum_lines, task_differences
 from thereafter.comparing.rows import model_differences
 from thereafter.errors import FormatError

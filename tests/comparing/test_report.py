@@ -12,12 +12,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from thereafter.comparing.advice import advice
-from thereafter.comparing.comparison import Comparison, Row
+from thereafter.comparing.compare import Comparison
 from thereafter.comparing.differences import MeanSpread
 from thereafter.comparing.report import Axis, ChartLine, chart
-from thereafter.comparing.rows import Trial
-from thereafter.comparing.tables import amount, figure
+from thereafter.comparing.rows import Row, Trial
+from thereafter.comparing.tables import advice, amount, figure
 
 ABOUT: dict[str, Any] = {
     "source": "<book>", "detail": "1 file", "sha256": "ab", "budget": {"minutes": 2.0}, "match": None, "options": {},

@@ -13,11 +13,10 @@ import pytest
 
 import thereafter
 from breadth import core
-from thereafter.comparing.advice import advice
-from thereafter.comparing.compare import compare
-from thereafter.comparing.comparison import Comparison, Row
+from thereafter.comparing.compare import Comparison, compare
 from thereafter.comparing.probes import ALWAYS_STORED, PROBES, offered_questions
-from thereafter.comparing.rows import Trial
+from thereafter.comparing.rows import Row, Trial
+from thereafter.comparing.tables import advice
 from thereafter.data.corpora import BUILDERS
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.studio.panels.comparison import describe

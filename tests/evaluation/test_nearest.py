@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from refusals import assert_refused
 from thereafter.errors import EmptyCorpusError, OptionError
-from thereafter.series.classifying.nearest import NearestNeighbour, euclidean, most_frequent, warped
+from thereafter.series.classifying.task import NearestNeighbour, euclidean, most_frequent, warped
 
 sklearn = pytest.importorskip("sklearn")
 
@@ -51,7 +51,7 @@ def test_warping_is_the_least_over_all_paths(band: float):
 def test_many_pairs_in_pieces_are_the_same(monkeypatch: pytest.MonkeyPatch):
     questions, series = draw(7, seed=3, shortest=2, longest=8), draw(5, seed=4, shortest=2, longest=8)
     together = warped(questions, series)
-    monkeypatch.setattr("thereafter.series.classifying.nearest._NUMBERS", 50)
+    monkeypatch.setattr("thereafter.series.classifying.task._NUMBERS", 50)
     np.testing.assert_array_equal(warped(questions, series), together)
 
 

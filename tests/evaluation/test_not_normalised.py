@@ -12,8 +12,8 @@ import pytest
 import thereafter
 from refusals import assert_refused
 from thereafter.cli import main
-from thereafter.comparing.comparison import Comparison, Row
-from thereafter.comparing.rows import Trial
+from thereafter.comparing.compare import Comparison
+from thereafter.comparing.rows import Row, Trial
 from thereafter.errors import OptionError
 from thereafter.models.base import NOT_NORMALISED
 from thereafter.text.sources import Source

@@ -10,7 +10,7 @@ import pytest
 
 from refusals import assert_refused
 from thereafter.errors import FormatError
-from thereafter.figures import catalogue, comparisons
+from thereafter.figures import catalogue
 
 
 def trial(name: str, seed: int, right: int) -> dict[str, object]:
@@ -27,7 +27,7 @@ def compared(tmp_path: Path) -> Path:
 
 def test_every_trial_is_a_measurement(compared: Path):
     for path in (compared, compared / "compare.json"):
-        found = comparisons.agreements(path)
+        found = catalogue.agreements(path)
         assert [one.about["model"] for one in found] == ["lstm", "lstm", "ngram"]
         np.testing.assert_array_equal(found[0]["right_distance"], [8, 5])
         np.testing.assert_array_equal(found[2]["distance"], [0, 7])
@@ -44,7 +44,7 @@ def test_the_folder_is_drawn_with_its_seeds(compared: Path):
 def test_another_file_is_refused(tmp_path: Path):
     (tmp_path / "compare.json").write_text('{"rows": 3}', encoding="utf-8")
     with assert_refused(FormatError, "comparison"):
-        comparisons.agreements(tmp_path)
+        catalogue.agreements(tmp_path)
     (tmp_path / "compare.json").write_text('{"rows": [], "source": "book.txt"}', encoding="utf-8")
     with assert_refused(FormatError, "agreement"):
-        comparisons.agreements(tmp_path)
+        catalogue.agreements(tmp_path)

@@ -12,9 +12,15 @@ from thereafter.cells import CELLS
 from thereafter.cells.lstm import LSTM
 from thereafter.figures.diagrams.cell import cell_figure, cells_figure, draw_cell, path_figure, shortest_way
 from thereafter.figures.diagrams.drawing import Drawing
-from thereafter.figures.diagrams.network import draw_network, layers_of, stacked_figure, unrolled_figure
+from thereafter.figures.diagrams.network import (
+    draw_network,
+    layers_of,
+    read_block,
+    stacked_figure,
+    transformer_figure,
+    unrolled_figure,
+)
 from thereafter.figures.diagrams.reading import formula, read_cell
-from thereafter.figures.diagrams.transformer import read_block, transformer_figure
 from thereafter.gallery.diagrams import context_figure, context_of, window_figure
 from thereafter.layers.stream import build_lanes
 from thereafter.models.build import NEURAL

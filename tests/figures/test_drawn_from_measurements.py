@@ -12,7 +12,7 @@ import thereafter
 from refusals import assert_refused
 from thereafter import figures, instruments
 from thereafter.errors import OptionError, UnknownNameError
-from thereafter.figures import comparisons
+from thereafter.figures import catalogue
 from thereafter.figures.catalogue import FIGURES, figures_of
 from thereafter.figures.figure import Figure
 from thereafter.gallery.memory import expectation
@@ -95,7 +95,7 @@ def measured(
         figures.measured_alignment(["ein", "Haus"], ["a", "house"], np.eye(2), model="gru", text="ein Haus"),
         figures.measured_confusion(["neg", "pos"], [[3, 1], [0, 2]], model="lstm", text="reviews"),
         lm.surprisal(text=line.text).measurement(),
-        comparisons.scores_of({"source": "book.txt", "rows": rows}),
+        catalogue.scores_of({"source": "book.txt", "rows": rows}),
         _bleu(),
         _steps_ahead(),
         *_pictures(),

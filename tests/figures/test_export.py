@@ -18,8 +18,8 @@ from refusals import assert_refused
 from thereafter.errors import ExportError, MissingPackageError, OptionError
 from thereafter.export.html.target import browser_path
 from thereafter.figures import pictures
-from thereafter.figures.export import write
 from thereafter.figures.figure import Figure, page
+from thereafter.figures.pictures import write
 from thereafter.figures.style import canvas
 
 

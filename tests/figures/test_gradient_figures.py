@@ -12,7 +12,7 @@ import torch
 
 from refusals import assert_refused
 from thereafter.errors import OptionError
-from thereafter.figures import gradients, memory, stability
+from thereafter.figures import gradients, memory
 from thereafter.figures.figure import Figure
 from thereafter.inspection.gradients import gradient_flow
 from thereafter.inspection.growth import bptt_memory
@@ -72,11 +72,11 @@ BUILT: dict[str, tuple[Callable[[], Figure], list[str]]] = {
         ["rnn, 3 units", "random numbers"],
     ),
     "activations": (
-        lambda: stability.activation_stability(activation_stability(steps=6, hidden=4)),
+        lambda: gradients.activation_stability(activation_stability(steps=6, hidden=4)),
         ["rnn, 4 units", "noise", "0.5, 1, 2"],
     ),
     "eigenvalues": (
-        lambda: stability.repeated_multiplication(repeated_multiplication(steps=6, hidden=4)),
+        lambda: gradients.repeated_multiplication(repeated_multiplication(steps=6, hidden=4)),
         ["rnn, 4 units", "noise"],
     ),
 }

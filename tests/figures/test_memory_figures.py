@@ -9,14 +9,16 @@ import pytest
 
 from refusals import assert_refused
 from thereafter.errors import OptionError
-from thereafter.figures.agreement import (
+from thereafter.figures.figure import Figure
+from thereafter.figures.memory import (
     accuracy_by_congruence,
     accuracy_by_distance,
     accuracy_by_group,
+    accuracy_by_n,
     expectation_along,
+    information_decay,
+    word_class_by_layer,
 )
-from thereafter.figures.figure import Figure
-from thereafter.figures.memory import accuracy_by_n, information_decay, word_class_by_layer
 from thereafter.inspection.measurement import Measurement
 
 pytest.importorskip("plotly")

@@ -7,7 +7,7 @@ import pytest
 
 from refusals import assert_refused
 from thereafter.errors import OptionError
-from thereafter.figures import dynamics, text, traces
+from thereafter.figures import dynamics, surprisal, traces
 from thereafter.figures.figure import Figure
 from thereafter.inspection import dynamics as measure
 from thereafter.inspection.measurement import Measurement
@@ -86,7 +86,7 @@ def test_parameter_counts_show_both():
 
 def test_temperature_is_the_power_of_the_distribution():
     p = np.array([0.7, 0.2, 0.1, 0.0])
-    drawn = text.temperature(p, [" a", "b", "\n", "d"], model="an LSTM", prompt="so", temperatures=(0.5, 1.0))
+    drawn = surprisal.temperature(p, [" a", "b", "\n", "d"], model="an LSTM", prompt="so", temperatures=(0.5, 1.0))
     assert_drawn(drawn, "an LSTM", "so")
     np.testing.assert_allclose(drawn.table["T=0.5"], (p**2 / (p**2).sum())[:4], atol=1e-6)
     assert drawn.table["token"][:3] == ["␣a", "b", "¬"]
@@ -96,7 +96,7 @@ def test_sparsity_has_both_shares():
     axes = dict.fromkeys(("order", "counted", "possible", "seen"), ("order",))
     arrays = {"order": np.arange(1, 4), "counted": np.array([10, 40, 60]), "possible": 10.0 ** np.arange(1, 4)}
     about = {"model": "3-gram", "text": "a book", "new": 50, "vocabulary": 10}
-    drawn = text.sparsity(Measurement("sparsity", arrays | {"seen": np.array([1.0, 0.6, 0.2])}, axes, about))
+    drawn = surprisal.sparsity(Measurement("sparsity", arrays | {"seen": np.array([1.0, 0.6, 0.2])}, axes, about))
     assert_drawn(drawn, "3-gram", "a book")
     np.testing.assert_allclose(drawn.plot.data[1].y, [1.0, 0.4, 0.06])
 

@@ -20,8 +20,7 @@ from thereafter.figures.style import canvas
 from thereafter.gallery import build as building
 from thereafter.gallery import models as training
 from thereafter.gallery.build import GalleryWriter, build, find_pictures
-from thereafter.gallery.models import Models
-from thereafter.gallery.picture import GalleryPicture
+from thereafter.gallery.models import GalleryPicture, Models
 
 runner = CliRunner()
 

@@ -10,8 +10,7 @@ import pytest
 from thereafter.figures.figure import Figure
 from thereafter.gallery import claims
 from thereafter.gallery.build import build
-from thereafter.gallery.models import Models
-from thereafter.gallery.picture import IN_PLURAL, SENTENCE, SUBJECT, VERB, GalleryPicture
+from thereafter.gallery.models import IN_PLURAL, SENTENCE, SUBJECT, VERB, GalleryPicture, Models
 from thereafter.inspection.properties import word_classes
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from thereafter.gallery.vision import beside_copying, more_frames_are_surer, surer_by_looking
+from thereafter.gallery.tasks import beside_copying, more_frames_are_surer, surer_by_looking
 from thereafter.inspection.measurement import Measurement
 from thereafter.vision.clips.labels import ClipExplained, ClipLabels
 from thereafter.vision.figures import (

@@ -19,10 +19,10 @@ import thereafter
 from refusals import assert_refused
 from thereafter import instruments
 from thereafter.cli import app
-from thereafter.comparing.pair_verdicts import ComparedPairs
+from thereafter.comparing.rows import ComparedPairs
 from thereafter.errors import FormatError, OptionError, SourceError
 from thereafter.evaluation.bootstrap import wilson
-from thereafter.figures.agreement import accuracy_by_group
+from thereafter.figures.memory import accuracy_by_group
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.pair_files import Pair, read_pair_files
 from thereafter.inspection.pairs import PairScores, score_each, score_pair_files

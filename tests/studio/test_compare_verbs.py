@@ -13,7 +13,7 @@ from serving_studio import Served
 
 import thereafter
 from refusals import assert_refused
-from thereafter.comparing.comparison import Comparison
+from thereafter.comparing.compare import Comparison
 from thereafter.errors import FormatError
 from thereafter.evaluation.agreement import measure_agreement
 from thereafter.ready import models as ready

@@ -20,7 +20,7 @@ from thereafter.errors import OptionError
 from thereafter.tasks import TASKS
 
 if TYPE_CHECKING:
-    from thereafter.comparing.comparison import Comparison
+    from thereafter.comparing.compare import Comparison
     from thereafter.comparing.task_trials import TaskComparison
 
 _BUDGET_AND_TEXT = (

@@ -48,7 +48,7 @@ def figure(
         raise OptionError(
             f"--csv and --json print the list of figures; for the numbers of this one try --out {name}.csv"
         )
-    from thereafter.figures.export import write
+    from thereafter.figures.pictures import write
 
     pictures = draw(name, files or [])
     place = write(pictures, out or Path(f"{name}.html"))

@@ -213,7 +213,7 @@ def drawable(path: Path | None) -> Path | None:
     """The file of a picture, with an ending that can be written, where the package that draws is installed."""
     if path is not None:
         from thereafter.base.packages import require
-        from thereafter.figures.export import format_of
+        from thereafter.figures.pictures import format_of
 
         format_of(path)
         require("plotly", "drawing a picture")

@@ -79,7 +79,7 @@ def save(out: Path | None, *measurements: Measurement, quiet: bool) -> None:
 
 def draw(pictures: list[Figure], figure: Path, *, quiet: bool) -> None:
     """Write pictures, and say so. `quiet`: standard output has a table."""
-    from thereafter.figures.export import write
+    from thereafter.figures.pictures import write
 
     typer.echo(f"drawn {write(pictures, figure)}", err=quiet)
 

@@ -7,10 +7,10 @@
                     was begun with
     probes          what a corpus asks about itself: agreement, reflexives, filler-gap, memory tasks
     trials          one model trained and measured, and how fast it is
-    pair_verdicts   its answers to minimal pairs, and the means over its seeds
-    rows            what is kept of a trial; the mean and spread over seeds, model by model, as rows of numbers
+    rows            what is kept of a trial, its answers to minimal pairs too; the mean and spread over seeds, model by
+                    model, as rows of numbers
     differences     each model against the best, with intervals, in a sentence too, from what each line costs
-    comparison      what a user gets; tables, advice, report (a page with curves) show it
+    tables, report  what a user gets: tables and sentences of advice, a page with curves
     task_trials     the networks of a task, compared in the same way, beside rows without a network; names those that
                     lose to what is solved at once
 

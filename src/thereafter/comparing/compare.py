@@ -1,7 +1,7 @@
 """Models compared on one text: same parts, same bytes, equal budgets, several seeds, one table.
 
-Every model and seed that has finished is kept in the folder of the comparison, and one that was broken off goes on
-where it was: the same call again does what is left to do.
+`Comparison` is a table, sentences of advice, JSON and a page. Every model and seed that has finished is kept in the
+folder of the comparison, and one that was broken off goes on where it was: the same call again does what is left to do.
 
     OUT/plan.json            what is compared under: text, budget, options
     OUT/text/                the parts of the text, where they had to be cut or normalised
@@ -30,7 +30,9 @@ from thereafter.base import progress
 from thereafter.base.config import Table
 from thereafter.base.processor import processor
 from thereafter.base.storage import write_text
+from thereafter.base.tabular import Tabular, finite
 from thereafter.base.version import __version__
+from thereafter.comparing import report, tables
 from thereafter.comparing.budget import (
     SharedText,
     default_budget,
@@ -43,7 +45,6 @@ from thereafter.comparing.budget import (
     refuse_uneven,
     share,
 )
-from thereafter.comparing.comparison import Comparison, Row
 from thereafter.comparing.differences import NO_INTERVALS, LineSums, ModelDifference
 from thereafter.comparing.entries import (
     Entry,
@@ -54,19 +55,70 @@ from thereafter.comparing.entries import (
     read_match,
     reference,
 )
-from thereafter.comparing.pair_verdicts import AskedPairs, PairTable, PairVerdicts
 from thereafter.comparing.probes import Questions, offered_questions
-from thereafter.comparing.rows import Trial, model_differences
+from thereafter.comparing.rows import AskedPairs, Compared, PairTable, PairVerdicts, Row, Trial, model_differences
 from thereafter.comparing.trials import measure_lines, run_trial
 from thereafter.data.corpora import require_own
 from thereafter.data.files import AnySource
 from thereafter.errors import EmptyCorpusError, FormatError, TrainingError
+from thereafter.inspection.measurement import DrawnFigure, draw
 from thereafter.inspection.pair_files import PairFiles
 from thereafter.runs.folder import is_run
 from thereafter.text.sources import Source
 from thereafter.training.finding import find_texts
 from thereafter.training.kinds import load_trained
 from thereafter.training.settings import TextSettings
+
+JSON, REPORT = "compare.json", "report.html"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Comparison(Compared, Tabular):
+    """Models compared on one text: what `compare` returns."""
+
+    def table(self) -> str:
+        """The figures for a terminal of 120 columns."""
+        return tables.table(self)
+
+    def advice(self) -> list[str]:
+        """Which model to use when, in sentences made from the figures."""
+        return tables.advice([self])
+
+    def html(self) -> str:
+        """A page that needs nothing but itself."""
+        return report.page(self)
+
+    def figure(self, name: str | None = None, **options: object) -> DrawnFigure:
+        """Bits per byte side by side; `"agreement"` and `"congruence"` where the corpus asked about agreement."""
+        return draw("comparison", self.as_dict(), name, **options)
+
+    def as_dict(self) -> Table:
+        """Everything, as plain JSON values."""
+        rows = [row.as_dict() for row in self.rows]
+        return {
+            "format": FORMAT,
+            **self.about,
+            "notes": list(self.notes),
+            "advice": self.advice(),
+            **self.measured(),
+            "rows": rows,
+        }
+
+    def to_json(self) -> str:
+        """Everything as JSON; numbers that are none or infinite are null."""
+        return json.dumps(finite(self.as_dict()), indent=1, allow_nan=False)
+
+    def save(self, folder: str | PathLike[str]) -> Path:
+        """Write `compare.json` and `report.html`."""
+        place = Path(folder)
+        write_text(place / JSON, self.to_json() + "\n")
+        write_text(place / REPORT, self.html())
+        return place
+
+    def __str__(self) -> str:
+        return self.table()
+
 
 _READING = ("tokens", "encoding", "lower", "letters_only", "keep_licence", "wrapped", "markup")
 

@@ -17,9 +17,9 @@ import numpy as np
 
 from thereafter.base.config import Table
 from thereafter.comparing import tables
-from thereafter.comparing.advice import advice
 from thereafter.comparing.budget import describe_budget
 from thereafter.comparing.rows import Compared, ProbeRows, Row
+from thereafter.comparing.tables import advice
 from thereafter.evaluation.verdicts import Verdicts
 
 _TRAINING = ("batching", "batch", "steps", "optimizer", "rate", "schedule", "clip", "weight_decay", "device")

@@ -19,11 +19,73 @@ from pathlib import Path
 
 import numpy as np
 
+from thereafter.base.kinds import Registry
 from thereafter.base.packages import require
 from thereafter.base.tabular import Row, Tabular, csv_text
 from thereafter.errors import OptionError
-from thereafter.figures.door import DOOR
 from thereafter.figures.style import Plot
+
+_FUNCTIONS = {
+    "figures.catalogue": ("bits_by_model", "draw"),
+    "figures.dynamics": ("gate_surface", "prediction_surface", "saturation", "senses", "timescales", "trajectory"),
+    "figures.figure": ("Figure",),
+    "figures.gradients": (
+        "activation_stability",
+        "gradient_decay",
+        "gradient_depth",
+        "jacobian_paths",
+        "jacobian_spectrum",
+        "repeated_multiplication",
+        "truncation_kept",
+    ),
+    "figures.memory": (
+        "accuracy_by_congruence",
+        "accuracy_by_distance",
+        "accuracy_by_group",
+        "accuracy_by_n",
+        "bptt_memory_by_length",
+        "expectation_along",
+        "information_decay",
+        "memory_by_length",
+        "state_by_length",
+        "time_by_length",
+        "word_class_by_layer",
+    ),
+    "figures.pictures": ("write",),
+    "figures.surprisal": ("coloured_words", "sparsity", "temperature", "unusual_points"),
+    "figures.tasks": (
+        "alignment",
+        "bleu_by_length",
+        "confusion",
+        "measured_alignment",
+        "measured_bleu",
+        "measured_confusion",
+    ),
+    "figures.traces": ("gates", "gates_by_class", "head_maps", "parameter_counts", "positions", "training_curves"),
+    "figures.units": ("coloured_units", "number_along", "unit_ranking"),
+    "series.forecasting.figures": ("error_by_steps", "forecast_fan", "gates_over_series", "steps_ahead"),
+    "vision.figures": (
+        "attended_picture",
+        "belief_by_frame",
+        "drawn_strokes",
+        "glimpse_path",
+        "measured_belief",
+        "measured_caption",
+        "measured_frames",
+        "measured_glimpses",
+        "measured_nats",
+        "measured_strokes",
+        "nats_by_step",
+        "predicted_frames",
+    ),
+}
+
+DOOR = Registry(
+    "figure function",
+    {name: f"thereafter.{module}:{name}" for module, names in _FUNCTIONS.items() for name in names},
+)
+"""What a user may call, and where it is."""
+
 
 Cell = str | float | None
 """What a table has in one place: a word, a number, or nothing."""

@@ -17,10 +17,9 @@ from thereafter.base.storage import replacing, write_text
 from thereafter.errors import MissingPackageError, UnknownNameError
 from thereafter.figures.figure import Figure, page
 from thereafter.figures.pictures import render
-from thereafter.gallery.models import Models
-from thereafter.gallery.picture import GalleryPicture
+from thereafter.gallery.models import GalleryPicture, Models
 
-FAMILIES = ("diagrams", "traces", "gradients", "memory", "forecasting", "vision")
+FAMILIES = ("diagrams", "traces", "memory", "tasks")
 """The modules of this room that have `PICTURES`, in the order they are shown."""
 TITLE = "Gallery"
 LEAD = (

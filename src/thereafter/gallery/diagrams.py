@@ -19,13 +19,13 @@ from thereafter.figures.diagrams.network import (
     bidirectional_figure,
     layers_of,
     stacked_figure,
+    transformer_figure,
     unrolled_figure,
     use_figure,
 )
-from thereafter.figures.diagrams.transformer import transformer_figure
 from thereafter.figures.figure import Figure
 from thereafter.figures.style import BLUE
-from thereafter.gallery.picture import LECTURE, GalleryPicture, after_book
+from thereafter.gallery.models import LECTURE, GalleryPicture, after_book
 from thereafter.layers.stream import Lane, build_lanes
 from thereafter.models.build import NEURAL, settings_of
 from thereafter.models.settings import (

@@ -1,4 +1,10 @@
-"""The small models that the pictures show: the ready ones, and others that are trained and kept.
+"""One entry of the gallery: which picture, after whom, how it is made. The small models that the pictures show: the
+ready ones, and others that are trained and kept.
+
+The running example is as near to the book's as the words of `agreement` come. The book's trophy was won by athletes and
+does not fit into its case; most of those words no sentence of the corpus has. Ours keeps the build: a singular
+subject, a relative clause with a plural noun in it, then the verb, as many words later as the gallery's models were
+trained on.
 
 The ready models of sentences and of characters ship with the package (`thereafter.ready`); what else a picture needs
 is trained when it is first needed. Budgets are in tokens, not in minutes, so that every build gives the same
@@ -10,9 +16,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from thereafter.api import train
 from thereafter.base.config import Table
@@ -23,6 +30,44 @@ from thereafter.ready import tasks as ready_tasks
 from thereafter.ready.models import Made, one_thread
 from thereafter.runs.folder import is_finished, is_run
 from thereafter.task_model import TaskModel, load_task, resume_task, train_task
+
+if TYPE_CHECKING:
+    from thereafter.figures.figure import Figure
+
+
+@dataclass(frozen=True)
+class GalleryPicture:
+    """`source`: whose picture or claim it is after, such as "Elman (1990)". `build` may train a model by asking for it.
+
+    `claim` reads off the figure's numbers whether what the source claims shows in them, as a sentence for the caption.
+    """
+
+    name: str
+    source: str
+    build: Callable[[Models], Figure]
+    claim: Callable[[Figure], str] | None = None
+
+
+BEFORE_VERB = "the trophy that the tall senators from the old city had admired"
+SENTENCE = f"{BEFORE_VERB} was very heavy ."
+IN_PLURAL = SENTENCE.replace("trophy", "trophies").replace("was", "were")
+SUBJECT, VERB = (SENTENCE.split().index(word) for word in ("trophy", "was"))
+
+BOOK = "the chapter “RNNs and LSTMs” of the book “Predicting the Next Word: From Shannon to ChatGPT”"
+LECTURE = "the lecture notes “Recurrent Networks” after Justin Johnson's “Deep Learning for Computer Vision”"
+TRANSFORMERS = "the chapter “Recurrent Networks and Transformers” after Jurafsky and Martin"
+ARTICLE = "the article “From counting word pairs to networks with memory”"
+SEQUENCES = "the chapter “Working with Sequences” of the book “Dive into Deep Learning”"
+
+
+def after_book(papers: str = "") -> str:
+    """The book, and the papers its picture goes back to.
+
+    >>> after_book("Elman (1990)").startswith("Elman (1990) and the chapter")
+    True
+    """
+    return f"{papers} and {BOOK}" if papers else BOOK
+
 
 BETWEEN, BUDGET = ready.BETWEEN, ready.BUDGET
 LINES: Table = {"text.context": "line", "batching": "lines"}

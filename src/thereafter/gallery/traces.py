@@ -24,12 +24,22 @@ from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
 from thereafter.cells.minimal import MinGRU
 from thereafter.errors import OptionError
-from thereafter.figures import dynamics, text, traces
+from thereafter.figures import dynamics, surprisal, traces
 from thereafter.figures.figure import Figure
 from thereafter.figures.units import number_along
 from thereafter.gallery import claims
-from thereafter.gallery.models import BETWEEN, Models
-from thereafter.gallery.picture import ARTICLE, IN_PLURAL, LECTURE, SENTENCE, SUBJECT, VERB, GalleryPicture, after_book
+from thereafter.gallery.models import (
+    ARTICLE,
+    BETWEEN,
+    IN_PLURAL,
+    LECTURE,
+    SENTENCE,
+    SUBJECT,
+    VERB,
+    GalleryPicture,
+    Models,
+    after_book,
+)
 from thereafter.inspection import dynamics as measure
 from thereafter.inspection.dynamics import principal
 from thereafter.inspection.measurement import Measurement
@@ -188,14 +198,14 @@ def _temperature(models: Models) -> Figure:
     prompt = "    def __init__(self, "
     tokens = [lm.tokenizer.piece(i) for i in range(len(lm.tokenizer.vocabulary))]
     name = "a character LSTM (python-code)"
-    return text.temperature(lm.distribution(prompt), tokens, model=name, prompt=f"{prompt.strip()}␣")
+    return surprisal.temperature(lm.distribution(prompt), tokens, model=name, prompt=f"{prompt.strip()}␣")
 
 
 def _sparsity(models: Models) -> Figure:
     lm = models.trained("code-ngram", "python-code:train", "ngram", tokens="prose", order=6)
     new = resolve("python-code:test").parts["text"].text()
     measurement = sparsity(_as(NgramModel, lm.model), lm.tokenizer.encode(new), text="python-code (test)")
-    return text.sparsity(measurement)
+    return surprisal.sparsity(measurement)
 
 
 @cache

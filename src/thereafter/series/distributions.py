@@ -2,7 +2,7 @@
 
 A point forecast that makes squared errors small is the mean of a normal distribution, one that makes absolute errors
 small the median of a Laplace distribution; with a spread from its errors it has bands and draws like any other. Values
-at fixed levels are a distribution that is piecewise linear, with exponential tails. `beta_distributions.py` has
+at fixed levels are a distribution that is piecewise linear, with exponential tails (`number_heads.py`). At the end are
 Student's t and the negative binomial.
 
 Shapes: `...` are the elements, each with a distribution of its own; Q levels; B, H, D as in forecasting.

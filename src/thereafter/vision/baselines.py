@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from thereafter.base import progress
 from thereafter.errors import EmptyCorpusError, ShapeError
-from thereafter.series.classifying.nearest import most_frequent
+from thereafter.series.classifying.task import most_frequent
 from thereafter.vision.captioning.measures import (
     Floats,
     bleu_of_sums,

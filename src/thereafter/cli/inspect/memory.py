@@ -199,7 +199,7 @@ def ahead(
         part: The part to forecast.
     """
     from thereafter import instruments
-    from thereafter.series.lines import error_by_steps, steps_ahead
+    from thereafter.series.forecasting.figures import error_by_steps, steps_ahead
     from thereafter.task_model import load_task
 
     measured = instruments.steps_ahead(load_task(run), source, _numbers(steps), series=series, part=part)

@@ -63,7 +63,7 @@ def pairs(
         out: Write one row per pair to this file (.csv, .tsv or .json); or the figures of the groups (.npz).
     """
     from thereafter import instruments
-    from thereafter.comparing.pair_verdicts import ComparedPairs
+    from thereafter.comparing.rows import ComparedPairs
     from thereafter.evaluation.text_reading import items_before
 
     if item is not None and by is None:
@@ -103,7 +103,7 @@ def pairs(
     else:
         save_rows(compared.to_rows() if len(several) > 1 else several[0].to_rows(), out)
     if figure is not None:
-        from thereafter.figures.agreement import accuracy_by_group
+        from thereafter.figures.memory import accuracy_by_group
 
         draw([accuracy_by_group([one.measurement() for one in several])], figure, quiet=True)
 

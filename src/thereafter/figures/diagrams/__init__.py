@@ -3,6 +3,5 @@
 drawing             boxes and arrows as a plotly figure
 reading             what a cell or block computes, and as a formula: it runs once and every torch call is recorded
 cell                a recurrent cell: inputs, gates, new state; what one step does to its memory
-network             recurrent networks unrolled, stacked, in both directions
-transformer         a Transformer block
+network             recurrent networks unrolled, stacked, in both directions; a Transformer block
 """

@@ -1,1 +1,1 @@
-"""Labels of series: task, network with its settings, answers; `nearest`, the neighbour to compare with."""
+"""Labels of series: task, network with its settings, answers; the nearest neighbour to compare with."""

@@ -19,12 +19,12 @@ from pydantic import Field
 from thereafter.base.config import Table
 from thereafter.base.storage import open_plain
 from thereafter.comparing import tables, trials
-from thereafter.comparing.comparison import JSON, Comparison, Row
+from thereafter.comparing.compare import JSON, Comparison
 from thereafter.comparing.probes import offered_questions
-from thereafter.comparing.rows import Trial
+from thereafter.comparing.rows import Row, Trial
 from thereafter.comparing.trials import ValidationCurve, ask_all, make_trial, measure_validation
 from thereafter.errors import FormatError
-from thereafter.figures.agreement import accuracy_by_distance
+from thereafter.figures.memory import accuracy_by_distance
 from thereafter.inspection.memory import from_tallies
 from thereafter.language_model import LanguageModel
 from thereafter.ready import models as ready
