@@ -38,8 +38,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import thereafter
 from report import Report, machine
-from thereafter.runs.folder import Journal
-from thereafter.tasks import batching, finding, fitting, learning
+from thereafter.runs.writer import Journal
+from thereafter.tasks import batching, finding, fitting
 from thereafter.tasks.tag.network import TagBatch, Tagger, TaggerSettings
 from thereafter.tasks.tag.task import TAGGING
 from thereafter.tasks.translate.network import PairBatch, TranslatorSettings
@@ -175,12 +175,12 @@ def training(report: Report, rounds: int, steps: int) -> None:
     train = finding.find(task, "multi30k", "train")
     lexicons = task.codecs(train.examples)
     _, settings = fitting.settle(task, {"device": "cpu", "schedule": "constant", "warmup": 0.0, "epochs": 100.0})
-    examples = learning.Examples(task, lexicons, settings, train.examples)
+    examples = batching.Examples(task, lexicons, settings, train.examples)
     epoch = examples.epoch(0)
     plan = epoch.plan
     net = task.build(TRANSLATOR, lexicons)
-    heldout = learning.HeldOut(net, examples)
-    loop = Loop(Course(learning.ExampleLearner(net), examples, heldout), settings, Journal(None), lambda: None)
+    heldout = batching.HeldOut(net, examples)
+    loop = Loop(Course(batching.ExampleLearner(net), examples, heldout), settings, Journal(None), lambda: None)
     net.train()
     ready = [epoch.batch(k).made for k in range(min(len(plan), steps * (rounds + 1)))]
 

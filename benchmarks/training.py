@@ -31,7 +31,7 @@ from report import Report, machine
 from stopwatch import Stopwatch
 from thereafter.models.build import build
 from thereafter.models.settings import LstmSettings
-from thereafter.runs.folder import Journal
+from thereafter.runs.writer import Journal
 from thereafter.text.encoded import encode_source, fit_source
 from thereafter.text.sources import resolve
 from thereafter.text.tokenizers import TOKENIZERS

@@ -110,7 +110,6 @@ def train(
         if text is not None:
             raise OptionError(f"got text= with task={task!r}; text is for language models; try leaving it out")
         named = {"model": model, "tokens": tokens, "split": split}
-        _say_replaced(out)
         return _train_task(task, source, out, valid, named, start_from, options, parts=parts)
     source, valid = _no_frame(source), _no_frame(valid)
     start = None if start_from is None else protocol.read_start(Path(start_from), model)
@@ -122,8 +121,9 @@ def train(
     folder = None if out is None else Path(out)
     if folder is not None:
         files.check_free(folder)
-        _say_replaced(folder)
     with show_progress(), nullcontext() if folder is None else files.owning(folder):
+        if folder is not None:
+            files.say_replaced(folder)
         texts = find_texts(source, text, settings, parts=parts)
         if not parts:
             require_own(texts)
@@ -134,12 +134,6 @@ def train(
         if folder is not None and "training" not in trained.config:
             lm.save(folder)
     return lm
-
-
-def _say_replaced(out: str | PathLike[str] | None) -> None:
-    with show_progress():
-        if out is not None:
-            files.say_replaced(Path(out))
 
 
 def _train_task(

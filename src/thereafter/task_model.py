@@ -19,22 +19,23 @@ from thereafter.errors import OptionError
 from thereafter.inspection.trace import Trace
 from thereafter.models.look import watch
 from thereafter.models.task_net import Batched, TaskNet
+from thereafter.runs import folder as files
 from thereafter.series.forecasting import asking as forecast_asking
 from thereafter.series.forecasting import backtest as forecast_backtest
 from thereafter.series.forecasting.answers import ForecastTable, PointTable
 from thereafter.series.forecasting.backtest import Backtest
 from thereafter.series.frames import AnyTable, as_source, naming
-from thereafter.tasks import answering, baselines, finding, fitting
+from thereafter.tasks import answering, finding, fitting
 from thereafter.tasks.answers import PredictionTable
-from thereafter.tasks.batching import Codecs, verbatim
 from thereafter.tasks.bodies import body_of
 from thereafter.tasks.finding import task_for
-from thereafter.tasks.fitting import Fitted
+from thereafter.tasks.fitting import Fitted, verbatim
 from thereafter.tasks.task import (
     AnyTask,
     Asking,
     AskingFiles,
     Baselines,
+    Codecs,
     Locating,
     Measured,
     Tracing,
@@ -216,7 +217,7 @@ class TaskModel(RunView):
 
         A hidden Markov model for tags; Naive Bayes and a convolution for labels; the last value and least squares for
         forecasts; one sentence, the nearest picture's caption and a blind network for captions; see
-        `tasks/baselines.py`. Some are trained with the same budget; `trained=False` leaves them out.
+        `tasks/answering.py`. Some are trained with the same budget; `trained=False` leaves them out.
         """
         if not isinstance(self.task, Baselines):
             return []
@@ -225,8 +226,8 @@ class TaskModel(RunView):
             test = finding.find(self._reader, as_source(source), part)
             test = replace(test, examples=scored(self.task, test.examples, self.codecs)[0])
             settings = toml.build(self.task.settings, self.config[self.task.name], self.task.name)
-            budget = baselines.Budget(valid, settings, fitting.training_of_run(self.config)) if trained else None
-            return baselines.baseline_rows(self.task, train, test, budget, self._fitted)
+            budget = answering.Budget(valid, settings, fitting.training_of_run(self.config)) if trained else None
+            return answering.baseline_rows(self.task, train, test, budget, self._fitted)
 
     def save(self, run: str | PathLike[str], *, dtype: str = "float32") -> Path:
         """Save as a run folder. `dtype`: "float16" halves its weights, "int8" makes them four times smaller; both round
@@ -287,13 +288,15 @@ def train_task(
     parts: bool = True,
 ) -> TaskModel:
     """Train a network for a task on examples; see `api.train`."""
+    folder = None if out is None else Path(out)
     with show_progress():
+        if folder is not None:
+            files.say_replaced(folder)
         examples = as_source(source)
         known = task_for(task, examples)
         examples = examples if parts else finding.joined(known, examples)
     body = None if start_from is None else body_of(read_start(Path(start_from)))
     settings, training = fitting.settle(known, dict(options), body)
-    folder = None if out is None else Path(out)
     with show_progress(), naming(examples):
         validation = None if valid is None else as_source(valid)
         return TaskModel(fitting.train(known, examples, validation, settings, training, folder, body))

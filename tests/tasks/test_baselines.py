@@ -14,7 +14,7 @@ import thereafter
 from refusals import assert_refused
 from thereafter.cli import main
 from thereafter.errors import FormatError, SourceError
-from thereafter.tasks import TASKS, baselines, finding
+from thereafter.tasks import TASKS, answering, finding
 from thereafter.tasks.classify.measures import NaiveBayes, measure_classes
 from thereafter.tasks.tag.chains import HiddenMarkov
 from thereafter.text.conll import read_tagged
@@ -93,7 +93,7 @@ def test_a_strange_label_and_changed_examples_are_noticed(tmp_path: Path):
         model.baselines(strange, trained=False)
     task = TASKS.load("classify")
     part = finding.find(task, train, "train")
-    assert [name for name, _ in baselines.baseline_rows(task, part, part)] == ["Naive Bayes"]
+    assert [name for name, _ in answering.baseline_rows(task, part, part)] == ["Naive Bayes"]
     labelled(train, 41)
     with assert_refused(SourceError, train):
         model.baselines(test)
@@ -101,7 +101,7 @@ def test_a_strange_label_and_changed_examples_are_noticed(tmp_path: Path):
 
 def test_translators_have_no_simple_models_and_nothing_is_read_for_them():
     nothing = finding.Part("none", (), [], "")
-    assert baselines.baseline_rows(TASKS.load("translate"), nothing, nothing) == []
+    assert answering.baseline_rows(TASKS.load("translate"), nothing, nothing) == []
 
 
 def test_the_command_prints_them_under_the_result(

@@ -11,7 +11,7 @@ import torch
 from refusals import assert_refused
 from thereafter.errors import FormatError
 from thereafter.tasks import TASKS
-from thereafter.tasks.learning import ExampleEpoch, Examples
+from thereafter.tasks.batching import ExampleEpoch, Examples
 from thereafter.tasks.task import AnyTask
 from thereafter.text.conll import TaggedSentence
 from thereafter.training.settings import TrainingSettings

@@ -12,7 +12,8 @@ import thereafter
 from stops import stopping_at
 from tasks.toys import tagged
 from thereafter.base import progress
-from thereafter.runs.folder import Journal, has_ended, read_lines
+from thereafter.runs.folder import has_ended, read_lines
+from thereafter.runs.writer import Journal
 
 TEXT = "the cat sat on the mat .\nthe dog ran off .\n" * 30
 SMALL: dict[str, Any] = {"hidden": 8, "batch": 4, "steps": 8, "layers": 1, "tokens": "char", "log_every": 1}

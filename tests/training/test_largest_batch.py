@@ -16,8 +16,8 @@ import thereafter
 from refusals import assert_refused
 from thereafter.base import config
 from thereafter.errors import DeviceMemoryError, OptionError
+from thereafter.tasks.batching import ExampleLearner
 from thereafter.tasks.fitting import longest_examples
-from thereafter.tasks.learning import ExampleLearner
 from thereafter.training import fit
 from thereafter.training.fit import largest
 from thereafter.training.neural import TextLearner

@@ -22,7 +22,7 @@ from thereafter.errors import OptionError, UnknownNameError
 from thereafter.evaluation.bootstrap import Resampled
 from thereafter.runs.folder import is_run
 from thereafter.series.frames import AnyTable, as_source, naming
-from thereafter.tasks import answering, baselines, finding, fitting
+from thereafter.tasks import answering, finding, fitting
 from thereafter.tasks.finding import Part, task_for
 from thereafter.tasks.fitting import Fitted
 from thereafter.tasks.task import AnyTask, Comparing, Solving, aspect, scored
@@ -293,7 +293,7 @@ class Beside:
 
 def rows_beside(task: AnyTask, train: Part, tested: Part) -> tuple[Beside, ...]:
     """The rows of a task that are found by counting and comparing its training examples."""
-    rows = baselines.baseline_rows(task, train, tested) if task.name in _TASKS else []
+    rows = answering.baseline_rows(task, train, tested) if task.name in _TASKS else []
     return tuple(Beside(name, numbers(measured.as_dict())) for name, measured in rows)
 
 

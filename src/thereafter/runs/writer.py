@@ -8,11 +8,13 @@ written beside the last one and moved into its place, so that there is always a 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,11 +34,11 @@ from thereafter.runs.folder import (
     STATE,
     TOKENIZER,
     WEIGHTS,
-    Journal,
     Line,
     check_free,
     is_file,
     left_behind,
+    read_lines,
 )
 
 if TYPE_CHECKING:
@@ -121,6 +123,67 @@ class RunWriter:
         for path in self.folder.iterdir():
             if left_behind(path.name):
                 path.unlink(missing_ok=True)
+
+
+class Journal:
+    """The lines of a log, in memory and in a file: a line is in the file when `write` returns."""
+
+    def __init__(self, path: Path | None = None, *, keep: int = 0) -> None:
+        """`keep`: so many bytes of the file are kept, as far as they are whole lines; what comes after is cut off."""
+        self.lines: list[Line] = []
+        self._path = path
+        self._file: FileIO | None = None
+        if path is not None:
+            try:
+                self._file = FileIO(path, "a+")
+                self._file.seek(0)
+                kept = (self._file.readall() or b"")[:keep]
+                self.lines, self.length = read_lines(kept)
+                self._file.truncate(self.length)
+            except OSError as error:
+                raise self._storage_error(error) from error
+            if self.length < keep:
+                progress.note(
+                    f"{path} is damaged after its first {len(self.lines):,} lines: the rest of it was dropped; the "
+                    "training itself goes on as it was"
+                )
+        else:
+            self.length = 0
+
+    def write(self, line: Line) -> None:
+        """Add a line. Straight to the system, so that a killed process has lost none."""
+        self.lines.append(line)
+        if self._file is not None:
+            raw = json.dumps(line).encode() + b"\n"
+            try:
+                written = self._file.write(raw) or 0
+                if written < len(raw):  # a disk that is just full takes a part
+                    written += self._file.write(raw[written:]) or 0
+            except OSError as error:
+                raise self._storage_error(error) from error
+            self.length += written
+
+    def sync(self) -> None:
+        """Wait until all lines are on the disk."""
+        if self._file is not None:
+            try:
+                os.fsync(self._file.fileno())
+            except OSError as error:
+                raise self._storage_error(error) from error
+
+    def close(self) -> None:
+        """Nothing more is written."""
+        if self._file is not None:
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _storage_error(self, error: OSError) -> StorageError:
+        return StorageError(f"cannot write {self._path}: {error.strerror}; what was saved stays; try freeing space")
 
 
 class Codecs(Protocol):

@@ -6,12 +6,12 @@ tag/, classify/, translate/, fill       a folder or file per task; `series` and 
 finding       the examples of a source: parts of a corpus, files, or one file that is split; which task is meant by a
               name
 fitting       train, save, load, resume: settings of a task and its training, the largest batch that a GPU holds, a
-              trained task as a run folder; learning and batching give the loop its batches
-answering     predictions in the order of the questions; validating: what examples have been to a trained task
+              trained task as a run folder with its codecs; batching gives the loop its batches
+answering     predictions in the order of the questions; what examples have been to a trained task; simple models to
+              compare with, which each task names
 answers       what they are: rows of a table, or CoNLL-U; with the evidence for them; arrays of a trace
-lexicon, wording     from words, labels and sentences to numbers and back; batching keeps them with a run
+lexicon, wording     from words, labels and sentences to numbers and back
 bodies        the layers of a language model under a task
-baselines     simple models to compare with, which each task names
 """
 
 from thereafter.base.kinds import Registry

@@ -5,11 +5,13 @@ Guard, schedule, checkpoints, run folders: all is as it is for a language model.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -19,6 +21,8 @@ from thereafter.base import config as toml
 from thereafter.base import progress
 from thereafter.base.config import Table
 from thereafter.base.devices import device_for, placed, precision_for
+from thereafter.base.storage import read_plain, write_text
+from thereafter.data.codecs import StoredCodec, restore_codecs, store_codecs
 from thereafter.data.files import AnySource
 from thereafter.errors import FormatError, OptionError, nearest
 from thereafter.models.task_net import Batched, TaskNet
@@ -27,12 +31,11 @@ from thereafter.runs import writer
 from thereafter.runs.folder import FORMAT, Line
 from thereafter.runs.writer import Destination, Unfinished
 from thereafter.tasks import TASKS, finding
-from thereafter.tasks.batching import Codecs, CodecsFile, read_codecs
+from thereafter.tasks.batching import MEASURED_AT_ONCE, ExampleBatch, ExampleLearner, Examples, HeldOut
 from thereafter.tasks.bodies import Body, body_of, contradictions
 from thereafter.tasks.finding import Part
-from thereafter.tasks.learning import MEASURED_AT_ONCE, ExampleBatch, ExampleLearner, Examples, HeldOut
 from thereafter.tasks.lexicon import Lexicon
-from thereafter.tasks.task import AnyTask, Dividing, OnBody, Preparing, Solving, aspect
+from thereafter.tasks.task import AnyTask, Codecs, Dividing, OnBody, Preparing, Solving, aspect
 from thereafter.training import settings as training_settings
 from thereafter.training.control import COUNTED
 from thereafter.training.fit import MOST_PLACES, choose_rows
@@ -254,6 +257,39 @@ def _arrays(net: TaskNet[Batched]) -> dict[str, NDArray[np.generic]]:
 
 
 # A trained task as a run folder.
+
+_KEY = "lexicons"
+
+
+@runtime_checkable
+class Styled(Protocol):
+    """A codec that brings plain text into the way its training text was written."""
+
+    def verbatim(self) -> StoredCodec:
+        """The same codec, leaving text as it is."""
+
+
+def verbatim(codecs: Codecs) -> Codecs:
+    """Codecs that read every text as it is written."""
+    return {name: codec.verbatim() if isinstance(codec, Styled) else codec for name, codec in codecs.items()}
+
+
+class CodecsFile:
+    """Codecs in the place where a language model has its tokenizer: see `runs.writer.Codecs`."""
+
+    def __init__(self, codecs: Codecs) -> None:
+        self._codecs = codecs
+
+    def save(self, path: Path) -> None:
+        write_text(path, json.dumps({_KEY: store_codecs(self._codecs)}, ensure_ascii=False))
+
+
+def read_codecs(path: Path) -> dict[str, StoredCodec]:
+    """Read what `CodecsFile` wrote; nothing in it is executed."""
+    try:
+        return restore_codecs(json.loads(read_plain(path).decode("utf-8"))[_KEY])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise FormatError(f"{path} holds no lexicons ({error}); try training again") from error
 
 
 def save(fitted: Fitted, folder: Path, dtype: str = "float32") -> Path:

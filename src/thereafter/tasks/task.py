@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from thereafter.base.config import Table
 from thereafter.base.tabular import Row
+from thereafter.data.codecs import StoredCodec
 from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.finding import FileKind
 from thereafter.evaluation.bootstrap import Resampled
 from thereafter.models.task_net import Batched, TaskNet
 from thereafter.tasks.answers import Explained, PredictedRows, Shown
-from thereafter.tasks.batching import Codecs
 from thereafter.tasks.bodies import Body
 from thereafter.text.sources import TEXT_FILES
 from thereafter.training.settings import TrainingSettings
@@ -41,6 +41,7 @@ class MeasuredByClass(Measured, Protocol):
         """The most frequent mistakes: the right label, the one given, how often."""
 
 
+Codecs = Mapping[str, StoredCodec]
 S = TypeVar("S")
 """The settings of the network, a dataclass."""
 E = TypeVar("E")

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from thereafter.text.encoded import IdArray
+from thereafter.training.settings import TrainingSettings
 
 
 @dataclass(frozen=True)
@@ -246,3 +247,13 @@ def _bucket_by_length(
     if rng is not None:
         batches = [batches[k] for k in rng.permutation(len(batches))]
     return np.concatenate(batches), np.cumsum([0, *(len(rows) for rows in batches)])
+
+
+def plans(ids: IdArray, training: TrainingSettings, line_end: int | None) -> Callable[[int], Plan]:
+    """The order of each epoch, as the settings ask for it."""
+    batch, steps, seed = training.rows, training.steps or 1, training.seed
+    if training.batching == "lines" and line_end is not None:
+        return lambda epoch: lines(ids, line_end, batch, steps, seed=seed, epoch=epoch)
+    if training.batching == "partition":
+        return lambda epoch: partition(len(ids), batch, steps, seed=seed, epoch=epoch)
+    return lambda epoch: stream(len(ids), batch, steps, jitter=bool(training.jitter), seed=seed, epoch=epoch)

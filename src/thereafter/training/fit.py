@@ -35,12 +35,11 @@ from thereafter.errors import DeviceMemoryError, FormatError
 from thereafter.kernels.switches import leaving_unread
 from thereafter.models.quiet import NeuralState
 from thereafter.runs.writer import Destination, RunWriter, Snapshot, write_snapshot
-from thereafter.training import numerics
 from thereafter.training.graphs import changed_by_a_step
 from thereafter.training.learner import B, Course, Learner
 from thereafter.training.logs import logging_in
 from thereafter.training.loop import Loop
-from thereafter.training.numerics import mixed_products, seeded, steady_products
+from thereafter.training.numerics import computing, mixed_products
 from thereafter.training.settings import TrainingSettings
 from thereafter.training.weights import clip_gradients, load_weights, make_optimizer, put_weights, weights_of
 
@@ -74,9 +73,7 @@ def fit(
         return {name: torch.from_numpy(np.array(array)) for name, array in writer.read_weights().items()}
 
     with (
-        seeded(training.seed, device),
-        numerics.as_in(snapshot, device),
-        steady_products(training.precision, device),
+        computing(training, device, snapshot),
         nullcontext() if writer is None or not training.logs else logging_in(writer.folder, training),
     ):
         remedy = _use_less(training)
@@ -223,9 +220,7 @@ def find_batch(
     try:
         with (
             progress.task("finding the largest batch"),
-            seeded(training.seed, device),
-            numerics.as_in(None, device),
-            steady_products(training.precision, device),
+            computing(training, device),
             memory_in_words(device, "a network of this size", _REMEDY),
         ):
             trials = _Trials(begin(device), batches, validated, training, device)

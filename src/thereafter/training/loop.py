@@ -25,8 +25,7 @@ from thereafter.base import progress
 from thereafter.base.config import Table
 from thereafter.kernels.switches import leaving_unread
 from thereafter.models.quiet import NeuralState
-from thereafter.runs.folder import Journal
-from thereafter.runs.writer import Snapshot, take_snapshot
+from thereafter.runs.writer import Journal, Snapshot, take_snapshot
 from thereafter.training import numerics
 from thereafter.training.control import Counters, Guard, PendingSteps, Position, Schedule, Stop, blame, undisturbed
 from thereafter.training.graphs import Graphs, beside_graphs, undone

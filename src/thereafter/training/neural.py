@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 
@@ -31,7 +31,7 @@ from thereafter.models.neural import NeuralModel
 from thereafter.models.quiet import NeuralState
 from thereafter.models.settings import NeuralSettings
 from thereafter.text.encoded import IdArray
-from thereafter.training.blocks import Blocks, Plan, TextBatch, TextEpochs, lines, partition, stream
+from thereafter.training.blocks import Blocks, Plan, TextBatch, TextEpochs, lines, plans, stream
 from thereafter.training.control import perplexity
 from thereafter.training.fit import MOST_PLACES, choose_rows, fit
 from thereafter.training.kinds import NEURAL_KIND, About, TrainingJob
@@ -108,7 +108,11 @@ class NeuralKind:
                 counts=vocabulary.counts,
             ).to(device)
             blocks = Blocks(job.ids, job.tokenizer.start_id, device)
-            epochs = TextEpochs(blocks, _plans(job), job.training.steps if job.training.jitter else None)
+            epochs = TextEpochs(
+                blocks,
+                plans(job.ids, job.training, job.tokenizer.line_end_id),
+                job.training.steps if job.training.jitter else None,
+            )
             heldout = Validation(job.valid, model, device)
             return model, Course(TextLearner(model), epochs, heldout, self.arrays(model)[1], model.weights_by_layer())
 
@@ -180,17 +184,6 @@ class TextLearner:
 
     def figures(self, loss: float) -> dict[str, float]:
         return {"perplexity": perplexity(loss)}
-
-
-def _plans(job: TrainingJob) -> Callable[[int], Plan]:
-    """The order of each epoch."""
-    s, ids = job.training, job.ids
-    batch, steps, line_end = s.rows, s.steps or 1, job.tokenizer.line_end_id
-    if s.batching == "lines" and line_end is not None:
-        return lambda epoch: lines(ids, line_end, batch, steps, seed=s.seed, epoch=epoch)
-    if s.batching == "partition":
-        return lambda epoch: partition(len(ids), batch, steps, seed=s.seed, epoch=epoch)
-    return lambda epoch: stream(len(ids), batch, steps, jitter=bool(s.jitter), seed=s.seed, epoch=epoch)
 
 
 def __getattr__(name: str) -> NeuralKind:

@@ -48,6 +48,7 @@ from thereafter.base.config import Table
 from thereafter.errors import FormatError
 from thereafter.kernels.switches import sparing_onednn, switch_onednn
 from thereafter.runs.writer import Snapshot
+from thereafter.training.settings import TrainingSettings
 
 Facts = Table
 
@@ -226,6 +227,17 @@ def same_bits(device: torch.device) -> Iterator[None]:
     finally:
         _noted.reset(token)
         _BOARD.leave()
+
+
+@contextmanager
+def computing(training: TrainingSettings, device: torch.device, snapshot: Snapshot | None = None) -> Iterator[None]:
+    """The block in which a training computes: with its seed, as its snapshot did, one library for its products."""
+    with (
+        seeded(training.seed, device),
+        as_in(snapshot, device),
+        steady_products(training.precision, device),
+    ):
+        yield
 
 
 @contextmanager

@@ -26,8 +26,7 @@ from thereafter.errors import EmptyCorpusError, FormatError, OptionError, Source
 from thereafter.evaluation.scores import MANY, unknown_share
 from thereafter.runs import folder as files
 from thereafter.runs import writer
-from thereafter.runs.folder import Journal
-from thereafter.runs.writer import Destination, Unfinished, begin
+from thereafter.runs.writer import Destination, Journal, Unfinished, begin
 from thereafter.text import reading
 from thereafter.text.encoded import IdArray, encode_source, fit_source
 from thereafter.text.sources import Source, Texts
@@ -108,12 +107,13 @@ def train(
         figures["notes"] = notes
     for note in notes:
         progress.tell(note)
-    place = Destination(Journal())
     if kind.trained_in_steps:
         config["source"] |= finding.describe_validation(parts, valid, split)
         config["training"] = asdict(training)
         figures |= {"validation_tokens": len(validation), "notes": notes}
         place = begin(out, config, tokenizer, figures, {} if start is None else start.weights)
+    else:
+        place = Destination(Journal())
     job = TrainingJob(tokenizer, ids, context, settings, training, place, figures, validation)
     return _run(kind, job, config, parts)
 

@@ -24,8 +24,7 @@ from typing import Protocol
 from torch import nn
 
 from thereafter.base.progress import Advance
-from thereafter.runs.folder import Journal
-from thereafter.runs.writer import Snapshot
+from thereafter.runs.writer import Journal, Snapshot
 from thereafter.training.control import Counters, Guard
 from thereafter.training.learner import B, Learner
 

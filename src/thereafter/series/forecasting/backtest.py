@@ -36,8 +36,8 @@ from thereafter.series.scales import unseen_rows, unseen_windows
 from thereafter.series.table import WHOLE, Windows, cut_windows, extend_table
 from thereafter.series.times import Times
 from thereafter.tasks import answering
-from thereafter.tasks.batching import Codecs
 from thereafter.tasks.fitting import Fitted
+from thereafter.tasks.task import Codecs
 
 Floats = NDArray[np.float64]
 
