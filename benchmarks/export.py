@@ -25,8 +25,7 @@ import torch
 from report import Report, machine
 from thereafter.export.onnx.cells import GraphWeights, by_operator
 from thereafter.export.onnx.graph import Graph
-from thereafter.export.onnx.model import model_bytes
-from thereafter.export.onnx.target import TARGET, OnnxRunner, session
+from thereafter.export.onnx.model import TARGET, OnnxRunner, model_bytes, session
 from thereafter.export.plan import RecurrentPlan, plan_of
 from thereafter.export.targets import TARGETS
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from thereafter import load
 from thereafter.base.storage import cache_folder, write_text
-from thereafter.ready import models, scores, shipped, tasks
+from thereafter.ready import models, shipped, tasks
 from thereafter.studio.panels import comparison
 
 MODELS = [one for one in models.READY if one.kind != "ngram"]
@@ -76,11 +76,11 @@ def measure(name: str, work: Path, out: Path, card: dict[str, Any]) -> dict[str,
         (folder / "texts").symlink_to(work / "texts")
         shipped.restore(out / name, sha256, folder / _inside(name) / name, work / "texts")
         if isinstance(one, tasks.ReadyTask):
-            return card | {"sha256": sha256, "scores": scores.measure_task(one, folder)}
+            return card | {"sha256": sha256, "scores": shipped.measure_task(one, folder)}
         measured = comparison.measure(load(folder / name), name, folder / name, models.compared_sentences(folder))
         write_text(out / name / comparison.SHIPPED, json.dumps(measured.as_dict()))
         sha256 |= {comparison.SHIPPED: shipped.hash_of(out / name / comparison.SHIPPED)}
-        return card | {"sha256": sha256, "scores": scores.measure(one, folder)}
+        return card | {"sha256": sha256, "scores": shipped.measure(one, folder)}
 
 
 def _inside(name: str) -> str:

@@ -23,7 +23,7 @@ from thereafter.cli import app
 from thereafter.comparing import tables
 from thereafter.comparing.compare import Comparison, compare
 from thereafter.comparing.rows import Trial
-from thereafter.evaluation.verdicts import Tally, Verdicts
+from thereafter.evaluation.agreement import Tally, Verdicts
 from thereafter.ready import models as ready
 from thereafter.studio import worker
 

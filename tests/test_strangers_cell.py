@@ -77,7 +77,7 @@ print(json.dumps([weights, x.tolist(), [part.tolist() for part in state], done.y
 """,
     "instruments": """
 import numpy as np, torch
-from thereafter.inspection import gradients, jacobians, reading, surface, units
+from thereafter.inspection import dynamics, gradients, jacobians, sentence_reader, units
 from thereafter.inspection.properties import of_regex
 from thereafter.models.build import build, settings_of
 from thereafter.text.tokenizers import TOKENIZERS
@@ -93,11 +93,11 @@ last = gradients.last_loss(model, ids[:9])
 print(bool(np.isfinite(last["gates"][1:]).all()), last["share"][-1])
 print(jacobians.jacobians(model, ids, steps=4).about["memory"])
 print(jacobians.truncation_effect(model, ids, lengths=(2,), steps=8)["share"][:, -1].tolist())
-print(sorted(next(reading.stream_states(model, ids[:50], rows=1)).fields))
+print(sorted(next(sentence_reader.stream_states(model, ids[:50], rows=1)).fields))
 print(units.search(model, tokenizer, text, [of_regex("cat")], top=2)["unit"].shape)
-print(list(reading.with_units(model).cells))
+print(list(sentence_reader.with_units(model).cells))
 try:
-    surface.gate_surface(model, tokenizer, "the cat")
+    dynamics.gate_surface(model, tokenizer, "the cat")
 except Exception as error:
     print(error)
 """,

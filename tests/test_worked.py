@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import thereafter
-from thereafter.ngram.estimate import estimate
+from thereafter.ngram.model import estimate
 from thereafter.text.sources import Source
 from thereafter.text.tokenizers.byte_level import CharTokenizer
 from thereafter.training.blocks import Blocks, partition, stream

@@ -42,8 +42,7 @@ if TYPE_CHECKING:
 
     from thereafter.base.config import Table
     from thereafter.comparing.rows import ComparedPairs
-    from thereafter.inspection.pair_files import PairFiles
-    from thereafter.inspection.pairs import PairScores
+    from thereafter.inspection.pairs import PairFiles, PairScores
     from thereafter.series.frames import AnyTable
     from thereafter.task_model import TaskModel
 

@@ -28,7 +28,7 @@ from thereafter.evaluation.scores import Score, score_text
 from thereafter.evaluation.switches import Switches
 from thereafter.evaluation.text_reading import TOP, Context, items_before, walk_of
 from thereafter.evaluation.text_units import check_unit
-from thereafter.inspection import neighbours
+from thereafter.inspection.dynamics import find_token, nearest_rows
 from thereafter.inspection.surprisal import Surprisals, tabulate
 from thereafter.inspection.trace import LIMIT, Trace, record, say_what_is_cut
 from thereafter.models.any_model import AnyModel
@@ -334,8 +334,8 @@ class LanguageModel(RunView):
                 f"the model {self.config['model']!r} has no embeddings, so words have no neighbours in it; "
                 f"these models have: {', '.join(NEURAL)}"
             )
-        token = neighbours.find_token(word, self.tokenizer, self.normalise)
-        near = neighbours.nearest_rows(embedding, token, k, self._never_generated)
+        token = find_token(word, self.tokenizer, self.normalise)
+        near = nearest_rows(embedding, token, k, self._never_generated)
         return [(self.tokenizer.piece(i), cosine) for i, cosine in near]
 
     def trace(self, text: str, *, limit: int | None = None, top: int = 10) -> Trace:
@@ -398,8 +398,7 @@ class LanguageModel(RunView):
         byte each, which may cost 1 % in bits per byte. `to="run"` writes a run folder as `save` does, with the weights
         as `dtype`, compared in the same way.
         """
-        from thereafter.export.export import export
-        from thereafter.export.run_folder import RUN, dtype_of, export_run
+        from thereafter.export.export import RUN, dtype_of, export, export_run
 
         form = dtype_of(to, dtype, int8)
         if to == RUN:
@@ -518,9 +517,9 @@ def _read_language_model(path: Path, tokens: str, as_written: bool) -> LanguageM
         with show_progress():
             return LanguageModel(ngram.read_arpa(path, tokens), as_written=as_written)
     if not files.is_run(path) and files.is_file(path / "config.json"):
-        from thereafter.export import gpt2_reading
+        from thereafter.export import gpt2
 
-        return LanguageModel(gpt2_reading.read(path), as_written=as_written)
+        return LanguageModel(gpt2.read(path), as_written=as_written)
     return LanguageModel(load_trained(path), as_written=as_written)
 
 

@@ -244,7 +244,7 @@ class TaskModel(RunView):
         words into ids and numbers into scaled ones, are in the metadata. `to="run"` writes a run folder as `save`
         does, with the weights as `dtype`, scored on the validation examples before and after.
         """
-        from thereafter.export.run_folder import RUN, dtype_of, export_task_run
+        from thereafter.export.export import RUN, dtype_of, export_task_run
         from thereafter.export.task_export import export_task
 
         form = dtype_of(to, dtype, int8)

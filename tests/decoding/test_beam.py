@@ -12,8 +12,7 @@ import pytest
 
 from thereafter.decoding.beam import Hypothesis, Search, beam_search
 from thereafter.decoding.writing import Written
-from thereafter.ngram.estimate import estimate
-from thereafter.ngram.model import NgramModel
+from thereafter.ngram.model import NgramModel, estimate
 from thereafter.text.tokenizers.base import Vocabulary
 from thereafter.text.tokenizers.byte_level import CharTokenizer
 

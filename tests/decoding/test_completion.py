@@ -18,7 +18,7 @@ from refusals import assert_refused
 from thereafter.decoding.completion import PieceCompleter, complete, completer_of, split_at_space, split_forms
 from thereafter.errors import OptionError
 from thereafter.models.build import build, settings_of
-from thereafter.ngram.estimate import estimate
+from thereafter.ngram.model import estimate
 from thereafter.text.tokenizers.base import Chunks, Ids, MeasuredText, Tokenizer, Vocabulary
 from thereafter.text.tokenizers.byte_level import CharTokenizer
 from thereafter.text.tokenizers.forms import prose_forms

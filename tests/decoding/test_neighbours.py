@@ -12,7 +12,7 @@ from small_models import NAMES, counted, made
 from refusals import assert_refused
 from thereafter.cli import main
 from thereafter.errors import OptionError
-from thereafter.inspection.neighbours import find_token, nearest_rows
+from thereafter.inspection.dynamics import find_token, nearest_rows
 
 NEURAL = [name for name in NAMES if name != "ngram"]
 

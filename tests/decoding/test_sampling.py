@@ -14,8 +14,7 @@ import thereafter
 from thereafter.decoding import sampling
 from thereafter.decoding.sampling import Sampler, Warping
 from thereafter.errors import OptionError
-from thereafter.ngram.estimate import estimate
-from thereafter.ngram.model import NgramModel
+from thereafter.ngram.model import NgramModel, estimate
 
 P = np.array([0.4, 0.05, 0.25, 0.0, 0.2, 0.1])
 with np.errstate(divide="ignore"):

@@ -17,8 +17,7 @@ from breadth import core
 from refusals import assert_refused
 from thereafter.errors import EmptyCorpusError
 from thereafter.evaluation import agreement
-from thereafter.evaluation.agreement import measure_agreement, verdicts
-from thereafter.evaluation.verdicts import Tally, Verdicts
+from thereafter.evaluation.agreement import Tally, Verdicts, measure_agreement, verdicts
 from thereafter.models.build import build, settings_of
 from thereafter.text.agreement import Sentence, sentences
 

@@ -16,8 +16,8 @@ from breadth import core
 from refusals import assert_refused
 from thereafter.errors import ExportError
 from thereafter.export.c import target as c_target
+from thereafter.export.c.source import functions, sections
 from thereafter.export.c.target import FLAGS, TARGET, CompiledModel, compiler, identifier
-from thereafter.export.c.tokens import functions, sections
 from thereafter.export.check import check_encoder, odd_texts
 from thereafter.export.plan import Exportable, plan_of
 from thereafter.text.sources import Source, keep_letters

@@ -13,13 +13,20 @@ from step_models import GPT2, TEXT, expected, ran, some_ids, toy
 
 import thereafter
 from breadth import core
-from thereafter.export.check import check_encoder
+from thereafter.export.check import check_encoder, opening_of
 from thereafter.export.html import target as html_target
-from thereafter.export.html.kernel import kernel
-from thereafter.export.html.target import SCRIPTS, TARGET, InBrowser, browser_path, joined_script, page_text, read_page
+from thereafter.export.html.target import (
+    SCRIPTS,
+    TARGET,
+    InBrowser,
+    browser_path,
+    joined_script,
+    kernel,
+    page_text,
+    read_page,
+)
 from thereafter.export.plan import Exportable, plan_of
 from thereafter.export.targets import FLOAT16
-from thereafter.export.texts import opening_of
 from thereafter.text.tokenizers import TOKENIZERS
 
 if TYPE_CHECKING:

@@ -19,10 +19,8 @@ import thereafter
 from breadth import core
 from refusals import assert_refused
 from thereafter.export.onnx.cells import quantised
-from thereafter.export.onnx.model import NEXT
-from thereafter.export.onnx.target import TARGET, OnnxRunner, session
-from thereafter.export.parts import SoftmaxPlan
-from thereafter.export.plan import NeuralPlan, NgramPlan, RecurrentPlan, layers_of, plan_of
+from thereafter.export.onnx.model import NEXT, TARGET, OnnxRunner, session
+from thereafter.export.plan import NeuralPlan, NgramPlan, RecurrentPlan, SoftmaxPlan, layers_of, plan_of
 from thereafter.layers.recurrent import Recurrent
 from thereafter.text.sources import Source
 

@@ -14,8 +14,7 @@ from torch import nn
 import thereafter
 from refusals import assert_refused
 from thereafter.errors import ExportError
-from thereafter.export.onnx.model import model_bytes
-from thereafter.export.onnx.target import session
+from thereafter.export.onnx.model import model_bytes, session
 from thereafter.export.task_export import check_task, graphs_of
 from thereafter.series.classifying.network import ReaderSettings, SeriesClassifier
 from thereafter.series.forecasters.network import WindowFacts

@@ -14,11 +14,9 @@ from breadth import core
 from refusals import assert_refused
 from thereafter.errors import ExportError
 from thereafter.export import gpt2 as target
-from thereafter.export.parts import SoftmaxPlan
-from thereafter.export.plan import NgramPlan, RecurrentPlan, TransformerPlan, layers_of, plan_of
+from thereafter.export.plan import NgramPlan, RecurrentPlan, SoftmaxPlan, TransformerPlan, layers_of, plan_of
 from thereafter.export.steps.interpreter import Interpreter, as_stored, rounded
-from thereafter.export.steps.lowering import lower
-from thereafter.export.steps.program import Program
+from thereafter.export.steps.lowering import Program, lower
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.transformer import TransformerModel
 

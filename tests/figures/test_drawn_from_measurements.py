@@ -21,9 +21,8 @@ from thereafter.inspection import (
     dynamics,
     gradients,
     growth,
-    number_unit,
     stability,
-    surface,
+    units,
 )
 from thereafter.inspection.measurement import Measurement, kinds
 from thereafter.inspection.sentence_reader import SentenceReader
@@ -81,8 +80,8 @@ def measured(
         dynamics.timescales(trace),
         dynamics.by_class([trace], [["a", "b"] * (len(trace.tokens) // 2) + ["a"] * (len(trace.tokens) % 2)]),
         senses(lm.model, lm.tokenizer, word, contexts),
-        surface.gate_surface(lm.model, lm.tokenizer, text, grid=4),
-        surface.prediction_surface(lm.model, lm.tokenizer, text, grid=4),
+        dynamics.gate_surface(lm.model, lm.tokenizer, text, grid=4),
+        dynamics.prediction_surface(lm.model, lm.tokenizer, text, grid=4),
         sparsity(ngram.model, ngram.encode("the mat sat")),
         instruments.probe(lm, "number", count=30, distances=(0, 2)),
         instruments.probe(lm, "class", count=3),
@@ -91,7 +90,7 @@ def measured(
         instruments.agreement(lm, count=40, longest=6),
         expectation(reader, " ".join(line.words[:4]), line.words[4:6]),
         instruments.units(lm, folder / "lines.txt", "line-position", top=2),
-        number_unit.number_unit(reader, sentences(160, min_distance=1, max_distance=4)),
+        units.number_unit(reader, sentences(160, min_distance=1, max_distance=4)),
         figures.measured_alignment(["ein", "Haus"], ["a", "house"], np.eye(2), model="gru", text="ein Haus"),
         figures.measured_confusion(["neg", "pos"], [[3, 1], [0, 2]], model="lstm", text="reviews"),
         lm.surprisal(text=line.text).measurement(),

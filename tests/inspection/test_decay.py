@@ -7,7 +7,7 @@ import pytest
 
 from refusals import assert_refused
 from thereafter.errors import OptionError
-from thereafter.inspection.decay import VERDICTS, fit_decay
+from thereafter.inspection.gradients import VERDICTS, fit_decay
 
 STEPS = np.arange(41)
 

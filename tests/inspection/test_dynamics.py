@@ -13,7 +13,7 @@ from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.gallery.traces import senses, sparsity
 from thereafter.inspection import dynamics
-from thereafter.inspection.surface import gate_surface, prediction_surface
+from thereafter.inspection.dynamics import gate_surface, prediction_surface
 from thereafter.inspection.trace import Trace
 from thereafter.models.build import build, settings_of
 from thereafter.training.kinds import Trained

@@ -9,7 +9,7 @@ import pytest
 
 import thereafter
 from thereafter.cli import main
-from thereafter.inspection.decay import VERDICTS
+from thereafter.inspection.gradients import VERDICTS
 from thereafter.inspection.measurement import Measurement
 from thereafter.text.agreement import sentences
 

@@ -13,7 +13,7 @@ from breadth import core
 from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.inspection.jacobians import jacobian_decays, jacobians, layer_jacobians, product
-from thereafter.inspection.reading import still_copy
+from thereafter.inspection.sentence_reader import still_copy
 from thereafter.kernels.scan import unroll
 from thereafter.models.build import build, settings_of
 from thereafter.models.recurrent import RecurrentModel

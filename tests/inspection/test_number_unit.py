@@ -12,8 +12,8 @@ import thereafter
 from breadth import core
 from refusals import assert_refused
 from thereafter.errors import OptionError
-from thereafter.inspection.number_unit import number_unit
 from thereafter.inspection.sentence_reader import SentenceReader
+from thereafter.inspection.units import number_unit
 from thereafter.models.build import build, settings_of
 from thereafter.text.agreement import Attractor, Number, Sentence
 from thereafter.text.agreement import sentences as generated

@@ -24,8 +24,7 @@ from thereafter.errors import FormatError, OptionError, SourceError
 from thereafter.evaluation.bootstrap import wilson
 from thereafter.figures.memory import accuracy_by_group
 from thereafter.inspection.measurement import Measurement
-from thereafter.inspection.pair_files import Pair, read_pair_files
-from thereafter.inspection.pairs import PairScores, score_each, score_pair_files
+from thereafter.inspection.pairs import Pair, PairScores, read_pair_files, score_each, score_pair_files
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.tasks.answers import NamedPrediction, PredictionTable
 

@@ -19,8 +19,7 @@ from thereafter.errors import EmptyCorpusError, EncodingError, FormatError, Opti
 from thereafter.evaluation.agreement import measure_agreement, verdicts
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.memory import agreement
-from thereafter.inspection.pair_files import Pair, read_pairs
-from thereafter.inspection.pairs import score_each
+from thereafter.inspection.pairs import Pair, read_pairs, score_each
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.text.agreement import sentences
 

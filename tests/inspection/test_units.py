@@ -15,7 +15,7 @@ from breadth import core
 from refusals import assert_refused
 from thereafter.cli import app
 from thereafter.errors import OptionError
-from thereafter.inspection import properties, reading
+from thereafter.inspection import properties, sentence_reader
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.units import search, selectivity
 from thereafter.models.build import build, settings_of
@@ -82,7 +82,7 @@ def test_the_search_is_the_same_as_a_plain_count(lm):
     found = search(lm.model, lm.tokenizer, text, [properties.named("speech"), properties.named("boundary")], top=4)
     ids = lm.tokenizer.encode(text)
     half = len(ids) // 2
-    pieces = list(reading.stream_states(lm.model, ids[half:]))
+    pieces = list(sentence_reader.stream_states(lm.model, ids[half:]))
     places = np.concatenate([piece.places_N for piece in pieces])
     truth = properties.speech(text)[half:][places]
     field, unit = found["unit"][0, 0].removesuffix("]").split("[")
@@ -126,11 +126,11 @@ def test_streamed_states_are_those_of_a_trace(kind: str, tokens: str):
     text = written(40, 3)
     trace = lm.trace(text)
     ids = lm.tokenizer.encode(text)[: len(trace.tokens)]
-    (piece,) = reading.stream_states(lm.model, ids, rows=1, gates=True)
+    (piece,) = sentence_reader.stream_states(lm.model, ids, rows=1, gates=True)
     assert piece.places_N.tolist() == list(range(len(ids)))
     for name, array in piece.fields.items():
         np.testing.assert_allclose(array, trace[name], atol=1e-5)
-    several = list(reading.stream_states(lm.model, ids, rows=3, warm=len(ids)))
+    several = list(sentence_reader.stream_states(lm.model, ids, rows=3, warm=len(ids)))
     places = np.concatenate([one.places_N for one in several])
     order = np.argsort(places)
     assert places[order].tolist() == list(range(len(ids)))

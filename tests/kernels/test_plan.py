@@ -13,7 +13,7 @@ import pytest
 from refusals import assert_refused
 from thereafter.base import compiled
 from thereafter.base.processor import PANEL, Processor, Vectors, read_vectors, tiling, tiling_for
-from thereafter.base.storage import take
+from thereafter.base.storage import take_lock
 from thereafter.errors import OptionError
 from thereafter.kernels.cpu import plan
 
@@ -187,7 +187,7 @@ def test_what_another_process_compiles_is_waited_for(tmp_path: Path, monkeypatch
         pass
 
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    other = take(compiled.kernel_folder() / "nothing_at_all.lock")
+    other = take_lock(compiled.kernel_folder() / "nothing_at_all.lock")
     assert other is not None
     with ThreadPoolExecutor(1) as pool:
         made = pool.submit(compiled.c_function, types.void(types.int64), nothing_at_all)

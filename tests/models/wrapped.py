@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from tiny import END, TOLERANCE, V, made, rows
 
-from thereafter.ngram.estimate import estimate
-from thereafter.ngram.model import NgramModel
+from thereafter.ngram.model import NgramModel, estimate
 
 
 def counted(context: str = "line", smoothing: str = "witten-bell", seed: int = 5) -> NgramModel:

@@ -16,8 +16,7 @@ import thereafter
 from refusals import assert_refused
 from thereafter.errors import OptionError, StorageError
 from thereafter.ngram.arpa import escape, read_arpa, unescape, write_arpa
-from thereafter.ngram.estimate import estimate
-from thereafter.ngram.model import NgramModel, NgramState
+from thereafter.ngram.model import NgramModel, NgramState, estimate
 from thereafter.ngram.smoothing import SMOOTHINGS
 
 WRITABLE = [name for name in SMOOTHINGS if name != "add-alpha"]

@@ -9,8 +9,7 @@ import pytest
 from brute import Brute, Gram, sentences
 
 import thereafter
-from thereafter.ngram.estimate import estimate
-from thereafter.ngram.model import NgramModel, NgramState
+from thereafter.ngram.model import NgramModel, NgramState, estimate
 from thereafter.ngram.smoothing import SMOOTHINGS
 from thereafter.ngram.tables import Tables
 

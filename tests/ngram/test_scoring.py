@@ -22,8 +22,7 @@ import thereafter
 from refusals import assert_refused
 from thereafter.errors import FormatError, OptionError
 from thereafter.ngram import model as ngram_model
-from thereafter.ngram.estimate import estimate
-from thereafter.ngram.model import NgramModel, NgramState, score, score_plain
+from thereafter.ngram.model import NgramModel, NgramState, estimate, score, score_plain
 from thereafter.ngram.smoothing import SMOOTHINGS
 
 ALL = list(SMOOTHINGS)

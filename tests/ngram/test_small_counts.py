@@ -10,7 +10,7 @@ import numpy as np
 import thereafter
 from refusals import assert_refused
 from thereafter.errors import FormatError, OptionError
-from thereafter.ngram.estimate import estimate
+from thereafter.ngram.model import estimate
 
 
 def test_a_discount_of_nothing_falls_back():

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 import thereafter
 from refusals import assert_refused
 from thereafter.errors import OptionError, UnknownNameError
-from thereafter.ngram.estimate import complete_cutoffs, estimate
-from thereafter.ngram.model import NgramModel, NgramState
+from thereafter.ngram.model import NgramModel, NgramState, complete_cutoffs, estimate
 from thereafter.ngram.smoothing import SMOOTHINGS
 
 PROPER = list(SMOOTHINGS)

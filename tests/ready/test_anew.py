@@ -11,10 +11,9 @@ import torch
 
 import thereafter
 from thereafter.evaluation.agreement import measure_agreement
-from thereafter.inspection.number_unit import number_unit
 from thereafter.inspection.properties import PROPERTIES
 from thereafter.inspection.sentence_reader import SentenceReader
-from thereafter.inspection.units import search
+from thereafter.inspection.units import number_unit, search
 from thereafter.text.agreement import read_sentences, write_corpus
 from thereafter.text.sources import resolve
 

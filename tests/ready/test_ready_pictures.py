@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from thereafter.data import corpora
-from thereafter.ready import scores
+from thereafter.ready import shipped
 from thereafter.ready.examples import CLUTTERED, GLYPH, GLYPHS, SHAPES, picture_part
 from thereafter.vision.captioning.reading import read_captioned
 from thereafter.vision.captioning.task import with_pictures
@@ -57,8 +57,8 @@ def test_still_digits_stand_among_pieces_or_alone(tmp_path: Path) -> None:
 
 
 def test_scores_of_pictures_are_said_in_words() -> None:
-    assert scores.in_words({"bleu_1": 90.0, "bleu_4": 80.25, "cider_d": 5.5}) == "BLEU-4 80.2, CIDEr-D 5.50"
-    assert scores.in_words({"nats": 283.5, "squared_error": 69.0, "least": 41.0}) == "284 nats a frame"
-    assert scores.in_words({"nats": 62.4, "pixels": 50.0, "latent": 12.4}) == "62 nats a picture"
+    assert shipped.in_words({"bleu_1": 90.0, "bleu_4": 80.25, "cider_d": 5.5}) == "BLEU-4 80.2, CIDEr-D 5.50"
+    assert shipped.in_words({"nats": 283.5, "squared_error": 69.0, "least": 41.0}) == "284 nats a frame"
+    assert shipped.in_words({"nats": 62.4, "pixels": 50.0, "latent": 12.4}) == "62 nats a picture"
     labels = {"digit": 0.975, "direction": 0.5, "together": 0.49}
-    assert scores.in_words(labels) == "digit 97.5 % right, direction 50.0 % right"
+    assert shipped.in_words(labels) == "digit 97.5 % right, direction 50.0 % right"

@@ -17,7 +17,7 @@ from refusals import assert_refused
 from thereafter.base import config
 from thereafter.base.storage import map_arrays
 from thereafter.errors import FormatError
-from thereafter.ready import models, scores, shipped, tasks
+from thereafter.ready import models, shipped, tasks
 from thereafter.runs.narrow import SCALE, widened
 from thereafter.studio.panels import comparison
 from thereafter.text.sources import Source
@@ -141,7 +141,7 @@ def test_another_recipe_is_not_what_ships(tmp_path: Path):
 @pytest.mark.parametrize("one", measured(one for one in SHIPPED if one.source == models.SENTENCES_NAME))
 def test_the_models_of_sentences_score_what_their_cards_say(one: models.Ready, folder: Path):
     """On any machine: sums in another order move the last digits, not the first."""
-    card, measured = shipped.cards()[one.name]["scores"], scores.measure(one, folder)
+    card, measured = shipped.cards()[one.name]["scores"], shipped.measure(one, folder)
     assert measured["perplexity"] == pytest.approx(card["perplexity"], rel=0.01)
     for name in ("agreement", "agreement_far"):
         assert measured[name] == pytest.approx(card[name], abs=0.5), name
@@ -186,7 +186,7 @@ def test_what_ships_to_be_compared_is_what_is_measured_here(one: models.Ready, f
 def test_the_character_model_scores_what_its_card_says(folder: Path):
     """Python code differs from one interpreter to the next, and with it the figures, a little."""
     one = next(one for one in SHIPPED if one.name == "letters")
-    card, measured = shipped.cards()["letters"]["scores"], scores.measure(one, folder)
+    card, measured = shipped.cards()["letters"]["scores"], shipped.measure(one, folder)
     assert measured["bits_per_character"] == pytest.approx(card["bits_per_character"], abs=0.15)
     unit, auc, control = measured["units"]["quotes-or-comment"]
     assert unit == card["units"]["quotes-or-comment"][0]
@@ -196,7 +196,7 @@ def test_the_character_model_scores_what_its_card_says(folder: Path):
 
 @pytest.mark.parametrize("one", measured(tasks.READY_TASKS))
 def test_the_task_models_score_what_their_cards_say(one: tasks.ReadyTask, folder: Path):
-    card, measured = shipped.cards()[one.name]["scores"], scores.measure_task(one, folder)
+    card, measured = shipped.cards()[one.name]["scores"], shipped.measure_task(one, folder)
     assert set(card) == set(measured)
     for name, value in card.items():
         assert measured[name] == pytest.approx(value, rel=0.02, abs=0.01), name

@@ -21,7 +21,7 @@ import thereafter
 from refusals import assert_refused
 from thereafter.base.storage import map_arrays
 from thereafter.errors import FormatError, StorageError, ThereafterError
-from thereafter.ngram.estimate import estimate
+from thereafter.ngram.model import estimate
 from thereafter.ngram.tables import Tables
 from thereafter.runs.folder import free_folder
 from thereafter.text.tokenizers import TOKENIZERS

@@ -17,7 +17,7 @@ from thereafter.errors import BusyError, OptionError
 from thereafter.models.base import Logs
 from thereafter.serving.engine import Engine
 from thereafter.serving.engine_prompts import PIECE, Events, TextRequest
-from thereafter.serving.errors import EndingError
+from thereafter.serving.schema import EndingError
 from waiting import run_async, wait_for
 
 Start = Callable[..., Engine]

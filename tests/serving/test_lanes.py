@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from thereafter.serving.errors import AbandonedError, EndingError
 from thereafter.serving.lanes import MOST, ModelLanes, Together
+from thereafter.serving.schema import AbandonedError, EndingError
 from waiting import run_async, wait_for
 
 

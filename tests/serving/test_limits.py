@@ -18,7 +18,7 @@ from breadth import core
 from thereafter.serving import bodies, guard
 from thereafter.serving.bodies import MOST_LEVELS, MOST_MARKS, RefusedError, Shape
 from thereafter.serving.guard import MOST_BYTES, AccessGuard
-from thereafter.serving.hosts import LOOPBACK, split_host
+from thereafter.serving.listening import LOOPBACK, split_host
 from waiting import run_async
 
 LARGER = {"/api/train": 10_000_000}

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import thereafter
-from thereafter.inspection.decay import fit_decay
-from thereafter.inspection.gradients import last_loss, verb_flow
+from thereafter.inspection.gradients import fit_decay, last_loss, verb_flow
 from thereafter.inspection.sentence_reader import SentenceReader
 
 TEXT = "the farmers near the author are old"

@@ -13,8 +13,7 @@ import torch
 import thereafter
 from refusals import assert_refused
 from thereafter.errors import OptionError
-from thereafter.inspection.decay import fit_decay
-from thereafter.inspection.gradients import verb_flow
+from thereafter.inspection.gradients import fit_decay, verb_flow
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.models.quiet import NeuralState
 from thereafter.studio.panels.backprop import backprop, decay_of, verb_gradients

@@ -17,7 +17,7 @@ from thereafter.comparing.compare import Comparison
 from thereafter.errors import FormatError
 from thereafter.evaluation.agreement import measure_agreement
 from thereafter.ready import models as ready
-from thereafter.serving.errors import NotThereError
+from thereafter.serving.schema import NotThereError
 from thereafter.studio.panels import comparison
 from thereafter.text.agreement import read_sentences
 

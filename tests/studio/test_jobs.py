@@ -25,7 +25,7 @@ from refusals import assert_refused
 from thereafter.base.storage import write_text
 from thereafter.errors import OptionError, SourceError, TrainingError
 from thereafter.ready import models as ready
-from thereafter.serving.errors import NotThereError
+from thereafter.serving.schema import NotThereError
 from thereafter.studio import worker
 from thereafter.studio.jobs import TEXTS, JobAnswer, Jobs, UnfinishedRuns, curve
 from thereafter.studio.queue import MOST_RUNNING

@@ -15,7 +15,7 @@ from serving_studio import Served
 
 import thereafter
 from refusals import assert_refused
-from thereafter.serving.errors import NotThereError
+from thereafter.serving.schema import NotThereError
 from thereafter.serving.shelf import Shelf
 from thereafter.studio.jobs import Jobs, UnfinishedRuns, curve
 

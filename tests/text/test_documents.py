@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from refusals import assert_refused
 from thereafter.errors import SourceError
-from thereafter.text.documents import archive, describe_document, document_format, read_document
+from thereafter.text.documents import describe_document, document_format, packed, read_document
 from thereafter.text.documents.hypertext import declared_encoding, text_of_html
 from thereafter.text.documents.markup import text_of_cues, text_of_markdown
 from thereafter.text.form import Forming, form_of
@@ -431,12 +431,12 @@ def test_entities_of_its_own_are_not_expanded(tmp_path: Path) -> None:
 
 
 def test_a_zip_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive, "MOST_BYTES", 100_000)
+    monkeypatch.setattr(packed, "MOST_BYTES", 100_000)
     path = book(tmp_path / "bomb.epub", {"a.xhtml": "<p>" + "a" * 200_000 + "</p>"})
     with assert_refused(SourceError):
         text_of(path)
-    monkeypatch.setattr(archive, "MOST_BYTES", 1 << 20)
-    monkeypatch.setattr(archive, "MOST_TOTAL", 150_000)
+    monkeypatch.setattr(packed, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(packed, "MOST_TOTAL", 150_000)
     with assert_refused(SourceError):
         text_of(path)
     docx = pytest.importorskip("docx")
@@ -445,7 +445,7 @@ def test_a_zip_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     document.save(str(tmp_path / "bomb.docx"))
     with assert_refused(SourceError, "bomb.docx"):
         text_of(tmp_path / "bomb.docx")
-    monkeypatch.setattr(archive, "MOST_MEMBERS", 3)
+    monkeypatch.setattr(packed, "MOST_MEMBERS", 3)
     with assert_refused(SourceError, 3):
         text_of(path)
 

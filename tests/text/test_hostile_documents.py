@@ -19,8 +19,8 @@ from breadth import core
 from refusals import assert_refused
 from thereafter.data import files
 from thereafter.errors import FormatError, SourceError, ThereafterError, UnknownNameError
-from thereafter.inspection.pair_files import read_pairs
-from thereafter.text.documents import archive, hypertext, packed
+from thereafter.inspection.pairs import read_pairs
+from thereafter.text.documents import hypertext, packed
 from thereafter.text.documents.hypertext import declared_encoding, text_of_html
 from thereafter.text.documents.markup import text_of_cues, text_of_markdown
 from thereafter.text.form import measure_wrapping, unwrap
@@ -139,7 +139,7 @@ def test_other_parts_of_a_word_document_are_not_read(tmp_path: Path, monkeypatch
     path = word(tmp_path / "a.docx", "<w:p><w:r><w:t>so long</w:t></w:r></w:p>")
     with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as zipped:
         zipped.writestr("word/styles.xml", "<w>" + "<x/>" * 100_000)
-    monkeypatch.setattr(archive, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(packed, "MOST_BYTES", 10_000)
     assert text_of(path) == "so long\n"
 
 

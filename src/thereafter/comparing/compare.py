@@ -62,7 +62,7 @@ from thereafter.data.corpora import require_own
 from thereafter.data.files import AnySource
 from thereafter.errors import EmptyCorpusError, FormatError, TrainingError
 from thereafter.inspection.measurement import DrawnFigure, draw
-from thereafter.inspection.pair_files import PairFiles
+from thereafter.inspection.pairs import PairFiles
 from thereafter.runs.folder import is_run
 from thereafter.text.sources import Source
 from thereafter.training.finding import find_texts

@@ -17,8 +17,16 @@ from functools import partial
 from typing import Protocol
 
 from thereafter.errors import OptionError
-from thereafter.evaluation.agreement import ATTRACTORS, BINS, CONGRUENCE, CONGRUENT, measure_agreement
-from thereafter.evaluation.verdicts import Tally, Verdicts, count_by
+from thereafter.evaluation.agreement import (
+    ATTRACTORS,
+    BINS,
+    CONGRUENCE,
+    CONGRUENT,
+    Tally,
+    Verdicts,
+    count_by,
+    measure_agreement,
+)
 from thereafter.inspection.memory import answers
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.text.agreement import Sentence, read_sentences

@@ -20,7 +20,7 @@ from thereafter.comparing import tables
 from thereafter.comparing.budget import describe_budget
 from thereafter.comparing.rows import Compared, ProbeRows, Row
 from thereafter.comparing.tables import advice
-from thereafter.evaluation.verdicts import Verdicts
+from thereafter.evaluation.agreement import Verdicts
 
 _TRAINING = ("batching", "batch", "steps", "optimizer", "rate", "schedule", "clip", "weight_decay", "device")
 _POINTS = 8  # of a curve over distances, about: each stands for neighbouring ones

@@ -35,11 +35,10 @@ from thereafter.comparing.differences import (
 )
 from thereafter.comparing.probes import ALWAYS_STORED, PROBES, Column, CorpusProbe
 from thereafter.errors import FormatError, UnknownNameError
+from thereafter.evaluation.agreement import Stored, Tally, Verdicts
 from thereafter.evaluation.bootstrap import LEAST, resample_sums, wilson
 from thereafter.evaluation.conditions import ITEM
-from thereafter.evaluation.verdicts import Stored, Tally, Verdicts
-from thereafter.inspection.pair_files import Pair, PairFiles, read_pair_files
-from thereafter.inspection.pairs import FIGURES, PairScores, score_each
+from thereafter.inspection.pairs import FIGURES, Pair, PairFiles, PairScores, read_pair_files, score_each
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.inspection.surprisal import column_marks
 from thereafter.models.base import NOT_NORMALISED

@@ -24,8 +24,8 @@ from thereafter.comparing.probes import Questions
 from thereafter.comparing.rows import Trial
 from thereafter.decoding import generation
 from thereafter.errors import OptionError
+from thereafter.evaluation.agreement import Stored
 from thereafter.evaluation.scores import Score, ScoredPiece, score_text, spelling_of
-from thereafter.evaluation.verdicts import Stored
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.models.any_model import AnyModel
 from thereafter.models.base import Ids, Logs

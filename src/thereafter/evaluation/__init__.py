@@ -8,8 +8,8 @@ switches            a cache, dynamic evaluation, the weights of a mixture: what 
                     a switch leaves open is chosen on another text
 dynamic             dynamic evaluation, with dynamic_settings
 bootstrap           the interval of a difference between two models, by resampling, and of a share (Wilson)
-verdicts            right answers, counted by distance and in groups
-agreement           which of two forms a model prefers, whole words whatever its tokens
+agreement           which of two forms a model prefers, whole words whatever its tokens; right answers, counted by
+                    distance and in groups
 
 The table of surprisals is in `inspection`, questions that a corpus asks about itself in `comparing`, measures of a task
 in the task's folder.

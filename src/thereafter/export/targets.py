@@ -21,7 +21,7 @@ TARGETS = Registry(
         "arpa": "thereafter.export.arpa:TARGET",
         "c": "thereafter.export.c.target:TARGET",
         "html": "thereafter.export.html.target:TARGET",
-        "onnx": "thereafter.export.onnx.target:TARGET",
+        "onnx": "thereafter.export.onnx.model:TARGET",
         "torch": "thereafter.export.torch_program:TARGET",
         "transformers": "thereafter.export.gpt2:TARGET",
     },

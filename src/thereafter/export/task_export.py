@@ -25,8 +25,7 @@ from thereafter.export.check import MEASURED_STEPS, Checked, difference, refuse
 from thereafter.export.export import Exported, beside, check_place, moved_together
 from thereafter.export.onnx.forecasters import forecaster_graph
 from thereafter.export.onnx.graph import Graph
-from thereafter.export.onnx.model import model_bytes
-from thereafter.export.onnx.target import TARGET, session
+from thereafter.export.onnx.model import TARGET, model_bytes, session
 from thereafter.export.onnx.tasks import channels_of, classifier_graph, filler_graph, series_graph, tagger_graph
 from thereafter.export.onnx.translators import (
     decoder_graph,

@@ -26,13 +26,20 @@ from torch._higher_order_ops.scan import scan  # the one loop of a free length t
 
 from thereafter.cells import CELLS
 from thereafter.cells.base import Cell
-from thereafter.export.parts import EPSILON, Array, BlockPlan, HeadPlan, LanePlan, LayerPlan, SoftmaxPlan, StatePart
 from thereafter.export.plan import (
+    EPSILON,
+    Array,
     AveragePlan,
+    BlockPlan,
+    HeadPlan,
+    LanePlan,
+    LayerPlan,
     NeuralPlan,
     NgramPlan,
     Plan,
     RecurrentPlan,
+    SoftmaxPlan,
+    StatePart,
     TransformerPlan,
     WindowPlan,
     facts_of,

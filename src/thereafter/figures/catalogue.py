@@ -19,7 +19,7 @@ import numpy as np
 
 from thereafter.base.config import Table
 from thereafter.errors import FormatError, OptionError, UnknownNameError
-from thereafter.evaluation.verdicts import Verdicts
+from thereafter.evaluation.agreement import Verdicts
 from thereafter.figures import style
 from thereafter.figures.figure import DOOR, Figure
 from thereafter.figures.traces import LogLine

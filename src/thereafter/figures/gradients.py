@@ -16,7 +16,7 @@ from thereafter.errors import OptionError
 from thereafter.figures.figure import Cell, Figure
 from thereafter.figures.lines import add_curve, add_rows, log_axis
 from thereafter.figures.style import AMOUNT, CYCLE, DASHES, FONT, GREY, Plot, canvas, colour
-from thereafter.inspection.decay import KEPT, SHARE, fit_decay, in_words
+from thereafter.inspection.gradients import KEPT, SHARE, fit_decay, in_words
 from thereafter.inspection.measurement import Measurement
 
 WORDS = "words"

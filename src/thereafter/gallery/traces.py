@@ -41,13 +41,12 @@ from thereafter.gallery.models import (
     after_book,
 )
 from thereafter.inspection import dynamics as measure
-from thereafter.inspection.dynamics import principal
+from thereafter.inspection.dynamics import gate_surface, prediction_surface, principal
 from thereafter.inspection.measurement import Measurement
-from thereafter.inspection.number_unit import number_unit
 from thereafter.inspection.properties import word_groups
 from thereafter.inspection.sentence_reader import SentenceReader
-from thereafter.inspection.surface import gate_surface, prediction_surface
 from thereafter.inspection.trace import Trace
+from thereafter.inspection.units import number_unit
 from thereafter.layers.recurrent import count_parameters
 from thereafter.models.base import Ids
 from thereafter.models.neural import NeuralModel

@@ -27,7 +27,7 @@ from thereafter.cells.base import HState
 from thereafter.cells.elman import Elman
 from thereafter.errors import OptionError
 from thereafter.inspection.measurement import Measurement
-from thereafter.inspection.reading import neural
+from thereafter.inspection.sentence_reader import neural
 from thereafter.kernels.scan import unroll
 from thereafter.layers.bptt import bptt, saved_for_backward
 from thereafter.models.neural import NeuralModel

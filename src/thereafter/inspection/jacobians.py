@@ -31,10 +31,9 @@ from torch import Tensor
 
 from thereafter.base import progress
 from thereafter.errors import OptionError
-from thereafter.inspection.decay import Decay, fit_decay
-from thereafter.inspection.gradients import reach
+from thereafter.inspection.gradients import Decay, fit_decay, reach
 from thereafter.inspection.measurement import Measurement
-from thereafter.inspection.reading import TextRows, cut_rows, longest, model_name, recurrent, still_copy
+from thereafter.inspection.sentence_reader import TextRows, cut_rows, longest, model_name, recurrent, still_copy
 from thereafter.models.base import Ids
 from thereafter.models.look import LayerLook, Steps
 from thereafter.models.neural import NeuralModel

@@ -23,8 +23,7 @@ import numpy as np
 
 from thereafter.base import progress
 from thereafter.errors import OptionError
-from thereafter.evaluation.agreement import measure_agreement
-from thereafter.evaluation.verdicts import Verdicts
+from thereafter.evaluation.agreement import Verdicts, measure_agreement
 from thereafter.inspection.measurement import Arrays, Measurement
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.text.agreement import Sentence

@@ -7,9 +7,9 @@ fewer words between subject and verb, and every line starts with a fresh state, 
 each model stands the recipe it was made by; one that was made by another recipe is made again.
 
 What the units of a model carry is searched for once, and kept beside its weights. A model of the sentences has a unit
-that carries the subject's number (`inspection.number_unit`), the character model units that follow quotes, comments and
-the like (`inspection.units`). Both are chosen on one half of a text that no training has seen and measured on the
-other, against a control.
+that carries the subject's number (`inspection.units.number_unit`), the character model units that follow quotes,
+comments and the like (`inspection.units`). Both are chosen on one half of a text that no training has seen and measured
+on the other, against a control.
 """
 
 from __future__ import annotations
@@ -263,8 +263,8 @@ def find_units(one: Ready, folder: Path) -> dict[str, str]:
 
 def search_number(lm: LanguageModel, folder: Path) -> Measurement:
     """The units that carry the subject's number, over the held-out sentences."""
-    from thereafter.inspection.number_unit import number_unit
     from thereafter.inspection.sentence_reader import SentenceReader
+    from thereafter.inspection.units import number_unit
     from thereafter.text.agreement import read_sentences
 
     known = read_sentences(sentences(folder)["test"].with_suffix(".jsonl"))

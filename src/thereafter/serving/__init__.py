@@ -1,9 +1,9 @@
 """What any server of models needs, the studio being one: who may ask, what a request may cost, and whose turn it is.
 
-- `hosts`, `guard`: the name a server is called by, wrong tokens, and the guard before the application
-- `listening`: port, address and token of a server, and which folders are runs of the user's
+- `guard`: wrong tokens, and the guard before the application
+- `listening`: name, port, address and token of a server, and which folders are runs of the user's
 - `bodies`, `connections`: limits of what is sent, and of connections that do nothing
-- `schema`, `errors`: what goes over the wire in general, and what can go wrong
+- `schema`: what goes over the wire in general, and what can go wrong
 - `shelf`: models by name, and what is known of their units
 - `lanes`: a queue for every model; questions that wait for one model are answered together
 - `engine`, `engine_prompts`: texts that share the steps of their model

@@ -40,7 +40,7 @@ from thereafter.serving.engine_prompts import (
     TextRow,
     end_by_error,
 )
-from thereafter.serving.errors import EndingError, FullError
+from thereafter.serving.schema import EndingError, FullError
 
 MOST_ROWS = 64
 MOST_WAITING = 256

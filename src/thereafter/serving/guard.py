@@ -29,7 +29,7 @@ from urllib.parse import parse_qsl, urlencode
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from thereafter.serving import bodies
-from thereafter.serving.hosts import LOOPBACK, split_host, values_of
+from thereafter.serving.listening import LOOPBACK, split_host, values_of
 
 Headers = list[tuple[bytes, bytes]]
 

@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from thereafter.serving.errors import AbandonedError, EndingError
+from thereafter.serving.schema import AbandonedError, EndingError
 
 MOST_THREADS = 16
 """Models that work at the same time; each has one thread at most."""

@@ -1,10 +1,14 @@
-"""Shapes of what goes over the wire that several routes share. Whatever is not named here is refused."""
+"""Shapes of what goes over the wire that several routes share, and what can go wrong for a visitor of a server, beyond
+the errors of the library. Whatever is not named here is refused.
+"""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from thereafter.errors import BusyError, ThereafterError
 
 PROMPT_LIMIT = 20_000
 """Characters of a text that is read while somebody waits."""
@@ -68,3 +72,23 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     503: {"model": ErrorAnswer, "description": "The studio is still starting, or is ending."},
 }
 """What every route may answer beside its own."""
+
+
+class NotThereError(ThereafterError):
+    """A model, a training or a comparison that is not there, or no longer."""
+
+
+class StartingError(ThereafterError):
+    """Asked before what is needed has been loaded."""
+
+
+class EndingError(ThereafterError):
+    """Asked while the server ends."""
+
+
+class FullError(BusyError):
+    """Asked while as many wait as may; a little later there may be room."""
+
+
+class AbandonedError(ThereafterError):
+    """Whoever asked has gone before the work began; nobody reads this."""

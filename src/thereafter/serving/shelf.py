@@ -22,9 +22,8 @@ from thereafter.base.storage import open_plain, read_plain
 from thereafter.errors import FormatError, ThereafterError
 from thereafter.ready.models import UNITS
 from thereafter.ready.tasks import TASKS
-from thereafter.serving.errors import NotThereError
 from thereafter.serving.listening import CONFIG, WEIGHTS, own_runs
-from thereafter.serving.schema import Answer
+from thereafter.serving.schema import Answer, NotThereError
 
 if TYPE_CHECKING:
     from thereafter.base.config import Table

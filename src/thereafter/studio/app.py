@@ -23,8 +23,8 @@ from thereafter import __version__
 from thereafter.base.kinds import KINDS
 from thereafter.base.packages import installed
 from thereafter.errors import BusyError, MissingPackageError, ThereafterError
-from thereafter.serving.errors import EndingError, NotThereError, StartingError
 from thereafter.serving.guard import AccessGuard
+from thereafter.serving.schema import EndingError, NotThereError, StartingError
 from thereafter.studio.panels import ADDRESSES
 from thereafter.studio.routes import MOST_AT_ONCE, ROUTER, panel_router
 from thereafter.studio.studio import Studio

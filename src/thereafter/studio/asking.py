@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING, TypeVar, get_type_hints
 from pydantic import BaseModel
 
 from thereafter.errors import ThereafterError
-from thereafter.serving.errors import AbandonedError, EndingError
 from thereafter.serving.guard import went_wrong
-from thereafter.serving.schema import Answer, Asked, FailedAnswer
+from thereafter.serving.schema import AbandonedError, Answer, Asked, EndingError, FailedAnswer
 from thereafter.serving.shelf import Folders
 from thereafter.studio.studio import Studio
 

@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING, Literal
 
 from thereafter.base.storage import FileLock, Owner, read_plain
 from thereafter.errors import BusyError, OptionError, SourceError
-from thereafter.serving.errors import NotThereError
 from thereafter.serving.listening import CONFIG, LOG, is_own_run, own_runs
-from thereafter.serving.schema import Answer
+from thereafter.serving.schema import Answer, NotThereError
 from thereafter.studio.commands import TEXTS, Command, StoredCommands, TrainCommand, busy
 from thereafter.studio.queue import QueuedTraining, Rank, Report, TrainingQueue
 

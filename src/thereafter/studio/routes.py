@@ -209,7 +209,7 @@ def anew(asked: AnewAsked, studio: LoadedStudio) -> ReadyAnswer:
 
 
 def _ready(studio: Studio) -> ReadyAnswer:
-    from thereafter.ready import models, scores, shipped, tasks
+    from thereafter.ready import models, shipped, tasks
 
     rows = []
     for one in (*models.READY, *tasks.READY_TASKS):
@@ -218,7 +218,7 @@ def _ready(studio: Studio) -> ReadyAnswer:
             ReadyModelAnswer(
                 name=one.name,
                 learns=one.learns,
-                score=scores.in_words(shipped.cards()[one.name]["scores"]) if is_shipped else "",
+                score=shipped.in_words(shipped.cards()[one.name]["scores"]) if is_shipped else "",
                 shipped=is_shipped,
                 minutes=one.minutes,
             )

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Literal
 
 from thereafter.base import progress
 from thereafter.errors import FormatError, OptionError, ThereafterError
-from thereafter.serving.errors import StartingError
 from thereafter.serving.lanes import ModelLanes
-from thereafter.serving.schema import Answer
+from thereafter.serving.schema import Answer, StartingError
 from thereafter.serving.shelf import Shelf, TaskShelf
 from thereafter.studio.commands import ReadyCommand
 from thereafter.studio.jobs import JobAnswer, Jobs

@@ -15,8 +15,7 @@ from thereafter.base import config as toml
 from thereafter.base.config import Table
 from thereafter.errors import FormatError, OptionError
 from thereafter.ngram import arpa
-from thereafter.ngram.estimate import estimate
-from thereafter.ngram.model import NgramModel
+from thereafter.ngram.model import NgramModel, estimate
 from thereafter.ngram.tables import Tables
 from thereafter.runs.folder import FORMAT
 from thereafter.text.tokenizers import TOKENIZERS

@@ -152,8 +152,7 @@ def flow_lines(flows: Sequence[Measurement]) -> Iterator[str]:
 
 def _verb_lines(flows: Sequence[Measurement], width: int) -> Iterator[str]:
     """Shares of distance 1 from the verb to its subject, and under a memory what comes along its gates alone."""
-    from thereafter.inspection.decay import in_words
-    from thereafter.inspection.gradients import decays
+    from thereafter.inspection.gradients import decays, in_words
 
     between = int(flows[0].about["distance"])
     shown = sorted({d for d in (1, 2, 3, 5, 8, *DISTANCES) if d < between} | {between})

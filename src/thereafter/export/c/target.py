@@ -20,8 +20,17 @@ from typing import ClassVar
 import numpy as np
 
 from thereafter.errors import ExportError
-from thereafter.export.c.source import header_text, source_text, stack_bytes, state_lines
-from thereafter.export.c.tokens import filled, floats, functions, ints, tokens_text
+from thereafter.export.c.source import (
+    filled,
+    floats,
+    functions,
+    header_text,
+    ints,
+    source_text,
+    stack_bytes,
+    state_lines,
+    tokens_text,
+)
 from thereafter.export.plan import NgramPlan, Plan, arrays_of
 from thereafter.export.steps.interpreter import Interpreter, as_stored
 from thereafter.export.steps.lowering import lower

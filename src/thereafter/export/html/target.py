@@ -25,11 +25,9 @@ from numpy.typing import NDArray
 from thereafter.base import packages
 from thereafter.base.config import Table
 from thereafter.export.html.kernel import kernel
-from thereafter.export.parts import SoftmaxPlan, WordingPlan
-from thereafter.export.plan import NgramPlan, Plan, RecurrentPlan, arrays_of
+from thereafter.export.plan import NgramPlan, Plan, RecurrentPlan, SoftmaxPlan, WordingPlan, arrays_of
 from thereafter.export.steps.interpreter import Interpreter, as_stored, rounded
-from thereafter.export.steps.lowering import lower
-from thereafter.export.steps.program import OpBlock, Program
+from thereafter.export.steps.lowering import OpBlock, Program, lower
 from thereafter.export.targets import FLOAT16, Opening, Runner, WrittenFiles
 from thereafter.models.base import Floats, Ids
 from thereafter.text.tokenizers import TOKENIZERS

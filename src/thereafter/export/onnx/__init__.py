@@ -5,7 +5,7 @@ cells       one step of each cell; products with weights, in float32 or in int8;
             through a layer: the operators LSTM, GRU and RNN where they mean the same, else Scan
 attention   Transformer blocks with their keys and values
 model       the step graph and the sequence graph of a plan, and its network between tokens and features, with
-            tokenizer and vocabulary in the metadata
+            tokenizer and vocabulary in the metadata; FILE.onnx (a step) and FILE-sequence.onnx (whole sequences), and
+            ONNX Runtime as their runner
 tasks, translators, forecasters    networks of tasks
-target      FILE.onnx (a step) and FILE-sequence.onnx (whole sequences), and ONNX Runtime as their runner
 """

@@ -15,8 +15,7 @@ import numpy as np
 
 from thereafter.export.onnx.cells import GraphWeights, State, normalised, rows_of, type_of
 from thereafter.export.onnx.graph import Graph
-from thereafter.export.parts import BlockPlan, StatePart
-from thereafter.export.plan import TransformerPlan
+from thereafter.export.plan import BlockPlan, StatePart, TransformerPlan
 
 
 class AttentionGraph:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.export.onnx.graph import Graph
-from thereafter.export.parts import EPSILON, Array, HeadPlan, LanePlan, LayerPlan, SoftmaxPlan, StatePart
+from thereafter.export.plan import EPSILON, Array, HeadPlan, LanePlan, LayerPlan, SoftmaxPlan, StatePart
 from thereafter.layers.convert import gate_order
 
 State = list[str]

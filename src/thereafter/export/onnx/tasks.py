@@ -23,8 +23,7 @@ from thereafter.errors import ExportError
 from thereafter.export.onnx.attention import gelu
 from thereafter.export.onnx.cells import GraphWeights, State, layer_sequence, log_p, normalised
 from thereafter.export.onnx.graph import Graph
-from thereafter.export.parts import LayerPlan
-from thereafter.export.plan import array, head_of, layers_of, linear_of, norm_of
+from thereafter.export.plan import LayerPlan, array, head_of, layers_of, linear_of, norm_of
 from thereafter.layers.blocks import RecurrentBlock, RecurrentBlocks, StepwiseLayer
 from thereafter.layers.recurrent import Recurrent
 from thereafter.series.classifying.network import SeriesClassifier

@@ -22,8 +22,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.export.parts import EPSILON, Array
-from thereafter.export.steps.program import Op, OpBlock, Program
+from thereafter.export.plan import EPSILON, Array
+from thereafter.export.steps.lowering import Op, OpBlock, Program
 
 Buffers = dict[str, Array]
 

@@ -18,8 +18,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from thereafter import __version__
 from thereafter.errors import ThereafterError
-from thereafter.serving.errors import AbandonedError
 from thereafter.serving.lanes import ModelLanes
+from thereafter.serving.schema import AbandonedError
 from thereafter.serving.server import metrics, protocol, verbs
 from thereafter.serving.server.jobs import CompletionJob, Envelope, EventStream, Post, watched
 from thereafter.serving.server.metrics import Metrics

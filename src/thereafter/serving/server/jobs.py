@@ -33,7 +33,7 @@ from thereafter.errors import ThereafterError
 from thereafter.language_model import LanguageModel
 from thereafter.serving.engine import Engine
 from thereafter.serving.engine_prompts import Events, RowEvent, ScoredTokens, TextRequest, TextRow
-from thereafter.serving.errors import AbandonedError, EndingError
+from thereafter.serving.schema import AbandonedError, EndingError
 from thereafter.serving.server.protocol import WENT_WRONG, ChoiceAnswer, UsageAnswer, in_time, refusal, status_of
 from thereafter.serving.server.texts import (
     ChoicePart,

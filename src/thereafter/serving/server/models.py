@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from thereafter.errors import OptionError, nearest
-from thereafter.serving.errors import NotThereError
+from thereafter.serving.schema import NotThereError
 
 if TYPE_CHECKING:
     from thereafter.language_model import LanguageModel

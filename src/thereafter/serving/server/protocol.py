@@ -22,9 +22,8 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from starlette.exceptions import HTTPException
 
 from thereafter.errors import BusyError, OptionError, ThereafterError
-from thereafter.serving.errors import AbandonedError, EndingError, NotThereError, StartingError
 from thereafter.serving.guard import AccessGuard, went_wrong
-from thereafter.serving.schema import ERRORS, Answer, Asked
+from thereafter.serving.schema import ERRORS, AbandonedError, Answer, Asked, EndingError, NotThereError, StartingError
 
 MOST_CHARACTERS = 1_000_000
 """Characters of all prompts of a request together."""

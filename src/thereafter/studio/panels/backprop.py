@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from thereafter.errors import OptionError
-from thereafter.inspection.decay import fit_decay
-from thereafter.inspection.gradients import gradient_flow, last_loss, verb_flow
+from thereafter.inspection.gradients import fit_decay, gradient_flow, last_loss, verb_flow
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.sentence_reader import SentenceReader
 from thereafter.inspection.stability import repeated_multiplication
@@ -194,7 +193,7 @@ def _last_line(ids: NDArray[np.int32], end: int | None) -> NDArray[np.int32]:
 
 
 def decay_of(norm_D: NDArray[np.floating]) -> DecayAnswer | None:
-    """How a norm decays with the distance, as `inspection.decay` describes it; None where a number is not finite."""
+    """How a norm decays with the distance (`inspection.gradients.Decay`); None where a number is not finite."""
     if not np.isfinite(norm_D).all():
         return None
     decay = fit_decay(norm_D)

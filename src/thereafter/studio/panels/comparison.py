@@ -28,8 +28,7 @@ from thereafter.figures.memory import accuracy_by_distance
 from thereafter.inspection.memory import from_tallies
 from thereafter.language_model import LanguageModel
 from thereafter.ready import models as ready
-from thereafter.serving.errors import NotThereError
-from thereafter.serving.schema import Answer, Asked, ModelName
+from thereafter.serving.schema import Answer, Asked, ModelName, NotThereError
 from thereafter.serving.shelf import READY, RUNS
 from thereafter.studio.asking import Visitor, answers, as_json
 from thereafter.studio.jobs import CurveAnswer, curve

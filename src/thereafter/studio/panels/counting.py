@@ -26,8 +26,7 @@ from thereafter.errors import EmptyCorpusError
 from thereafter.models.base import Ids
 from thereafter.ngram import counts
 from thereafter.ngram.counts import Level
-from thereafter.ngram.estimate import estimate
-from thereafter.ngram.model import NgramModel
+from thereafter.ngram.model import NgramModel, estimate
 from thereafter.ready import models as ready
 from thereafter.serving.schema import Answer, Asked
 from thereafter.serving.shelf import READY

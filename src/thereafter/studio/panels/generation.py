@@ -26,8 +26,7 @@ from thereafter.errors import ThereafterError
 from thereafter.language_model import LanguageModel
 from thereafter.models.neural import NeuralModel
 from thereafter.models.quiet import NeuralState
-from thereafter.serving.errors import AbandonedError, NotThereError
-from thereafter.serving.schema import Answer, Asked, ModelName, Prompt
+from thereafter.serving.schema import AbandonedError, Answer, Asked, ModelName, NotThereError, Prompt
 from thereafter.studio.asking import Visitor, answers, as_json
 from thereafter.studio.panels.numbers import number, rows
 from thereafter.studio.studio import Studio

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from thereafter.evaluation.text_reading import TextReading
-from thereafter.export.texts import NO_TEXT, best_openings, model_text
+from thereafter.export.check import NO_TEXT, best_openings, model_text
 from thereafter.inspection.surprisal import Surprisals, tabulate
 from thereafter.language_model import LanguageModel
 from thereafter.serving.lanes import Together

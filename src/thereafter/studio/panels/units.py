@@ -17,8 +17,7 @@ from thereafter.data import corpora
 from thereafter.errors import OptionError, UnknownNameError
 from thereafter.figures.units import scale
 from thereafter.inspection.properties import PROPERTIES, Property, named, token_ends
-from thereafter.inspection.reading import stream_states, with_units
-from thereafter.inspection.sentence_reader import PARTS
+from thereafter.inspection.sentence_reader import PARTS, stream_states, with_units
 from thereafter.inspection.units import search
 from thereafter.language_model import LanguageModel
 from thereafter.models.neural import NeuralModel

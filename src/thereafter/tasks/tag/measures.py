@@ -22,8 +22,8 @@ import numpy as np
 from thereafter.base.config import Table
 from thereafter.base.tabular import Row, Tabular
 from thereafter.errors import OptionError
+from thereafter.evaluation.agreement import Tally
 from thereafter.evaluation.bootstrap import Floats
-from thereafter.evaluation.verdicts import Tally
 from thereafter.tasks.classify.measures import Classes, ClassScore, measure_classes
 
 Tags = Sequence[Sequence[str]]

@@ -4,7 +4,6 @@ recognising  which format a file has, by its ending and its first bytes; what is
 hypertext    HTML: one block a line, no scripts, styles or navigation, tables as lines, `pre` as it is; XML as events
 markup       Markdown: no markup, one paragraph a line, code as it is; .srt and .vtt: what is said, one cue a line
 packed       EPUB: the chapters in reading order, by the rules of hypertext; .docx: paragraphs and rows of tables
-archive      the zip files of EPUB and .docx, with bounds on all sizes
 
 Plain text is no document: `text/reading.py` reads it.
 

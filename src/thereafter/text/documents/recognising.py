@@ -7,7 +7,7 @@ from pathlib import Path
 
 from thereafter.data.files import open_content
 from thereafter.errors import SourceError
-from thereafter.text.documents.archive import ZIP_MAGIC, open_archive
+from thereafter.text.documents.packed import ZIP_MAGIC, open_archive
 
 _HEAD = 1024
 ENDINGS = {

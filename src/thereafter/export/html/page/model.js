@@ -1,4 +1,4 @@
-// A program of small operations over named buffers, all of them in one memory. `export/steps/program.py` says what each
+// A program of small operations over named buffers, all of them in one memory. `export/steps/lowering.py` says what each
 // operation means; the product of a matrix and a vector runs as WebAssembly where the browser has it.
 import { logSoftmax } from "./numbers.js";
 import { OPERATIONS } from "./operations.js";
