@@ -124,7 +124,10 @@ def beam_searches(
     after: Dense | Ranked[S]
     after = Ranked(ranking, state) if ranking else _dense(model.predict(state), batch, read, search)
     for left in range(search.max_new_tokens, 0, -1):
-        extensions = _extensions(after, batch, search)
+        # all hypotheses, each extended by every token; idle rows have no extensions
+        total_R = np.array([-np.inf if one is None else one.total for one in _hypotheses(batch)])
+        first = np.cumsum([0, *(beam.rows for beam in batch)])
+        extensions = Extensions(after, total_R, first, search.forbidden, search.num_beams + 1)
         for text, beam in enumerate(batch):
             beam.grow(extensions, text, left)
         running = sum(len(beam.running) for beam in batch)
@@ -221,13 +224,6 @@ class _Beam:
 def _hypotheses(batch: Sequence[_Beam]) -> list[Hypothesis | None]:
     """The hypothesis of each row of the batch, None in an idle row."""
     return [one for beam in batch for one in (*beam.running, *[None] * (beam.rows - len(beam.running)))]
-
-
-def _extensions(after: Dense | Ranked[S], batch: Sequence[_Beam], search: Search) -> Extensions[S]:
-    """All hypotheses, each extended by every token; idle rows have no extensions."""
-    total_R = np.array([-np.inf if one is None else one.total for one in _hypotheses(batch)])
-    first = np.cumsum([0, *(beam.rows for beam in batch)])
-    return Extensions(after, total_R, first, search.forbidden, search.num_beams + 1)
 
 
 def _dense(logp: Logs, batch: Sequence[_Beam], read: Ids, search: Search) -> Dense:

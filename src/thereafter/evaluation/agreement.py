@@ -164,18 +164,13 @@ def measure_agreement(
     marks: list[float] = verdicts(model, tokenizer, known, context=context, prepare=prepare).tolist()
     distance = count_by((one.distance for one in known), marks)
     attractors = count_by((len(one.attractors) for one in known), marks)
-    congruence = count_by((_congruence(one) for one in known), marks)
+    # by the last attractor; a group of its own where the opener has no number to agree with
+    groups = (NO_NUMBER if one.number is None and one.attractors else CONGRUENCE[one.congruent] for one in known)
+    congruence = count_by(groups, marks)
     return Verdicts(
         dict(sorted(distance.items())),
         {ATTRACTORS: dict(sorted(attractors.items())), CONGRUENT: dict(sorted(congruence.items()))},
     )
-
-
-def _congruence(sentence: Sentence) -> str:
-    """The group of a sentence by its last attractor; one of its own where the opener has no number to agree with."""
-    if sentence.number is None and sentence.attractors:
-        return NO_NUMBER
-    return CONGRUENCE[sentence.congruent]
 
 
 def verdicts(

@@ -222,10 +222,12 @@ def read_costs(
         raise EmptyCorpusError(f"{name} holds no tokens: there is nothing to score; try a text that is not empty")
     unknown_T = np.zeros(len(ids), dtype=bool) if tokenizer.unknown_id is None else ids == tokenizer.unknown_id
     spelled = [_spelling_nats(piece, ends, tokenizer, spelling) for piece, ends, _ in pieces]
+    sizes = np.array([len(written.encode()) for _, _, written in pieces], dtype=np.int64)
+    begins = np.cumsum(sizes) - sizes
     return TokenCosts(
         text="".join(written for _, _, written in pieces),
         ids=ids,
-        ends_T=np.concatenate([ends + begin for (_, ends, _), begin in zip(pieces, _begins(pieces), strict=True)]),
+        ends_T=np.concatenate([ends + begin for (_, ends, _), begin in zip(pieces, begins, strict=True)]),
         nats_T=-np.concatenate([piece.logp_T for piece, _, _ in pieces]).astype(np.float64),
         spelling_T=np.concatenate(spelled),
         unknown_T=unknown_T,
@@ -243,12 +245,6 @@ def _placed(pieces: Iterable[ScoredPiece], tokenizer: Tokenizer) -> Iterator[Pla
             yield piece, tokenizer.token_ends(piece.text, piece.measured), piece.text
         elif len(piece.measured.ids):
             yield piece, np.ones(1, dtype=np.int64), "\n"
-
-
-def _begins(pieces: list[Placed]) -> Places:
-    sizes = np.array([len(written.encode()) for _, _, written in pieces], dtype=np.int64)
-    begins: Places = np.cumsum(sizes) - sizes
-    return begins
 
 
 def _spelling_nats(piece: ScoredPiece, ends_T: Places, tokenizer: Tokenizer, spelling: Spelling | None) -> Nats:

@@ -66,7 +66,7 @@ def cut_units(text: str, places_T: Places, by: str, *, sentence_a_line: bool = F
     if by == "word":
         ends, by_spaces = _word_ends(text, points)
     elif by == "line" or sentence_a_line:
-        ends = _line_ends(points)
+        ends = np.flatnonzero(points == ord(LINE_END)).astype(np.int64) + 1
     else:
         ends = np.array([sentence.begin for sentence in find_sentences([text])][1:], dtype=np.int64)
     ends = ends if len(ends) and ends[-1] == len(text) else np.concatenate((ends, [len(text)]))
@@ -123,11 +123,6 @@ def _word_ends(text: str, points: NDArray[np.uint32]) -> tuple[Places, bool]:
     return np.union1d(ends, inside), False
 
 
-def _line_ends(points: NDArray[np.uint32]) -> Places:
-    ends: Places = np.flatnonzero(points == ord(LINE_END)).astype(np.int64) + 1
-    return ends
-
-
 def _written(text: str) -> str:
     """A unit without the white space around it; a line end alone stays one."""
     return text.strip() or (LINE_END if LINE_END in text else "")
@@ -145,7 +140,7 @@ def align_units(parts: Sequence[TextUnits], shown: int | None = None) -> list[Te
     chosen = min(range(len(parts)), key=lambda number: len(parts[number])) if shown is None else shown
     if all(are_alike(part.texts, parts[0].texts) for part in parts[1:]):
         return [TextUnits(parts[chosen].texts, parts[chosen].lines_U, part.first_U1) for part in parts]
-    keys = [[_key(text) for text in part.texts] for part in parts]
+    keys = [[LINE_END if text == LINE_END else "".join(text.split()) for text in part.texts] for part in parts]
     ends = [np.cumsum([len(key) for key in listed]) for listed in keys]
     borders = _common_borders(["".join(listed) for listed in keys], ends)
     # the last unit with that end: white space alone has no characters of its own
@@ -167,10 +162,6 @@ def _with_line_end(units: TextUnits) -> TextUnits:
         np.append(units.lines_U, units.lines_U[-1:]),
         np.append(units.first_U1, units.first_U1[-1]),
     )
-
-
-def _key(text: str) -> str:
-    return LINE_END if text == LINE_END else "".join(text.split())
 
 
 def _joined(texts: list[str]) -> str:

@@ -169,12 +169,8 @@ def _own_arrays(theirs: Arrays, settings: TransformerSettings, start: int) -> di
     own: dict[str, NDArray[np.generic]] = {"embedding.weight": word_RH, "positions.table_CH": wide("wpe.weight")}
     own |= {"head.weight": head_VH, "head.bias": np.zeros(len(head_VH), np.float32)}
     own |= {"norm.weight": wide("ln_f.weight"), "norm.bias": wide("ln_f.bias")}
-    names = {
-        "attn.c_attn": "attention.into",
-        "attn.c_proj": "attention.out",
-        "mlp.c_fc": "widen",
-        "mlp.c_proj": "narrow",
-    }
+    names = {"attn.c_attn": "attention.into", "attn.c_proj": "attention.out", "mlp.c_fc": "widen"}
+    names |= {"mlp.c_proj": "narrow"}
     for number in range(settings.layers):
         for name, ours in names.items():
             own[f"blocks.{number}.{ours}.weight"] = wide(f"h.{number}.{name}.weight").T
@@ -390,25 +386,13 @@ _NEVER = -10_000.0
 def config_of(plan: TransformerPlan) -> Table:
     """config.json: what `AutoModelForCausalLM` builds the model from. Dropout is off, as it is at rest."""
     start = plan.wording.start
-    return {
-        "architectures": ["GPT2LMHeadModel"],
-        "model_type": "gpt2",
-        "vocab_size": plan.wording.size + 1,
-        "n_positions": plan.context,
-        "n_embd": plan.embedding.shape[1],
-        "n_layer": len(plan.blocks),
-        "n_head": plan.heads,
-        "n_inner": len(plan.blocks[0].widen[0]),
-        "activation_function": "gelu_new" if plan.blocks[0].approximate else "gelu",
-        "layer_norm_epsilon": EPSILON,
-        "resid_pdrop": 0.0,
-        "embd_pdrop": 0.0,
-        "attn_pdrop": 0.0,
-        "tie_word_embeddings": False,
-        "bos_token_id": start,
-        "eos_token_id": start,
-        "torch_dtype": "float32",
-    }
+    config: Table = {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "vocab_size": plan.wording.size + 1}
+    config |= {"n_positions": plan.context, "n_embd": plan.embedding.shape[1], "n_layer": len(plan.blocks)}
+    config |= {"n_head": plan.heads, "n_inner": len(plan.blocks[0].widen[0])}
+    config |= {"activation_function": "gelu_new" if plan.blocks[0].approximate else "gelu"}
+    config |= {"layer_norm_epsilon": EPSILON, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+    config |= {"tie_word_embeddings": False, "bos_token_id": start, "eos_token_id": start}
+    return config | {"torch_dtype": "float32"}
 
 
 def arrays_of_gpt2(plan: TransformerPlan) -> dict[str, Array]:

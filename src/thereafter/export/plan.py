@@ -328,19 +328,8 @@ def norm_of(norm: nn.LayerNorm) -> tuple[Array, Array]:
 
 def _ngram(model: NgramModel, kind: str, wording: WordingPlan) -> NgramPlan:
     tables = model.tables
-    return NgramPlan(
-        kind=kind,
-        wording=wording,
-        order=tables.order,
-        word=tables.word,
-        logp=tables.logp,
-        suffix=tables.suffix,
-        backoff=tables.backoff,
-        first_child=tables.first_child,
-        level_starts=tables.level_starts,
-        first=int(model.start(1).nodes[0]),
-        uniform=model.uniform,
-    )
+    first = int(model.start(1).nodes[0])
+    return NgramPlan(kind, wording, tables.order, **vars(tables), first=first, uniform=model.uniform)
 
 
 def array(tensor: Tensor) -> Array:

@@ -262,9 +262,11 @@ class Surprisals(Tabular):
                 columns["perplexity"] = np.exp2(bits / counts).tolist()
             columns["bits_per_byte"] = ((bits + self.spelling_bits(number)) / self.line_bytes()).tolist()
         columns |= _predicted_columns(reading, units)
-        empty = np.flatnonzero(counts == 0).tolist()
-        if empty:  # a line end that other models read
-            columns = {name: _without(values, empty) for name, values in columns.items()}
+        if not counts.all():  # a line end that other models read
+            columns = {
+                name: [value if count else None for value, count in zip(values, counts.tolist(), strict=True)]
+                for name, values in columns.items()
+            }
         return columns
 
 
@@ -331,13 +333,6 @@ def _predicted_columns(reading: TextReading, units: TextUnits) -> dict[str, Sequ
         tokens = [names[number].replace(LINE_END, SHOWN_END) for number in predicted.top_TK[at, place].tolist()]
         columns |= {f"top_{place + 1}": tokens, f"p_{place + 1}": predicted.p_TK[at, place].tolist()}
     return columns
-
-
-def _without(values: Sequence[object], places: list[int]) -> list[object]:
-    cells = list(values)
-    for place in places:
-        cells[place] = None
-    return cells
 
 
 # The sentences and lines of a text as it is written, the same for every model that has read it.

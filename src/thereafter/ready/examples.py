@@ -16,48 +16,15 @@ from thereafter.base.storage import replacing, write_text
 SHAPES, GLYPH = "shapes", "moving-glyph"
 CLUTTERED, GLYPHS = "cluttered-glyphs", "glyphs"
 CATCH = "catch"
-SHAPES_CAPTIONER: Table = {
-    "embed": 16,
-    "hidden": 32,
-    "width": 6,
-    "stages": 3,
-    "see": "attention",
-    "tied": False,
-    "min_count": 1,
-    "flip": False,
-    "shift": 0.0,
-    "zoom": 0.0,
-    "colour": 0.0,
-    "erase": 0.0,
-    "dropout": 0.0,
-    "drop_picture": 0.0,
-    "batch": 16,
-    "epochs": 10.0,
-    "rate": 0.01,
-}
+SHAPES_CAPTIONER: Table = {"embed": 16, "hidden": 32, "width": 6, "stages": 3, "see": "attention", "tied": False}
+SHAPES_CAPTIONER |= {"min_count": 1, "flip": False, "shift": 0.0, "zoom": 0.0, "colour": 0.0, "erase": 0.0}
+SHAPES_CAPTIONER |= {"dropout": 0.0, "drop_picture": 0.0, "batch": 16, "epochs": 10.0, "rate": 0.01}
 MOVING_GLYPH: Table = {"width": 4, "hidden": 28, "dropout": 0.0, "batch": 32, "epochs": 3.0, "rate": 0.005}
 NEXT_GLYPHS: Table = {"hidden": 8, "kernel": 3, "layers": 1, "batch": 16, "epochs": 1.0, "rate": 0.01}
-GLYPH_GLIMPSES: Table = {
-    "glimpses": 6,
-    "patch": 8,
-    "scales": 3,
-    "hidden": 32,
-    "read": 32,
-    "batch": 64,
-    "epochs": 14.0,
-    "rate": 0.01,
-}
-GLYPH_DRAWER: Table = {
-    "size": 20,
-    "hidden": 40,
-    "latent": 8,
-    "strokes": 8,
-    "read": 5,
-    "write": 8,
-    "batch": 64,
-    "epochs": 18.0,
-    "rate": 0.008,
-}
+GLYPH_GLIMPSES: Table = {"glimpses": 6, "patch": 8, "scales": 3, "hidden": 32, "read": 32, "batch": 64}
+GLYPH_GLIMPSES |= {"epochs": 14.0, "rate": 0.01}
+GLYPH_DRAWER: Table = {"size": 20, "hidden": 40, "latent": 8, "strokes": 8, "read": 5, "write": 8, "batch": 64}
+GLYPH_DRAWER |= {"epochs": 18.0, "rate": 0.008}
 CATCHER: Table = {"hidden": 64, "read": 32, "batch": 256, "epochs": 6.0, "rate": 0.003}
 _STILL = {CLUTTERED: (40, None), GLYPHS: (29, 0)}
 """Pixels on the side of a picture, and how many pieces of others (None: as the rule has it)."""

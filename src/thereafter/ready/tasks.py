@@ -77,7 +77,9 @@ Pair = tuple[list[str], list[str]]
 
 def pair(rng: random.Random, length: int) -> tuple[str, str]:
     """An English sentence of so many words, and its French."""
-    phrases = rng.choice([count for count in range(1, length) if _fits(count, length)])
+    # a phrase has two words or three, and there is one word between two; a single one may have a verb after it
+    counts = range(1, length)
+    phrases = rng.choice([count for count in counts if 3 * count - 1 <= length <= 4 * count - 1 + (count == 1)])
     free = length - (3 * phrases - 1)
     rests = phrases == 1 and free > 0 and (free == 2 or rng.random() < 0.5)
     coloured = set(rng.sample(range(phrases), free - rests))
@@ -95,11 +97,6 @@ def pair(rng: random.Random, length: int) -> tuple[str, str]:
         source.append(english)
         target.append(french)
     return " ".join(source), " ".join(target)
-
-
-def _fits(phrases: int, length: int) -> bool:
-    """A phrase has two words or three, and there is one word between two; a single one may have a verb after it."""
-    return 3 * phrases - 1 <= length <= 4 * phrases - 1 + (phrases == 1)
 
 
 def _phrase(rng: random.Random, coloured: bool) -> Pair:
@@ -202,68 +199,18 @@ TASKS = "tasks"
 _LEAST = 120  # examples, however short the training is
 _SEEDS = {"train": 0, "valid": 1, "test": 2}
 _SIZES = {"valid": 190, "test": 20 * (LONGEST - SHORTEST + 1)}
-_TRANSLATOR: Table = {
-    "embed": 24,
-    "hidden": 40,
-    "dropout": 0.0,
-    "label_smoothing": 0.0,
-    "tied": False,
-    "tokens": "word",
-    "min_count": 1,
-    "epochs": 10.0,
-    "rate": 0.008,
-}
-_TAGGER: Table = {
-    "embed": 24,
-    "hidden": 24,
-    "layers": 1,
-    "letters": "cnn",
-    "letter_embed": 16,
-    "letter_hidden": 16,
-    "dropout": 0.1,
-    "epochs": 3.0,
-    "rate": 0.01,
-}
-_CLASSIFIER: Table = {
-    "encoder": "gru",
-    "embed": 24,
-    "hidden": 24,
-    "dropout": 0.1,
-    "drop_words": 0.02,
-    "epochs": 3.0,
-    "rate": 0.01,
-}
-_SINE_LSTM: Table = {
-    "model": "lstm",
-    "strategy": "recursive",
-    "horizon": 16,
-    "lookback": 64,
-    "hidden": 16,
-    "norm": "last",
-    "epochs": 30.0,
-    "rate": 0.01,
-}
-_SEASON_LSTM: Table = {
-    "model": "lstm",
-    "horizon": 24,
-    "lookback": 168,
-    "segment": 1,
-    "hidden": 24,
-    "skip": True,
-    "stride": 4,
-    "epochs": 8.0,
-    "rate": 0.004,
-}
-_SEASON_GRU: Table = {
-    "model": "gru",
-    "horizon": 24,
-    "lookback": 336,
-    "segment": 24,
-    "hidden": 16,
-    "stride": 4,
-    "epochs": 20.0,
-    "rate": 0.008,
-}
+_TRANSLATOR: Table = {"embed": 24, "hidden": 40, "dropout": 0.0, "label_smoothing": 0.0, "tied": False}
+_TRANSLATOR |= {"tokens": "word", "min_count": 1, "epochs": 10.0, "rate": 0.008}
+_TAGGER: Table = {"embed": 24, "hidden": 24, "layers": 1, "letters": "cnn", "letter_embed": 16, "letter_hidden": 16}
+_TAGGER |= {"dropout": 0.1, "epochs": 3.0, "rate": 0.01}
+_CLASSIFIER: Table = {"encoder": "gru", "embed": 24, "hidden": 24, "dropout": 0.1, "drop_words": 0.02, "epochs": 3.0}
+_CLASSIFIER |= {"rate": 0.01}
+_SINE_LSTM: Table = {"model": "lstm", "strategy": "recursive", "horizon": 16, "lookback": 64, "hidden": 16}
+_SINE_LSTM |= {"norm": "last", "epochs": 30.0, "rate": 0.01}
+_SEASON_LSTM: Table = {"model": "lstm", "horizon": 24, "lookback": 168, "segment": 1, "hidden": 24, "skip": True}
+_SEASON_LSTM |= {"stride": 4, "epochs": 8.0, "rate": 0.004}
+_SEASON_GRU: Table = {"model": "gru", "horizon": 24, "lookback": 336, "segment": 24, "hidden": 16, "stride": 4}
+_SEASON_GRU |= {"epochs": 20.0, "rate": 0.008}
 
 
 @dataclass(frozen=True)

@@ -208,8 +208,11 @@ class RowBatch:
         return events
 
     def step(self) -> Events:
-        """The next token of every row."""
-        self._leave()
+        """The next token of every row; those that were cancelled go."""
+        there = [line for line, row in enumerate(self.rows) if not row.gone]
+        if len(there) < len(self.rows):
+            self._tokens = [self._tokens[line] for line in there]
+            self._keep(there)
         if self._state is None:
             return []
         try:
@@ -217,7 +220,9 @@ class RowBatch:
         except Exception as error:  # it belongs to the row that caused it
             return self._step_apart(error)
         self._state = after
-        return self._go_on(_draw(self.rows, np.asarray(logp_BV)))
+        events, lines, self._tokens = _draw(self.rows, np.asarray(logp_BV))
+        self._keep(lines)
+        return events
 
     def pause(self) -> list[PausedRow]:
         """Take out the rows whose receivers have fallen behind."""
@@ -240,18 +245,6 @@ class RowBatch:
         self._state = self._model.stack(states if self._state is None else [self._state, *states])
         self.rows += [one.row for one in paused]
         self._tokens += [one.token for one in paused]
-
-    def _go_on(self, drawn: tuple[Events, list[int], list[int]]) -> Events:
-        events, lines, self._tokens = drawn
-        self._keep(lines)
-        return events
-
-    def _leave(self) -> None:
-        """Rows that were cancelled go."""
-        lines = [line for line, row in enumerate(self.rows) if not row.gone]
-        if len(lines) < len(self.rows):
-            self._tokens = [self._tokens[line] for line in lines]
-            self._keep(lines)
 
     def _keep(self, lines: list[int]) -> None:
         if len(lines) == len(self.rows) or self._state is None:

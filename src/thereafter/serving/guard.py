@@ -106,7 +106,9 @@ class AccessGuard:
         elif scope["type"] == "websocket":
             await self.app(scope, receive, send)
         elif self._token is not None and scope["method"] == "GET" and _token_of(scope):
-            await _answer(send, 303, b"", [(b"location", _without_token(scope)), (b"set-cookie", self._cookie(scope))])
+            # Lax: a link in a letter may lead here. What another page asks for is refused by its origin.
+            cookie = f"{_cookie_name(scope)}={self._secret}; Path=/; HttpOnly; SameSite=Lax".encode()
+            await _answer(send, 303, b"", [(b"location", _without_token(scope)), (b"set-cookie", cookie)])
         else:
             await self._answer_limited(scope, receive, send)
 
@@ -163,7 +165,10 @@ class AccessGuard:
 
     async def _wrong_token(self, scope: Scope) -> tuple[int, str] | tuple[int, str, Headers] | None:
         """Why whoever asks is not let in."""
-        if self._token is None or self._has_cookie(scope):
+        # by name: the standard library's parser drops all of them for one that it cannot read
+        pairs = (pair.strip().partition("=") for pair in "; ".join(values_of(scope["headers"], b"cookie")).split(";"))
+        cookie = {name: value for name, _, value in pairs}.get(_cookie_name(scope), "")
+        if self._token is None or secrets.compare_digest(cookie.encode(), self._secret.encode()):
             return None
         bearers = [one.removeprefix("Bearer ") for one in values_of(scope["headers"], b"authorization")]
         guesses = [one for one in (*bearers, *_token_of(scope)) if one]
@@ -186,14 +191,6 @@ class AccessGuard:
             return
         headers = [(b"content-type", b"application/json"), *(more or [])]
         await _answer(send, status, json.dumps(self.error_of(status, sentence)).encode(), headers)
-
-    def _has_cookie(self, scope: Scope) -> bool:
-        cookies = _cookies("; ".join(values_of(scope["headers"], b"cookie")))
-        return secrets.compare_digest(cookies.get(_cookie_name(scope), "").encode(), self._secret.encode())
-
-    def _cookie(self, scope: Scope) -> bytes:
-        # Lax: a link in a letter may lead here. What another page asks for is refused by its origin.
-        return f"{_cookie_name(scope)}={self._secret}; Path=/; HttpOnly; SameSite=Lax".encode()
 
 
 def went_wrong(server: str) -> str:
@@ -237,12 +234,6 @@ def _cookie_name(scope: Scope) -> str:
     """Browsers give a cookie to every port of a host: two servers must not take each other's."""
     server = scope.get("server") or ("", "")
     return f"{COOKIE}-{server[1]}"
-
-
-def _cookies(header: str) -> dict[str, str]:
-    """By name. The standard library's parser drops all of them for one that it cannot read."""
-    pairs = (pair.strip().partition("=") for pair in header.split(";"))
-    return {name: value for name, _, value in pairs}
 
 
 def _size(scope: Scope) -> int | None:

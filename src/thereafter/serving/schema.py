@@ -4,7 +4,7 @@ the errors of the library. Whatever is not named here is refused.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -34,6 +34,11 @@ class Answer(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    @classmethod
+    def of(cls, source: object, **more: object) -> Self:
+        """An answer with the values that `source` has under the names of its fields, and with `more`."""
+        return cls(**{name: getattr(source, name) for name in cls.model_fields if name not in more}, **more)
+
 
 class ErrorAnswer(Answer):
     """One sentence: what was got, what was expected, what to try."""
@@ -58,10 +63,7 @@ ModelName = Annotated[
 Prompt = Annotated[str, Field(max_length=PROMPT_LIMIT, examples=["the teacher near the"])]
 
 ERRORS: dict[int | str, dict[str, Any]] = {
-    400: {
-        "model": ErrorAnswer,
-        "description": "The request cannot be answered: a sentence says why.",
-    },
+    400: {"model": ErrorAnswer, "description": "The request cannot be answered: a sentence says why."},
     403: {"model": ErrorAnswer, "description": "Asked by another page, under another name, or without the token."},
     404: {"model": ErrorAnswer, "description": "There is no such model, training or comparison."},
     408: {"model": ErrorAnswer, "description": "The body did not come to its end in time."},

@@ -211,17 +211,14 @@ def _runs_in(folder: Path | None, *, only: str | None = None) -> list[Path]:
     """The folders in it that hold a model, by name. Links are not followed: they may lead out of it."""
     if folder is None:
         return []
-    return [path for path in own_runs(folder, _NEEDED, only=only) if _is_sendable(path.name)]
+    # some systems allow names that are no text, which could not go over the wire and come back
+    runs = own_runs(folder, _NEEDED, only=only)
+    return [path for path in runs if (name := path.name).isprintable() and "\\" not in name and len(name) <= 200]
 
 
 def _label(name: str) -> str:
     """What a person reads: "lstm" of "ready:lstm", or the name of the run."""
     return name.partition(":")[2]
-
-
-def _is_sendable(name: str) -> bool:
-    """Whether a name can go over the wire and come back: some systems allow names that are no text."""
-    return name.isprintable() and "\\" not in name and len(name) <= 200
 
 
 def _stamp(path: Path) -> tuple[int, int]:

@@ -186,18 +186,7 @@ class StudioJob:
 
     def answer(self, *, resumable: bool) -> JobAnswer:
         """What the page shows."""
-        return JobAnswer(
-            name=self.name,
-            model=self.model,
-            state=self.state,
-            share=self.share,
-            status=self.status,
-            note=self.note,
-            error=self.error,
-            owner=self.owner,
-            run=f"runs:{self.name}",
-            resumable=resumable,
-        )
+        return JobAnswer.of(self, run=f"runs:{self.name}", resumable=resumable)
 
 
 class Jobs:

@@ -81,7 +81,11 @@ def panel_router(panel: str) -> APIRouter:
         if method == "SOCKET":
             router.add_api_websocket_route(path, _accept(function))
         elif endpoint is None:
-            _add_plain(router, method, path, function)
+            # a function that asks no model; it gets the studio where it has a parameter for it
+            hints = get_type_hints(function, include_extras=True)
+            function.__annotations__ = {name: TheStudio if hint is Studio else hint for name, hint in hints.items()}
+            needed = [Depends(_loaded, scope="function")]
+            router.add_api_route(path, function, methods=[method], description=about(function), dependencies=needed)
         else:
             file: dict[int | str, dict[str, object]] = {200: {"content": _BYTES, "description": endpoint.answer}}
             router.add_api_route(
@@ -95,14 +99,6 @@ def panel_router(panel: str) -> APIRouter:
                 responses=file if endpoint.file else None,
             )
     return router
-
-
-def _add_plain(router: APIRouter, method: str, path: str, function: Callable[..., object]) -> None:
-    """Add a function that asks no model; it gets the studio where it has a parameter for it."""
-    hints = get_type_hints(function, include_extras=True)
-    function.__annotations__ = {name: TheStudio if hint is Studio else hint for name, hint in hints.items()}
-    needed = [Depends(_loaded, scope="function")]
-    router.add_api_route(path, function, methods=[method], description=about(function), dependencies=needed)
 
 
 def _accept(converse: Callable[..., Awaitable[None]]) -> Callable[[WebSocket], Awaitable[None]]:
@@ -214,15 +210,8 @@ def _ready(studio: Studio) -> ReadyAnswer:
     rows = []
     for one in (*models.READY, *tasks.READY_TASKS):
         is_shipped = shipped.is_shipped(one)
-        rows.append(
-            ReadyModelAnswer(
-                name=one.name,
-                learns=one.learns,
-                score=shipped.in_words(shipped.cards()[one.name]["scores"]) if is_shipped else "",
-                shipped=is_shipped,
-                minutes=one.minutes,
-            )
-        )
+        score = shipped.in_words(shipped.cards()[one.name]["scores"]) if is_shipped else ""
+        rows.append(ReadyModelAnswer.of(one, score=score, shipped=is_shipped))
     return ReadyAnswer(models=rows, making=studio.making.answer())
 
 

@@ -45,7 +45,9 @@ def serve(
     server = make_server(studio, token=token)
     number = door.getsockname()[1]
     say(f"studio: {address_of(host, number, token)}  (Ctrl-C ends it)")
-    if browser and _has_screen():
+    # without a screen no window can open: a browser in text mode would take the terminal over
+    has_screen = sys.platform in ("win32", "darwin") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if browser and has_screen:
         here = "127.0.0.1" if host in EVERYWHERE else host
         threading.Thread(target=webbrowser.open, args=(address_of(here, number, token),), daemon=True).start()
     with suppress(KeyboardInterrupt):  # uvicorn raises it once more after it has ended in peace
@@ -68,10 +70,3 @@ def make_server(studio: Studio, *, token: str | None = None) -> PatientServer:
 def listen(host: str, port: int | None) -> socket.socket:
     """A socket that listens: on the port asked for, or on the first free one."""
     return listening.listen(host, [port] if port is not None else [*range(FIRST_PORT, FIRST_PORT + _TRIED), 0])
-
-
-def _has_screen() -> bool:
-    """Whether a window can open here: without a screen a browser in text mode would take the terminal over."""
-    if sys.platform in ("win32", "darwin"):
-        return True
-    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -183,7 +183,7 @@ class Stage:
 
     def answer(self) -> StatusAnswer:
         """What the page shows."""
-        return StatusAnswer(loaded=self.loaded, making=self.making, share=self.share, note=self.note)
+        return StatusAnswer.of(self)
 
 
 class MissingModels(_ReadyTraining):

@@ -144,9 +144,7 @@ _STEPS: dict[str, Callable[[GraphWeights, LanePlan, str, State], tuple[str, Stat
     "elman": _elman,
     "lstm": _lstm,
     "gru": _gru,
-    "mingru": _linear_cell,
-    "minlstm": _linear_cell,
-    "diagonal": _linear_cell,
+    **dict.fromkeys(("mingru", "minlstm", "diagonal"), _linear_cell),
 }
 
 

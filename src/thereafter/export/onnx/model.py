@@ -17,7 +17,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,18 +26,7 @@ from thereafter.base.packages import require
 from thereafter.base.version import __version__
 from thereafter.export.onnx import cells
 from thereafter.export.onnx.attention import AttentionGraph
-from thereafter.export.onnx.cells import (
-    GraphWeights,
-    State,
-    by_operator,
-    has_operator,
-    joined,
-    layer_sequence,
-    log_p,
-    rows_of,
-    scan,
-    type_of,
-)
+from thereafter.export.onnx.cells import GraphWeights, State
 from thereafter.export.onnx.graph import IR, OPSET, Graph, onnx_package
 from thereafter.export.plan import (
     AveragePlan,
@@ -74,9 +63,9 @@ def step_graph(plan: NeuralPlan, *, int8: bool = False) -> Graph:
     g, body = Graph("step"), body_of(plan)
     w = GraphWeights(g, int8=int8, products=int8)
     token_B = g.input("token", np.int64, ["B"])
-    state = [g.input(part.name, type_of(part), ["B", *part.shape]) for part in body.state()]
+    state = [g.input(part.name, cells.type_of(part), ["B", *part.shape]) for part in body.state()]
     f_BH, after = step(w, body, plan.wording, token_B, state)
-    g.output(log_p(w, plan.head, f_BH, plan.embedding), "log_p", np.float32, ["B", plan.wording.size])
+    g.output(cells.log_p(w, plan.head, f_BH, plan.embedding), "log_p", np.float32, ["B", plan.wording.size])
     _put_out(g, body, after)
     return g
 
@@ -87,7 +76,7 @@ def sequence_graph(plan: NeuralPlan, *, int8: bool = False) -> Graph:
     w = GraphWeights(g, int8=int8)
     tokens_BT = g.input("tokens", np.int64, ["B", "T"])
     lengths_B = g.op("Cast", g.input("lengths", np.int64, ["B"]), to=6)
-    state = [g.input(part.name, type_of(part), ["B", *part.shape]) for part in body.state()]
+    state = [g.input(part.name, cells.type_of(part), ["B", *part.shape]) for part in body.state()]
     if plan.wording.restart is None:
         f_BTH, after = body.sequence(w, tokens_BT, lengths_B, state)
     else:
@@ -96,9 +85,9 @@ def sequence_graph(plan: NeuralPlan, *, int8: bool = False) -> Graph:
         def one(inner: Graph, token_B: str, before: State) -> tuple[str, State]:
             return step(w.inside(inner), body, plan.wording, token_B, before)
 
-        f_TBH, after = scan(g, tokens_TB, np.int64, lengths_B, state, body.state(), one)
+        f_TBH, after = cells.scan(g, tokens_TB, np.int64, lengths_B, state, body.state(), one)
         f_BTH = g.op("Transpose", f_TBH, perm=[1, 0, 2])
-    g.output(log_p(w, plan.head, f_BTH, plan.embedding), "log_p", np.float32, ["B", "T", plan.wording.size])
+    g.output(cells.log_p(w, plan.head, f_BTH, plan.embedding), "log_p", np.float32, ["B", "T", plan.wording.size])
     _put_out(g, body, after)
     return g
 
@@ -112,13 +101,13 @@ def step(w: GraphWeights, body: GraphBody, words: WordingPlan, token_B: str, sta
     token_B = g.op("Where", ended_B, g.constant(words.start), token_B)
     fresh = []
     for part, one in zip(body.state(), state, strict=True):
-        fresh.append(g.op("Where", rows_of(g, ended_B, part), g.constant(part.fresh, type_of(part)), one))
+        fresh.append(g.op("Where", cells.rows_of(g, ended_B, part), g.constant(part.fresh, cells.type_of(part)), one))
     return body.step(w, token_B, fresh)
 
 
 def _put_out(g: Graph, body: GraphBody, after: State) -> None:
     for part, value in zip(body.state(), after, strict=True):
-        g.output(value, NEXT + part.name, type_of(part), ["B", *part.shape])
+        g.output(value, NEXT + part.name, cells.type_of(part), ["B", *part.shape])
 
 
 def metadata(plan: NeuralPlan, graph: str, *, int8: bool) -> dict[str, str]:
@@ -142,19 +131,6 @@ def model_bytes(graph: Graph, facts: Mapping[str, str]) -> bytes:
     return serialised
 
 
-class GraphBody(Protocol):
-    """What all of them can do."""
-
-    def state(self) -> list[StatePart]:
-        """The arrays that are carried."""
-
-    def step(self, w: GraphWeights, token_B: str, state: State) -> tuple[str, State]:
-        """Features [B, H] and state after one token a row."""
-
-    def sequence(self, w: GraphWeights, tokens_BT: str, lengths_B: str, state: State) -> tuple[str, State]:
-        """Features [B, T, H] after every token, and the state at each row's end; `lengths_B` int32."""
-
-
 class StackGraph:
     """Word vectors through a stack of cells."""
 
@@ -167,12 +143,12 @@ class StackGraph:
     def step(self, w: GraphWeights, token_B: str, state: State) -> tuple[str, State]:
         x_BI, after = w.rows(self.plan.embedding, token_B), []
         for layer, (before,) in zip(self.plan.layers, by_lane(self.plan.layers, state), strict=True):
-            if has_operator(layer.lane) and not w.products:
-                end = by_operator(w, layer.lane, w.graph.axes(x_BI, 0), "", before)[1]
+            if cells.has_operator(layer.lane) and not w.products:
+                end = cells.by_operator(w, layer.lane, w.graph.axes(x_BI, 0), "", before)[1]
                 y_BO = end[0]
             else:
                 y_BO, end = cells.step(w, layer.lane, cells.input_product(w, layer.lane, x_BI), before)
-            x_BI = joined(w, layer, x_BI, y_BO)
+            x_BI = cells.joined(w, layer, x_BI, y_BO)
             after += end
         return x_BI, after
 
@@ -181,7 +157,7 @@ class StackGraph:
         x_TBI = w.rows(self.plan.embedding, g.op("Transpose", tokens_BT, perm=[1, 0]))
         after: State = []
         for layer, before in zip(self.plan.layers, by_lane(self.plan.layers, state), strict=True):
-            x_TBI, ends = layer_sequence(w, layer, x_TBI, lengths_B, before)
+            x_TBI, ends = cells.layer_sequence(w, layer, x_TBI, lengths_B, before)
             after += [part for end in ends for part in end]
         return g.op("Transpose", x_TBI, perm=[1, 0, 2]), after
 
@@ -234,6 +210,11 @@ class WindowGraph:
 
 
 Arrays = dict[str, NDArray[np.generic]]
+
+
+GraphBody = StackGraph | WindowGraph | AttentionGraph
+"""What all of them can do: `state`, the arrays that are carried; `step`, features [B, H] and state after one token a
+row; `sequence`, features [B, T, H] after every token, and the state at each row's end (`lengths_B` is int32)."""
 
 
 class OnnxTarget:

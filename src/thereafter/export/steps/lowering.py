@@ -162,18 +162,8 @@ def lower(plan: NeuralPlan) -> Program:
     else:
         _window(writer, plan)
     head = _head(writer, plan.head, plan.wording.size)
-    return Program(
-        kind=plan.kind,
-        wording=plan.wording,
-        state=writer.state,
-        body=tuple(writer.blocks),
-        head=head,
-        buffers=writer.buffers,
-        matrices=writer.matrices,
-        vectors=writer.vectors,
-        indices=writer.indices,
-        context=context,
-    )
+    arrays = (writer.buffers, writer.matrices, writer.vectors, writer.indices)
+    return Program(plan.kind, plan.wording, writer.state, tuple(writer.blocks), head, *arrays, context=context)
 
 
 def _features(writer: Writer, size: int) -> str:
@@ -371,14 +361,8 @@ def write_layer(writer: Writer, layer: LayerPlan, x: str, table: str | None) -> 
         products.read(z, x)
     else:
         writer.op("row", z, arrays={"table": table})
-    {
-        "elman": _elman,
-        "lstm": _lstm,
-        "gru": _gru,
-        "mingru": _linear_cell,
-        "minlstm": _linear_cell,
-        "diagonal": _linear_cell,
-    }[lane.cell](products, z, h)
+    linear = dict.fromkeys(("mingru", "minlstm", "diagonal"), _linear_cell)
+    ({"elman": _elman, "lstm": _lstm, "gru": _gru} | linear)[lane.cell](products, z, h)
     _join(writer, layer, x, h)
     writer.blocks.append(writer.close(lane.name, z, lane.gates))
 

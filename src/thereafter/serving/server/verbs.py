@@ -238,13 +238,11 @@ def score(lm: LanguageModel, texts: Sequence[str], name: str, *, each: bool = Fa
 
 def _score(lm: LanguageModel, text: str, each: bool) -> TextScoreAnswer:
     figures = lm.score(text=text)
-    return TextScoreAnswer(
+    return TextScoreAnswer.of(
+        figures,
         log_prob=finite(-figures.nats),
         perplexity=finite(figures.perplexity),
         bits_per_byte=finite(figures.bits_per_byte) if figures.bytes else None,
-        tokens=figures.tokens,
-        unknown=figures.unknown,
-        bytes=figures.bytes,
         each=_tokens(lm, text) if each else None,
     )
 
@@ -260,10 +258,7 @@ def _tokens(lm: LanguageModel, text: str) -> list[TokenScoreAnswer]:
 def next_tokens(lm: LanguageModel, prompts: Sequence[str], k: int, name: str) -> NextTokensAnswer:
     """The k likeliest continuations of each prompt: `LanguageModel.next_tokens`."""
     check_length(prompts)
-    results = [
-        [NextTokenAnswer(token=one.token, text=one.text, p=one.p) for one in lm.next_tokens(prompt, k)]
-        for prompt in prompts
-    ]
+    results = [[NextTokenAnswer.of(one) for one in lm.next_tokens(prompt, k)] for prompt in prompts]
     return NextTokensAnswer(model=name, results=results)
 
 
@@ -286,7 +281,7 @@ def classify(model: TaskModel, texts: Sequence[str], name: str) -> LabelsAnswer:
     check_length(texts)
     explained: list[LabelExplained] = model.explain(list(texts))
     results = [
-        TextLabelAnswer(label=one.label, probabilities={label: finite(p) for label, p in one.probabilities.items()})
+        TextLabelAnswer.of(one, probabilities={label: finite(p) for label, p in one.probabilities.items()})
         for one in explained
     ]
     return LabelsAnswer(model=name, results=results)

@@ -4,6 +4,7 @@ again and again does to a vector and to a gradient (the eigenvalue panel).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import deepcopy
 from typing import Annotated, Literal
 
@@ -12,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from pydantic import Field
 
+from thereafter.base.config import Table
 from thereafter.errors import OptionError
 from thereafter.inspection.gradients import fit_decay, gradient_flow, last_loss, verb_flow
 from thereafter.inspection.measurement import Measurement
@@ -25,7 +27,6 @@ from thereafter.studio.panels.numbers import number, numbers
 
 START = "<s>"
 """What stands before every text; it has no piece of its own in a vocabulary."""
-Numbers = list[float | None]
 
 
 class DecayAnswer(Answer):
@@ -44,19 +45,25 @@ class DecayAnswer(Answer):
     measured: str
 
 
-class StateAnswer(Answer):
-    """One field of one layer: the size of the state after every step, and of the gradient of the last loss in it.
+class VerbStateAnswer(Answer):
+    """One field of one layer: the gradient of a loss in it, by steps back from the verb; the last state has just read
+    the subject.
 
     Of a memory with a direct path `direct` is what comes along it alone, `gates` the mean product of gates up to there.
     """
 
     layer: str
     field: str
-    size: list[float | None]
     norm: list[float | None]
     direct: list[float | None] | None
     gates: list[float | None] | None
     decay: DecayAnswer | None
+
+
+class StateAnswer(VerbStateAnswer):
+    """The same by steps of a text: the gradient of its last loss, and the size of the state after every step."""
+
+    size: list[float | None]
 
 
 class BackpropAnswer(Answer):
@@ -70,17 +77,6 @@ class BackpropAnswer(Answer):
     states: list[StateAnswer]
     share: list[float | None]
     left_out: int
-
-
-class VerbStateAnswer(Answer):
-    """One field of one layer, by steps back from the verb; the last state has just read the subject."""
-
-    layer: str
-    field: str
-    norm: list[float | None]
-    direct: list[float | None] | None
-    gates: list[float | None] | None
-    decay: DecayAnswer | None
 
 
 class VerbGradientsAnswer(Answer):
@@ -115,23 +111,15 @@ def backprop(lm: LanguageModel, text: str, *, limit: int, name: str = "") -> Bac
     where lines stand alone those of the last line; `left_out` are not. `name` is what the answer calls the model.
     """
     ids = lm.encode(text)
-    flow = last_loss(lm.model, _last_line(ids, lm.model.facts.restart), steps=limit)
+    # the tokens after the last line end but one, which closes the text; all of them where there is no such token
+    end = lm.model.facts.restart
+    ends: list[int] = [] if end is None else np.flatnonzero(ids[:-1] == end).tolist()
+    flow = last_loss(lm.model, ids[ends[-1] + 1 :] if ends else ids, steps=limit)
     pieces = [lm.tokenizer.piece(token) for token in flow["token"].tolist()]
-    states = []
-    for i, layer, k, field in _carried(flow):
-        norm_T = flow["norm"][i, :, k]
-        direct, gates = _along_gates(flow, i, field)
-        states.append(
-            StateAnswer(
-                layer=layer,
-                field=field,
-                size=numbers(flow["size"][i, :, k]),
-                norm=numbers(norm_T),
-                direct=direct,
-                gates=gates,
-                decay=decay_of(norm_T[::-1]),
-            )
-        )
+    states = [
+        StateAnswer(**facts, size=numbers(flow["size"][i, :, k]), decay=decay_of(flow["norm"][i, ::-1, k]))
+        for i, k, facts in _carried(flow)
+    ]
     loss = float(flow.about["loss"])
     return BackpropAnswer(
         model=name,
@@ -153,15 +141,7 @@ def verb_gradients(lm: LanguageModel, *, between: int, count: int, name: str = "
     go by steps back from the verb; the last is the state that has just read the subject.
     """
     flow = verb_flow(SentenceReader.of(lm.model, lm.tokenizer, lm.config), distance=between, count=count)
-    states = []
-    for i, layer, k, field in _carried(flow):
-        norm_D = flow["norm"][i, :, k]
-        direct, gates = _along_gates(flow, i, field)
-        states.append(
-            VerbStateAnswer(
-                layer=layer, field=field, norm=numbers(norm_D), direct=direct, gates=gates, decay=decay_of(norm_D)
-            )
-        )
+    states = [VerbStateAnswer(**facts, decay=decay_of(flow["norm"][i, :, k])) for i, k, facts in _carried(flow)]
     return VerbGradientsAnswer(
         model=name,
         sentences=flow.about["losses"],
@@ -171,25 +151,16 @@ def verb_gradients(lm: LanguageModel, *, between: int, count: int, name: str = "
     )
 
 
-def _carried(flow: Measurement) -> list[tuple[int, str, int, str]]:
-    """Every layer and field whose state is carried on. The first layer and the first field are the word vectors, which
-    are read and not carried."""
+def _carried(flow: Measurement) -> Iterator[tuple[int, int, Table]]:
+    """The place of every layer and field whose state is carried on, with what an answer says of it. The first layer and
+    the first field are the word vectors, which are read and not carried."""
     layers, fields = flow["layer"].tolist(), flow["field"].tolist()
-    return [(i, layers[i], k, fields[k]) for i in range(1, len(layers)) for k in range(1, len(fields))]
-
-
-def _along_gates(flow: Measurement, i: int, field: str) -> tuple[Numbers | None, Numbers | None]:
-    """Of a memory with a direct path: the gradient that comes along it alone, and the mean product of its gates."""
-    memory = "c" if "c" in flow["field"].tolist() else "h"
-    if field != memory or np.isnan(flow["gates"][i]).all():
-        return None, None
-    return numbers(flow["direct"][i]), numbers(flow["gates"][i])
-
-
-def _last_line(ids: NDArray[np.int32], end: int | None) -> NDArray[np.int32]:
-    """The tokens after the last line end but one, which closes the text; all of them where there is no such token."""
-    ends: list[int] = [] if end is None else np.flatnonzero(ids[:-1] == end).tolist()
-    return ids[ends[-1] + 1 :] if ends else ids
+    memory = "c" if "c" in fields else "h"
+    for i in range(1, len(layers)):
+        for k in range(1, len(fields)):
+            has_path = fields[k] == memory and not np.isnan(flow["gates"][i]).all()
+            along = {name: numbers(flow[name][i]) if has_path else None for name in ("direct", "gates")}
+            yield i, k, {"layer": layers[i], "field": fields[k], "norm": numbers(flow["norm"][i, :, k]), **along}
 
 
 def decay_of(norm_D: NDArray[np.floating]) -> DecayAnswer | None:
@@ -197,15 +168,7 @@ def decay_of(norm_D: NDArray[np.floating]) -> DecayAnswer | None:
     if not np.isfinite(norm_D).all():
         return None
     decay = fit_decay(norm_D)
-    return DecayAnswer(
-        verdict=decay.verdict,
-        share=number(decay.share),
-        distance=decay.distance,
-        under=decay.under,
-        rate=float(decay.rate),
-        words=str(decay),
-        measured=decay.measured(),
-    )
+    return DecayAnswer.of(decay, share=number(decay.share), words=str(decay), measured=decay.measured())
 
 
 _ROWS = 4  # places of the text at which the gradient through a trained model is measured
@@ -259,14 +222,11 @@ def multiply(
     `trained` is put beside them.
     """
     gains = repeated_multiplication((radius,), steps=steps + 1, hidden=units, seed=seed, forget=forget)
-    return EigenvalueAnswer(
-        power=_gain(gains["power"][0]),
-        linear=_gain(gains["linear"][0]),
-        tanh=_gain(gains["tanh"][0]),
-        lstm=_gain(gains["lstm"][0]),
-        gates=_gain(gains["gates"][0]),
-        trained=trained,
-    )
+    curves = {
+        name: GainAnswer(values=numbers(gains[name][0]), decay=decay_of(gains[name][0]))
+        for name in ("power", "linear", "tanh", "lstm", "gates")
+    }
+    return EigenvalueAnswer(**curves, trained=trained)
 
 
 def scale_trained(lm: LanguageModel, radius: float, steps: int, text: str) -> TrainedAnswer:
@@ -287,7 +247,10 @@ def scale_trained(lm: LanguageModel, radius: float, steps: int, text: str) -> Tr
     own = 0.0
     with torch.no_grad():
         for W_HH in (weight for name, weight in scaled.layers.named_parameters() if "weight_hh" in name):
-            own = _radius(W_HH)
+            # the size of the largest eigenvalue
+            own = float(torch.linalg.eigvals(W_HH.double()).abs().max()) if W_HH.isfinite().all() else 0.0
+            if not own > 0:
+                raise OptionError("the recurrent matrix of the model has no eigenvalue to scale; try another model")
             W_HH.mul_(radius / own)
     starts = np.linspace(0, len(ids), _ROWS, endpoint=False).astype(int)
     rows = np.stack([np.resize(np.roll(ids, -start), steps + 1) for start in starts])
@@ -296,18 +259,6 @@ def scale_trained(lm: LanguageModel, radius: float, steps: int, text: str) -> Tr
     with np.errstate(divide="ignore", invalid="ignore"):
         gain_D = norm_D / norm_D[0]
     return TrainedAnswer(values=numbers(gain_D), decay=decay_of(gain_D), own=own)
-
-
-def _radius(W_HH: torch.Tensor) -> float:
-    """The size of the largest eigenvalue."""
-    radius = float(torch.linalg.eigvals(W_HH.double()).abs().max()) if W_HH.isfinite().all() else 0.0
-    if not radius > 0:
-        raise OptionError("the recurrent matrix of the model has no eigenvalue to scale; try another model")
-    return radius
-
-
-def _gain(gain_D: NDArray[np.floating]) -> GainAnswer:
-    return GainAnswer(values=numbers(gain_D), decay=decay_of(gain_D))
 
 
 @answers(EigenvalueAnswer)

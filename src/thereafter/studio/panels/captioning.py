@@ -177,12 +177,11 @@ def caption(model: TaskModel, opened: OpenedPicture, beam: int = 1) -> Captioned
         )
         for at, form in enumerate(trace.tokens)
     ]
-    text = words.decode(ids)
-    return CaptionedAnswer(
+    text, read_CHW = words.decode(ids), batch.pictures[0].cpu().numpy()
+    return CaptionedAnswer.of(
+        opened,
         text=text,
-        name=opened.name,
-        count=opened.count,
-        pixels=_seen(pictures, batch.pictures[0].cpu().numpy()),
+        pixels=None if pictures.kind != "pixels" else packed(np.moveaxis(read_CHW, 0, 2)[None].astype(np.uint8)),
         rows=rows,
         columns=columns,
         steps=steps,
@@ -203,13 +202,6 @@ def _decoded(net: Captioner, memory: Memory, words: Wording, beam: int) -> tuple
         for one, ids in zip(best, captions, strict=True)
     ]
     return captions[0], kept
-
-
-def _seen(pictures: PictureCodec, encoded: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> PixelsAnswer | None:
-    """The pixels that the network read."""
-    if pictures.kind != "pixels":
-        return None
-    return packed(np.moveaxis(encoded, 0, 2)[None].astype(np.uint8))
 
 
 def _parts(model: TaskModel) -> tuple[Captioner, Wording, PictureCodec]:

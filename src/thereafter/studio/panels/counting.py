@@ -213,11 +213,16 @@ class _PairTable:
 
     def shown(self) -> _Shown:
         """The rows and columns there is room for."""
-        met, (before, word) = self._met(), self._last_ids()
+        words, places = np.unique(self.ids_T[self.ids_T != self.tokenizer.line_end_id], return_index=True)
+        met: list[int] = words[np.argsort(places)].tolist()  # the words read so far, in the order they were first met
+        before, word = [self._start, *self.ids_T.tolist()][-2:]  # the pair that was counted last
+        before = self._start if before == self.tokenizer.line_end_id else before
         rows = [self._start, *_most_frequent(met, np.bincount(self.ids_T, minlength=self._start), before)]
         columns = [*_most_frequent(met, self._followers(rows), word), self.tokenizer.line_end_id]
         names = [self._form(column) for column in columns]
-        return _Shown(self._last_pair(), names, [self._row(row, columns) for row in rows], len(met))
+        times = int(self._followers([before])[word])
+        pair = PairAnswer(before=self._form(before), word=self._form(word), count=times)
+        return _Shown(pair, names, [self._row(row, columns) for row in rows], len(met))
 
     def _row(self, row: int, columns: list[int]) -> CountRowAnswer:
         counts_V, p_V = self._followers([row]), self._probabilities(row)
@@ -245,27 +250,11 @@ class _PairTable:
         the table."""
         return self.model.smoothing == "mle" and not self.sums_C[row]
 
-    def _met(self) -> list[int]:
-        """The words read so far in the order they were first met."""
-        words, places = np.unique(self.ids_T[self.ids_T != self.tokenizer.line_end_id], return_index=True)
-        ordered: list[int] = words[np.argsort(places)].tolist()
-        return ordered
-
     def _followers(self, rows: list[int]) -> NDArray[np.int64]:
         """How often each word followed one of these contexts, [V]."""
         own = np.isin(self.pairs.context, rows)
         weights = self.pairs.count[own]
         return np.bincount(self.pairs.word[own], weights=weights, minlength=self._start).astype(np.int64)
-
-    def _last_ids(self) -> tuple[int, int]:
-        """The pair that was counted last."""
-        before, last = [self._start, *self.ids_T.tolist()][-2:]
-        return (self._start if before == self.tokenizer.line_end_id else before), last
-
-    def _last_pair(self) -> PairAnswer:
-        before, word = self._last_ids()
-        times = int(self._followers([before])[word])
-        return PairAnswer(before=self._form(before), word=self._form(word), count=times)
 
     def draw(self, seed: int) -> DrawnAnswer:
         """A sentence, each word with its probability in its row, and how the drawing ended."""
@@ -281,18 +270,10 @@ class _PairTable:
                 break
             steps.append(DrawAnswer(before=self._form(before), word=self._form(token), p=p))
             before = token
-        return DrawnAnswer(
-            steps=steps,
-            ended=self._ending(before, len(steps)),
-            after=self._form(before),
-            p=math.prod(step.p for step in steps),
-        )
-
-    def _ending(self, last: int, steps: int) -> Literal["sentence", "dead end", "length"]:
-        """How a drawn sentence of so many words, the last of them `last`, came to its end."""
-        if last == self.tokenizer.line_end_id:
-            return "sentence"
-        return "length" if steps == LONGEST else "dead end"
+        ended: Literal["sentence", "dead end", "length"] = "length" if len(steps) == LONGEST else "dead end"
+        if before == self.tokenizer.line_end_id:
+            ended = "sentence"
+        return DrawnAnswer(steps=steps, ended=ended, after=self._form(before), p=math.prod(step.p for step in steps))
 
     def _form(self, token: int) -> str:
         """`<s>`, `</s>` and `<unk>` by their names."""

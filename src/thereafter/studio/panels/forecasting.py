@@ -372,14 +372,12 @@ def expect(model: TaskModel, place: Place, *, name: str) -> ExpectedAnswer:
     return ExpectedAnswer(
         model=name,
         mean=numbers(mean_H),
-        bands=[_band(forecast, coverage) for coverage in COVERAGES],
+        bands=[
+            BandAnswer(coverage=coverage, low=numbers(low_HD[:, 0]), high=numbers(high_HD[:, 0]))
+            for coverage, (low_HD, high_HD) in zip(COVERAGES, map(forecast.band, COVERAGES), strict=True)
+        ],
         rmse=number(np.sqrt(np.square(seen_H).mean())) if len(seen_H) else None,
     )
-
-
-def _band(forecast: Forecast, coverage: float) -> BandAnswer:
-    low_HD, high_HD = forecast.band(coverage)
-    return BandAnswer(coverage=coverage, low=numbers(low_HD[:, 0]), high=numbers(high_HD[:, 0]))
 
 
 def forecast_answer(place: Place, forecasts: Sequence[ExpectedAnswer]) -> ForecastAnswer:

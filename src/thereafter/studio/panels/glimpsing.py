@@ -109,9 +109,8 @@ def glimpse(model: TaskModel, opened: OpenedDigit) -> GlimpsedAnswer:
         )
         for (column, row), seen_KCgg, belief_L in rows
     ]
-    return GlimpsedAnswer(
-        name=opened.name,
-        count=opened.count,
+    return GlimpsedAnswer.of(
+        opened,
         pixels=packed(np.moveaxis(explained.pixels_CHW, 0, 2)[None]),
         labels=list(explained.names),
         glimpses=glimpses,
@@ -224,7 +223,11 @@ def _answer(
         z_THCW = torch.cat([net.canvas.expand(1, *net.shape), *seen.canvases]).float()
         p_THCW = z_THCW.sigmoid()
         changed_T = p_THCW.diff(dim=0).abs().sum((1, 2, 3)).tolist()
-        left_T = [None] * len(z_THCW) if batch is None else _left(z_THCW, batch)
+        left_T: list[float | None] = [None] * len(z_THCW)
+        if batch is not None:  # nats of the pixels that belong to the picture, by every canvas
+            x_BHCW = drawn_pixels(batch, z_THCW, anew=False).transpose(1, 2)
+            nats_THCW = F.binary_cross_entropy_with_logits(z_THCW, x_BHCW.expand_as(z_THCW), reduction="none")
+            left_T = [_rounded(one) for one in nats_THCW.sum((1, 2, 3)).tolist()]
     latent_T = [None] * len(changed_T) if bound is None else bound.latent_BT[0].tolist()
     windows = [_windows(net, one, reads=batch is not None) for one in seen.windows] or [(None, None)] * len(changed_T)
     rows = zip(windows, latent_T, changed_T, left_T[1:], strict=True)
@@ -240,13 +243,6 @@ def _answer(
         left=left_T[0],
         nats=None if bound is None else number(float(bound.pixels_B[0] + bound.latent_BT[0].sum())),
     )
-
-
-def _left(z_THCW: Tensor, batch: DrawingBatch) -> list[float | None]:
-    """Nats of the pixels by every canvas; they are those that belong to the picture (`vision/drawing/network.py`)."""
-    x_BHCW = drawn_pixels(batch, z_THCW, anew=False).transpose(1, 2)
-    nats_THCW = F.binary_cross_entropy_with_logits(z_THCW, x_BHCW.expand_as(z_THCW), reduction="none")
-    return [_rounded(one) for one in nats_THCW.sum((1, 2, 3)).tolist()]
 
 
 def _windows(

@@ -196,7 +196,9 @@ def step(
     if not len(ids):
         raise OptionError("the text to read is empty; expected at least one token; try a word")
     cells = _cells(lm, layer)
-    shown = max(1, sum(_numbers(cell, gates) for cell in cells.values()))
+    # the most numbers that all layers show in a step
+    parts = [(sum(cell.state_sizes().values()), len(cell.gates) * cell.hidden_size) for cell in cells.values()]
+    shown = max(1, sum(states + gates * opened for states, opened in parts))
     count = min(limit, len(ids), max(1, MOST_NUMBERS // shown))
     state = lm.state_after(lm.encode(prompt))
     carried = lm.model.carried(state) if isinstance(lm.model, NeuralModel) and isinstance(state, NeuralState) else {}
@@ -245,11 +247,6 @@ def _cells(lm: LanguageModel, layer: int | None) -> dict[str, Cell]:
         raise OptionError(f"layer is {layer} and the model has {len(cells)}; expected 0 to {len(cells) - 1}")
     name = list(cells)[layer]
     return {name: cells[name]}
-
-
-def _numbers(cell: Cell, gates: bool) -> int:
-    """How many numbers a layer shows in a step, at most."""
-    return sum(cell.state_sizes().values()) + (len(cell.gates) * cell.hidden_size if gates else 0)
 
 
 def _forms(lm: LanguageModel, text: str, ids: NDArray[np.int32]) -> list[str]:

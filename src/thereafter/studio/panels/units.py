@@ -108,10 +108,7 @@ class ShownAsked(Asked):
 
 def properties() -> list[PropertyAnswer]:
     """What units can be ranked by."""
-    return [
-        PropertyAnswer(name=one.name, meaning=one.meaning, yes_no=one.of("a").dtype == np.bool_)
-        for one in PROPERTIES.values()
-    ]
+    return [PropertyAnswer.of(one, yes_no=one.of("a").dtype == np.bool_) for one in PROPERTIES.values()]
 
 
 def separate(lm: LanguageModel) -> NeuralModel:
@@ -129,15 +126,13 @@ def rank_units(
     ranking = search(model, tokenizer, text, [named(property)], top=top, limit=LIMIT)
     units, directions = ranking["unit"][0].tolist(), ranking["direction"][0].tolist()
     chosen, held_out = numbers(ranking["chosen"][0]), numbers(ranking["held_out"][0])
+    rows = zip(units, chosen, held_out, directions, strict=True)
     return RankingAnswer(
         yes_no=bool(ranking["yes_no"][0]),
         control=number(ranking["control"][0]),
         tokens=int(ranking.about["tokens"]),
         source=source,
-        ranked=[
-            RankedUnitAnswer(unit=unit, chosen=chosen[at], held_out=held_out[at], direction=directions[at])
-            for at, unit in enumerate(units)
-        ],
+        ranked=[RankedUnitAnswer(unit=u, chosen=c, held_out=h, direction=d) for u, c, h, d in rows],
     )
 
 
@@ -163,7 +158,8 @@ def show_unit(
         raise OptionError("the text is empty; expected at least one token; try a sentence, or the model's own text")
     cut = len(ids) > SHOWN
     ids, ends = ids[:SHOWN], ends[:SHOWN]
-    fields = _states(lm, ids)
+    pieces = list(stream_states(lm.model, ids, rows=1))  # one row is the text as a trace reads it
+    fields = {field: np.concatenate([piece.fields[field] for piece in pieces]) for field in pieces[0].fields}
     name, at = _unit(unit, fields)
     values_T = fields[name][:, at]
     begins = [0, *(ends[:-1] + 1).tolist()]
@@ -227,12 +223,6 @@ def sample(text: str, follows: Property) -> str:
         if np.array_equal(follows.of(stretch), truth_N[begin : begin + _SAMPLE]):
             return stretch
     return text[:_SAMPLE]
-
-
-def _states(lm: LanguageModel, ids: NDArray[np.integer]) -> dict[str, NDArray[np.float32]]:
-    """Every layer's state fields, [T, U] each: one row is the text as a trace reads it."""
-    pieces = list(stream_states(lm.model, ids, rows=1))
-    return {field: np.concatenate([piece.fields[field] for piece in pieces]) for field in pieces[0].fields}
 
 
 def _unit(unit: str | None, fields: dict[str, NDArray[np.float32]]) -> tuple[str, int]:
