@@ -78,19 +78,17 @@ def widened(arrays: Arrays) -> dict[str, NDArray[np.generic]]:
     wide: dict[str, NDArray[np.generic]] = {}
     for name, array in arrays.items():
         if name.endswith(SCALE):
-            _check_owner(name, arrays)
+            owner = arrays.get(name.removesuffix(SCALE))
+            if owner is None or owner.dtype != np.int8:
+                raise FormatError(
+                    f"the scales {name!r} belong to no int8 weights; expected some beside them; try saving again"
+                )
         elif array.dtype == np.int8:
             scale_R = _scale_of(name, array, arrays)
             wide[name] = array.astype(np.float32) * scale_R.reshape(-1, *(1,) * (array.ndim - 1))
         else:
             wide[name] = array.astype(np.float32) if array.dtype == np.float16 else array
     return wide
-
-
-def _check_owner(name: str, arrays: Arrays) -> None:
-    owner = arrays.get(name.removesuffix(SCALE))
-    if owner is None or owner.dtype != np.int8:
-        raise FormatError(f"the scales {name!r} belong to no int8 weights; expected some beside them; try saving again")
 
 
 def _scale_of(name: str, array: NDArray[np.generic], arrays: Arrays) -> NDArray[np.float32]:

@@ -112,7 +112,10 @@ class PredictionTable(Tabular):
 
         Universal parts of speech are in the column UPOS, other tags in XPOS.
         """
-        chunks = conllu_chunks(self._tagged(), column=column_of(self.choices), name=self.name)
+        tagged = [one for one in self.items if isinstance(one, TaggedWords)]
+        if len(tagged) != len(self.items):
+            raise OptionError(f"only tagged text can be CoNLL-U; expected a name that ends in {', '.join(ENDINGS)}")
+        chunks = conllu_chunks(tagged, column=column_of(self.choices), name=self.name)
         if path is None:
             return "".join(chunks)
         write_text(Path(path), "".join(chunks))
@@ -124,12 +127,6 @@ class PredictionTable(Tabular):
             return self.to_conllu(path)
         check_ending(path)
         return write_table(self.to_rows(), path)
-
-    def _tagged(self) -> list[TaggedWords]:
-        tagged = [one for one in self.items if isinstance(one, TaggedWords)]
-        if len(tagged) != len(self.items):
-            raise OptionError(f"only tagged text can be CoNLL-U; expected a name that ends in {', '.join(ENDINGS)}")
-        return tagged
 
 
 def check_file(path: Path, kind: str | None = None) -> None:

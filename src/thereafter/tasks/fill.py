@@ -161,7 +161,9 @@ class Filler(TaskNet[FillBatch]):
     def _features(self, batch: FillBatch) -> tuple[Tensor, Tensor]:
         """g [B, T, E], and the matrix of word vectors for the head."""
         words_BT, lengths_B = batch.words_BT, batch.lengths_B
-        mirror_BT = _mirror(lengths_B.to(words_BT.device), words_BT.shape[1])
+        # the place n - 1 - t of each row; 0 in the padding, which is not used
+        places_T = torch.arange(words_BT.shape[1], device=words_BT.device)
+        mirror_BT = (lengths_B.to(words_BT.device)[:, None] - 1 - places_T).clamp(min=0)
         # both directions read the border first, and never their last word: nothing is predicted from it
         border_B1 = words_BT.new_full((len(words_BT), 1), self.head.words)
         forward_BT = torch.cat((border_B1, words_BT[:, :-1]), 1)
@@ -195,11 +197,6 @@ def _one_way(settings: FillerSettings) -> Recurrent:
         dropout=settings.dropout if settings.layers > 1 else 0.0,
         locked=True,
     )
-
-
-def _mirror(lengths_B: Tensor, steps: int) -> Tensor:
-    """The place n - 1 - t of each row, [B, T]; 0 in the padding, which is not used."""
-    return (lengths_B[:, None] - 1 - torch.arange(steps, device=lengths_B.device)).clamp(min=0)
 
 
 def _inside(batch: FillBatch) -> Tensor:

@@ -98,7 +98,9 @@ class NgramKind:
     def restore(self, arrays: Mapping[str, NDArray[np.generic]], facts: Mapping[str, str], config: Table) -> NgramModel:
         try:
             known = json.loads(facts["ngram"])
-            _check_types(arrays)
+            for field, kind in _DTYPES:  # in another type than it was written in, numbers may have been cut off
+                if (dtype := arrays[field.name].dtype) != np.dtype(kind):
+                    raise ValueError(f"the table {field.name!r} is of {dtype}, expected {np.dtype(kind)}")
             tables = Tables(**{field.name: arrays[field.name].astype(kind, copy=False) for field, kind in _DTYPES})
             discounts = {int(order): tuple(map(float, amounts)) for order, amounts in known["discounts"].items()}
             tables.check()
@@ -118,13 +120,6 @@ class NgramKind:
             )
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
             raise FormatError(f"the n-gram tables are incomplete or damaged ({error}); try training again") from error
-
-
-def _check_types(arrays: Mapping[str, NDArray[np.generic]]) -> None:
-    """ValueError for a table of another type than it was written in: its numbers may have been cut off."""
-    for field, kind in _DTYPES:
-        if arrays[field.name].dtype != np.dtype(kind):
-            raise ValueError(f"the table {field.name!r} is of {arrays[field.name].dtype}, expected {np.dtype(kind)}")
 
 
 _DTYPES = list(zip(fields(Tables), (np.int32, np.float32, np.int32, np.float32, np.int32, np.int64), strict=True))

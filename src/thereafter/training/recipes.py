@@ -77,7 +77,9 @@ def read_recipe(path: Path) -> Recipe:
         raise FormatError(f"{path}: [source] has no {name!r}; {nearest(name, list(_SOURCE))}")
     recipe.source = _files(source.get("files"), source.get("column")) or source.get("name")
     if "part_files" in source:
-        recipe.source = _parts(path, source)
+        named = _table(path, "part_files", source["part_files"])
+        files = {part: [Path(str(file)) for file in own] for part, own in named.items()}
+        recipe.source = own_parts(str(source.get("name", "files")), files, column=source.get("column"))
     recipe.parts = source.get("parts") is not False
     recipe.valid = _files(source.get("valid_files"), source.get("valid_column")) or source.get("valid_source")
     recipe.split = source.get("split")
@@ -90,13 +92,6 @@ def read_recipe(path: Path) -> Recipe:
         own = {name: value for name, value in _table(path, table, values).items() if (table, name) not in _STYLE}
         recipe.options |= {f"{table}.{name}": value for name, value in own.items()}
     return recipe
-
-
-def _parts(path: Path, source: Table) -> Parts:
-    """The files of each part of a user's own folder."""
-    listed = _table(path, "part_files", source["part_files"])
-    files = {part: [Path(str(file)) for file in own] for part, own in listed.items()}
-    return own_parts(str(source.get("name", "files")), files, column=source.get("column"))
 
 
 def _files(paths: list[str] | None, column: str | None) -> list[str] | None:

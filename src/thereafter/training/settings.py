@@ -193,7 +193,9 @@ class TrainingSettings:
         for name in ("seed", "patience", "weight_decay", "clip", "warmup", "checkpoint_seconds", "plateau"):
             _at_least(name, values[name], 0)
         for name, example in (("rate", "0.001"), ("epochs", "10"), ("minutes", "5"), ("decay_every", "1")):
-            _above_zero(name, values[name], example)
+            value = values[name]
+            if value is not None and not (value > 0 and math.isfinite(value)):
+                raise OptionError(f"{name} is {value!r}; expected a finite number above 0; try {example}")
         _at_least("decay_from", self.decay_from, 0)
         for name in ("momentum", "final", "decay"):
             if not 0.0 <= values[name] <= 1.0:
@@ -254,8 +256,3 @@ def _at_least(name: str, value: float | None, least: int) -> None:
     if value is not None and not (value >= least and math.isfinite(value)):
         finite = "" if math.isfinite(value) else "a finite number, "
         raise OptionError(f"{name} is {value!r}; expected {finite}{least} or more")
-
-
-def _above_zero(name: str, value: float | None, example: str) -> None:
-    if value is not None and not (value > 0 and math.isfinite(value)):
-        raise OptionError(f"{name} is {value!r}; expected a finite number above 0; try {example}")

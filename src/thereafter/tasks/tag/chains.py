@@ -116,7 +116,8 @@ class HiddenMarkov:
 
     def emissions(self, words: Sequence[str]) -> Floats:
         """log p(t | w) - log p(t), [T, K]: log p(w | t) but for what all tags share; -inf where never seen."""
-        self._check_fitted()
+        if not self.tags:
+            raise OptionError("this tagger has learnt nothing yet; try fit(sentences) first")
         p_TK = np.empty((len(words), len(self.tags)))
         for p_K, word in zip(p_TK, words, strict=True):
             p_K[:] = self.tags_of(word)
@@ -133,10 +134,6 @@ class HiddenMarkov:
             counts_K[tag] += count
         p_K: Floats = counts_K / counts_K.sum()
         return p_K
-
-    def _check_fitted(self) -> None:
-        if not self.tags:
-            raise OptionError("this tagger has learnt nothing yet; try fit(sentences) first")
 
     def _table(self, histories: Mapping[tuple[int, ...], int]) -> NDArray[np.int64]:
         border = len(self.tags)

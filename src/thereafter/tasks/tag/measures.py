@@ -107,7 +107,11 @@ class TaggingScore(Tabular):
             "accuracy": self.accuracy,
             "tokens": self.tags.total,
             **{
-                name: {"right": int(group.right), "total": group.total, "accuracy": _share(group)}
+                name: {
+                    "right": int(group.right),
+                    "total": group.total,
+                    "accuracy": group.accuracy if group.total else None,
+                }
                 for name, group in groups.items()
                 if group is not None
             },
@@ -217,10 +221,6 @@ def _check(gold: Tags, others: Tags, name: str) -> None:
     for number, (one, other) in enumerate(zip(gold, others, strict=True), start=1):
         if len(one) != len(other):
             raise OptionError(f"sentence {number} has {len(one)} tags and {len(other)} {name}, expected one for each")
-
-
-def _share(tally: Tally) -> float | None:
-    return tally.accuracy if tally.total else None
 
 
 @dataclass(frozen=True, eq=False)

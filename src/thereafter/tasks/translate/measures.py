@@ -186,7 +186,9 @@ def measure_pairs(
     answers: Sequence[str], references: Sequence[str], sources: Sequence[str], *, lowercase: bool = False
 ) -> Pairs:
     """Answers against one reference each; white space between words does not matter for `exact` and `words`."""
-    answered, expected = ([_words(text, lowercase) for text in texts] for texts in (answers, references))
+    answered, expected = (
+        [(text.lower() if lowercase else text).split() for text in texts] for texts in (answers, references)
+    )
     right = sum(a == b for one, other in zip(answered, expected, strict=True) for a, b in zip(one, other, strict=False))
     translation = None
     if installed("sacrebleu"):
@@ -194,10 +196,6 @@ def measure_pairs(
     exact = sum(one == other for one, other in zip(answered, expected, strict=True))
     words = right / max(1, sum(map(len, expected)))
     return Pairs(exact / max(1, len(expected)), words, len(expected), translation, tuple(answers))
-
-
-def _words(text: str, lowercase: bool) -> list[str]:
-    return (text.lower() if lowercase else text).split()
 
 
 @dataclass(frozen=True, eq=False)

@@ -109,7 +109,9 @@ class Translating(
 
     def read(self, files: Sequence[Path]) -> list[SentencePair]:
         if len(files) == 1 or all(map(has_tabs, files)):
-            source, target = self._columns()
+            # the columns of a file with tabs: the first two, unless `languages` are numbers
+            first, _, second = self.chosen.languages.partition("-")
+            source, target = (int(first), int(second)) if first.isdigit() and second.isdigit() else (1, 2)
             return [pair for path in files for pair in read_pairs(path, source=source, target=target)]
         if len(files) % 2:
             raise SourceError(
@@ -235,11 +237,6 @@ class Translating(
             lower=chosen.lower,
             longest=chosen.longest,
         )
-
-    def _columns(self) -> tuple[int, int]:
-        """The columns of a file with tabs: the first two, unless `languages` are numbers."""
-        source, _, target = self.chosen.languages.partition("-")
-        return (int(source), int(target)) if source.isdigit() and target.isdigit() else (1, 2)
 
 
 def _decode(net: Translator, batch: PairBatch, settings: AnswerSettings | None = None) -> list[list[int]]:
