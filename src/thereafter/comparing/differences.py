@@ -179,12 +179,7 @@ class MeanSpread:
 
 
 def against_best(
-    figure: str,
-    unit: str,
-    ranked: Sequence[tuple[str, Floats, SeedSpread]],
-    *,
-    examples: int,
-    block: int = 1,
+    figure: str, unit: str, ranked: Sequence[tuple[str, Floats, SeedSpread]], *, examples: int, block: int = 1
 ) -> tuple[ModelDifference, ...]:
     """Every model against the first: `ranked` has name, figure and seeds of each, best first; more is better.
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from thereafter.comparing.differences import MeanSpread, ModelDifference
 from thereafter.comparing.rows import Compared, PairMean, PairTable, ProbeRows, Row
+from thereafter.figures.lines import join_words
 
 COLUMNS = ("model", "tokens", "bits/byte", "perplexity", "parameters", "train tok/s", "next ms", "size MB", "train s")
 PAIRS = "pairs %"
@@ -209,7 +210,8 @@ def lay_out(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     columns = [list(column) for column in zip_longest(heads, *lines, fillvalue="")]
     widths = [max(map(len, column)) for column in columns]
     gap = "  " if sum(widths) + 2 * len(widths) <= WIDTH else " "
-    text = [column.count("") == 0 and not any(_is_number(cell) for cell in column[1:]) for column in columns]
+    numeric = [any(cell[:1].isdigit() or cell in ("-", "inf") for cell in column[1:]) for column in columns]
+    text = ["" not in column and not numbers for column, numbers in zip(columns, numeric, strict=True)]
     shown = [
         gap.join(
             cell.ljust(width) if left else cell.rjust(width)
@@ -219,10 +221,6 @@ def lay_out(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     ]
     rule = "-" * max(map(len, shown))
     return "\n".join([shown[0], rule, *shown[1:]])
-
-
-def _is_number(cell: str) -> bool:
-    return cell[:1].isdigit() or cell in ("-", "inf")
 
 
 _NEAR = 1.15
@@ -272,8 +270,11 @@ def _best(comparison: Compared) -> str:
     by_text = [row for row in ranked[1:] if row.name in known and not known[row.name].difference.clear]
     level = [row for row in ranked[1:] if row in by_seed or row in by_text]
     if level:
-        others = [("another seed", by_seed), ("another test text", by_text)]
-        return f"{text}; with {' or '.join(what for what, rows in others if rows)}, {_listed(level)} may be as good."
+        others, names = (
+            [("another seed", by_seed), ("another test text", by_text)],
+            join_words(row.name for row in level),
+        )
+        return f"{text}; with {' or '.join(what for what, rows in others if rows)}, {names} may be as good."
     other = ranked[1]
     text += f", {_percent(1 - score.mean / other.bits_per_byte.mean)} fewer than {other.name}, the next best"
     between = known.get(other.name)
@@ -351,7 +352,7 @@ def _far(probed: ProbeRows) -> str:
     lost = [row for row in ranked if shares[row.name].mean < guessed]
     text = f"{probe.words.purpose}, use {best.name}: {where} {probe.words.answer} is right in {percent(share)} %"
     if lost:
-        return f"{text}, while {_listed(lost)} can only guess."
+        return f"{text}, while {join_words(row.name for row in lost)} can only guess."
     return f"{text}, {ranked[-1].name}, the last, in {percent(shares[ranked[-1].name])} %."
 
 
@@ -361,11 +362,6 @@ def guessing_limit(chance: float | None, total: int) -> float:
         return 0.5
     error = math.sqrt(chance * (1 - chance)) / math.sqrt(max(1, total))
     return chance + _ERRORS * error
-
-
-def _listed(rows: Sequence[Row]) -> str:
-    names = [row.name for row in rows]
-    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + f" and {names[-1]}"
 
 
 def _time(seconds: float) -> str:

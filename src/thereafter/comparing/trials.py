@@ -165,9 +165,7 @@ def _train(entry: Entry, seed: int | None, text: SharedText, options: Table, fol
     if is_run(folder):
         if not entry.kind.trained_in_steps:
             return load_trained(folder)
-        from thereafter.training.protocol import resume
-
-        return resume(folder)
+        return protocol.resume(folder)
     given = dict(options) if seed is None else {**options, "training.seed": seed}
     settings = TextSettings(**{**asdict(text.settings), "tokens": entry.tokens})
     with owning(folder):

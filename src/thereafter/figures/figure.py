@@ -81,8 +81,7 @@ _FUNCTIONS = {
 }
 
 DOOR = Registry(
-    "figure function",
-    {name: f"thereafter.{module}:{name}" for module, names in _FUNCTIONS.items() for name in names},
+    "figure function", {name: f"thereafter.{module}:{name}" for module, names in _FUNCTIONS.items() for name in names}
 )
 """What a user may call, and where it is."""
 

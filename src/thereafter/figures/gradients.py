@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from thereafter.errors import OptionError
 from thereafter.figures.figure import Cell, Figure
 from thereafter.figures.lines import add_curve, add_rows, log_axis
-from thereafter.figures.style import AMOUNT, CYCLE, DASHES, FONT, GREY, Plot, canvas, colour
+from thereafter.figures.style import AMOUNT, AXIS, CYCLE, DASHES, FONT, GREY, Plot, canvas, colour
 from thereafter.inspection.gradients import KEPT, SHARE, fit_decay, in_words
 from thereafter.inspection.measurement import Measurement
 
@@ -446,9 +446,8 @@ def _panels(rows: int, radii: list[float], width: int, height: int) -> Plot:
     figure.set_subplots(
         rows, len(radii), column_titles=titles, shared_yaxes="rows", horizontal_spacing=0.03, vertical_spacing=0.17
     )
-    axis = {"showgrid": True, "gridcolor": "#E6E6E6", "zeroline": False, "linecolor": "#444444", "ticks": "outside"}
-    figure.update_xaxes(**axis)
-    figure.update_yaxes(**axis, type="log", exponentformat="power", nticks=6)
+    figure.update_xaxes(**AXIS)
+    figure.update_yaxes(**AXIS, type="log", exponentformat="power", nticks=6)
     figure.update_annotations(font={"family": FONT, "size": 14})
     figure.update_layout(margin={"t": 40, "l": 110}, legend={"x": 1.02, "y": 1})
     return figure

@@ -31,6 +31,7 @@ SIGN = ((0.0, BLUE), (0.5, "#F7F7F7"), (1.0, RED))
 FONT = "DejaVu Sans, Arial, sans-serif"
 MONO = "DejaVu Sans Mono, Menlo, Consolas, monospace"
 WIDTH, HEIGHT = 760, 460
+AXIS = {"showgrid": True, "gridcolor": "#E6E6E6", "zeroline": False, "linecolor": "#444444", "ticks": "outside"}
 
 
 def colour(name: str, place: int = 0) -> str:
@@ -71,9 +72,8 @@ def canvas(x: str = "", y: str = "", *, width: int = WIDTH, height: int = HEIGHT
         hovermode="closest",
         **layout,
     )
-    axis = {"showgrid": True, "gridcolor": "#E6E6E6", "zeroline": False, "linecolor": "#444444", "ticks": "outside"}
-    figure.update_xaxes(title_text=x, **axis)
-    figure.update_yaxes(title_text=y, **axis)
+    figure.update_xaxes(title_text=x, **AXIS)
+    figure.update_yaxes(title_text=y, **AXIS)
     return figure
 
 

@@ -191,12 +191,7 @@ def parameter_counts(counts: Mapping[str, tuple[int, int, str]], *, inputs: int,
         "a gate, without embedding and head: bars are counted from the cell's own weights, black lines are the formula "
         "below it.",
         plot,
-        {
-            "cell": names,
-            "counted": counted,
-            "formula": expected,
-            "how": [counts[name][2] for name in names],
-        },
+        {"cell": names, "counted": counted, "formula": expected, "how": [counts[name][2] for name in names]},
     )
 
 

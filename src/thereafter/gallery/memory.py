@@ -301,9 +301,7 @@ PICTURES: list[GalleryPicture] = [
         lambda models: jacobian_spectrum(_jacobians(models, "lstm")),
     ),
     GalleryPicture(
-        "activation-stability",
-        LECTURE,
-        lambda models: gradients.activation_stability(stability.activation_stability()),
+        "activation-stability", LECTURE, lambda models: gradients.activation_stability(stability.activation_stability())
     ),
     GalleryPicture(
         "repeated-multiplication",

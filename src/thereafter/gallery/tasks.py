@@ -50,15 +50,7 @@ from thereafter.vision.figures import (
 from thereafter.vision.glimpsing.network import GlimpseSensor
 from thereafter.vision.glimpsing.task import GlimpsesExplained
 from thereafter.vision.made_pictures import clutter_rules, moving_rules
-from thereafter.vision.measures import (
-    CopyCounts,
-    Floats,
-    copied,
-    frame_errors,
-    frame_nats,
-    least_nats,
-    score_frames,
-)
+from thereafter.vision.measures import CopyCounts, Floats, copied, frame_errors, frame_nats, least_nats, score_frames
 from thereafter.vision.pictures.glyphs import ClutteredPictures, numbered_glyphs
 from thereafter.vision.pictures.picture import pictures_of
 from thereafter.vision.pictures.sources import open_pictures
@@ -316,9 +308,7 @@ PICTURES = [
     GalleryPicture("sine-ahead", SEQUENCES, lambda models: steps_ahead(_sine(models))),
     GalleryPicture("sine-errors", SEQUENCES, _sine_errors, far_is_worse),
     GalleryPicture(
-        "series-ahead",
-        SEQUENCES,
-        lambda models: steps_ahead(_real_measured(models, (1, 4, 16, 64)), rows=240),
+        "series-ahead", SEQUENCES, lambda models: steps_ahead(_real_measured(models, (1, 4, 16, 64)), rows=240)
     ),
     GalleryPicture("series-errors", SEQUENCES, _real_errors, far_is_worse),
     GalleryPicture("series-gates", after_book(), _gates),

@@ -91,11 +91,7 @@ def _senses(models: Models) -> Figure:
     options = {"tokens": "word", "hidden": 32, "layers": 1, "tied": False, "dropout": 0.0, "batch": 32}
     lm = models.trained("bank-lstm", source, "lstm", epochs=20, rate=0.01, seed=models.seed, **options)
     made = senses(
-        _as(RecurrentModel, lm.model),
-        lm.tokenizer,
-        BANK,
-        bank_contexts(12),
-        text="4,000 sentences made from templates",
+        _as(RecurrentModel, lm.model), lm.tokenizer, BANK, bank_contexts(12), text="4,000 sentences made from templates"
     )
     return dynamics.senses(made, model="an LSTM of 32 units")
 

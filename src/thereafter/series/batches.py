@@ -15,11 +15,7 @@ from torch import Tensor
 
 from thereafter.errors import OptionError
 from thereafter.series.scales import SeriesScales
-from thereafter.series.table import (
-    SeriesTable,
-    Window,
-    Windows,
-)
+from thereafter.series.table import SeriesTable, Window, Windows
 from thereafter.tasks.batching import TensorBatch
 
 LEAST_MOVEMENT = 0.1  # of the series' own deviation: a window that hardly moves is not blown up

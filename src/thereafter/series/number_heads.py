@@ -377,10 +377,7 @@ class Calibration(nn.Module):
             return low_BHDC, median_BHD1 + self.factor_C * (high_BHDC - median_BHD1)
         steps_H = torch.arange(median_BHD1.shape[1], device=median_BHD1.device).clamp_max(len(self.low_HDC) - 1)
         spread_B1D1 = spread_BD[:, None, :, None]
-        return (
-            median_BHD1 + self.low_HDC[steps_H] * spread_B1D1,
-            median_BHD1 + self.high_HDC[steps_H] * spread_B1D1,
-        )
+        return (median_BHD1 + self.low_HDC[steps_H] * spread_B1D1, median_BHD1 + self.high_HDC[steps_H] * spread_B1D1)
 
     def correlate(self, expected: Distribution, generator: torch.Generator | None = None) -> Tensor:
         """A draw of each window, [B, H, D], whose steps go together."""

@@ -23,12 +23,7 @@ from thereafter.data.codecs import ChannelScaler
 from thereafter.data.finding import FileKind
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.series.classifying.network import SeriesBatch, SeriesClassifier, SeriesClassifierSettings
-from thereafter.series.labelled import (
-    SERIES_FILES,
-    read_labelled_series,
-    read_questions,
-    require_known_series_labels,
-)
+from thereafter.series.labelled import SERIES_FILES, read_labelled_series, read_questions, require_known_series_labels
 from thereafter.series.labelled_series import LabelColumns, LabelledSeries, is_number, series_of, with_channels
 from thereafter.tasks.answers import Fields, LabelProbabilities, Shown, bar_of
 from thereafter.tasks.labelling import LabelCodecs, LabelTask, label_lexicon, numbered_labels, ranked
@@ -114,11 +109,7 @@ class SeriesClassifying(
         return net.decide(batch)
 
     def explain(
-        self,
-        net: SeriesClassifier,
-        batch: SeriesBatch,
-        examples: Sequence[LabelledSeries],
-        codecs: SeriesLabelCodecs,
+        self, net: SeriesClassifier, batch: SeriesBatch, examples: Sequence[LabelledSeries], codecs: SeriesLabelCodecs
     ) -> list[SeriesExplained]:
         """The label of every series with the probability of all labels, and how much each step supports it."""
         names = codecs["labels"].forms
@@ -313,11 +304,7 @@ def _stacked(series: Sequence[Series]) -> tuple[NDArray[np.float64], NDArray[np.
 
 
 def _warped_pairs(
-    a_TCP: NDArray[np.float64],
-    b_TCP: NDArray[np.float64],
-    n_P: NDArray[np.int64],
-    m_P: NDArray[np.int64],
-    band: float,
+    a_TCP: NDArray[np.float64], b_TCP: NDArray[np.float64], n_P: NDArray[np.int64], m_P: NDArray[np.int64], band: float
 ) -> NDArray[np.float64]:
     """D(n, m) of every pair, row by row of D; a row has a column for each step of b, and one before the first."""
     width_P = np.maximum(np.ceil(band * np.maximum(n_P, m_P)), np.abs(n_P - m_P)).astype(np.int64)

@@ -332,8 +332,7 @@ class RecurrentBody(SteppingBody):
         )
 
     def forward(self, x_BLI: Tensor) -> Tensor:
-        h_BTF: Tensor = self.layers(self.steps(x_BLI))[0]
-        return h_BTF[:, -1]
+        return self.every_step(x_BLI)[:, -1]
 
     def every_step(self, x_BLI: Tensor) -> Tensor:
         """The features after each row, [B, L, F], where rows are read one at a time."""

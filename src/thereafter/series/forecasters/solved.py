@@ -212,7 +212,9 @@ class Autoregression(Forecaster):
 
     def _recur(self, batch: WindowBatch, shocks_BHD: Tensor | None) -> Tensor:
         """The equation from the last rows on, in double precision; a missing value is taken for the last one seen."""
-        filled_BLD = _carried(batch)
+        steps_L = torch.arange(batch.past_BLD.shape[1], device=batch.past_BLD.device)
+        at_BLD = torch.where(batch.seen_BLD, steps_L[:, None], 0).cummax(1).values
+        filled_BLD = batch.past_BLD.gather(1, at_BLD)  # gaps have the last value before them
         rows_BD = [filled_BLD[:, at].double() for at in range(filled_BLD.shape[1])]
         for step in range(batch.horizon):
             lags_BPD = torch.stack(rows_BD[: -self.most - 1 : -1], 1)  # y_{t-1} first
@@ -286,13 +288,6 @@ def _triangle(blocks: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
         stacked = torch.cat((upper, torch.cat((x_NP, y_N[:, None]), 1).cpu()))
         upper = torch.linalg.qr(stacked, mode="r").R
     return upper[:width, :width], upper[:width, width]
-
-
-def _carried(batch: WindowBatch) -> Tensor:
-    """The window with its gaps filled by the last value before them, [B, L, D]."""
-    steps_L = torch.arange(batch.past_BLD.shape[1], device=batch.past_BLD.device)
-    at_BLD = torch.where(batch.seen_BLD, steps_L[:, None], 0).cummax(1).values
-    return batch.past_BLD.gather(1, at_BLD)
 
 
 def build_forecaster(settings: ForecastSettings, facts: WindowFacts) -> Forecaster:

@@ -36,16 +36,8 @@ from thereafter.series.forecasting.answers import (
 from thereafter.series.forecasting.task import Forecasting
 from thereafter.series.number_heads import BANDS, ENDS
 from thereafter.series.scales import SeriesScales
-from thereafter.series.table import (
-    WHOLE,
-    SeriesTable,
-    Window,
-    Windows,
-    cut_windows,
-    extend_table,
-    observed_ends,
-)
-from thereafter.series.times import Frequency, Times
+from thereafter.series.table import WHOLE, SeriesTable, Window, Windows, cut_windows, extend_table, observed_ends
+from thereafter.series.times import Frequency
 from thereafter.tasks import answering, finding
 from thereafter.tasks.fitting import Fitted
 
@@ -72,8 +64,7 @@ def forecast_table(
     steps = asked.scales.frame.horizon if horizon is None else whole("horizon", horizon, 1, MOST_STEPS)
     table = asked.table
     if asked.scales.known:
-        rows = whole_pieces(asked.net, asked.scales, steps)
-        table = extend_table(table, rows, calendar=asked.scales.calendar)
+        table = extend_table(table, whole_pieces(asked.net, asked.scales, steps), calendar=asked.scales.calendar)
     table = replace(table, ends_now=True)
     ends_S = observed_ends(table).tolist()
     windows = [Window(table, at, end) for at, end in enumerate(ends_S) if end]
@@ -88,7 +79,11 @@ def forecast_table(
     answers = answering.answers(fitted, windows, horizon=steps, samples=samples, seed=seed)
     forecasts = tuple(one for one in answers if isinstance(one, Forecast))
     shown = max(_LEAST_SHOWN, 2 * asked.scales.frame.season, _SHOWN * steps)
-    return ForecastTable(forecasts, tuple(_history(window, shown) for window in windows), _note(windows, steps))
+    history = []
+    for window in windows:
+        rows = slice(max(0, window.origin - shown), window.origin)
+        history.append((table.times(window.series)[rows], table.values(window.series)[rows]))
+    return ForecastTable(forecasts, tuple(history), _note(windows, steps))
 
 
 def surprising_points(fitted: Fitted, source: AnySource) -> PointTable:
@@ -140,11 +135,6 @@ def _goes_on_as(table: SeriesTable, frequency: Frequency) -> bool:
     return bool(
         (frequency.days_of(table.times_N.astype("datetime64[M]")) == table.times_N.astype("datetime64[D]")).all()
     )
-
-
-def _history(window: Window, rows: int) -> tuple[Times, NDArray[np.float64]]:
-    part = slice(max(0, window.origin - rows), window.origin)
-    return window.table.times(window.series)[part], window.table.values(window.series)[part]
 
 
 def _note(windows: list[Window], horizon: int) -> str:

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.base.packages import require
 from thereafter.base.tabular import Row
 from thereafter.errors import OptionError
 from thereafter.figures import style
@@ -57,18 +56,14 @@ def small_plots(
     """An empty plot for each name, two beside each other where there are several."""
     columns = 1 if len(names) == 1 else 2
     rows = -(-len(names) // columns)
-    subplots = require("plotly.subplots", "drawing a picture")
     titles = list(names) if len(names) > 1 else None
-    grid: Plot = subplots.make_subplots(
-        rows, columns, subplot_titles=titles, vertical_spacing=0.32 / rows, horizontal_spacing=0.1
-    )
     whole = 460 if len(names) == 1 else 110 + height * rows
-    layout = style.canvas(width=width, height=whole).layout
-    grid.update_layout(layout, legend={"orientation": "h", "x": 0, "y": 1 + 30 / whole, "yanchor": "bottom"})
+    spaces = {"vertical_spacing": 0.32 / rows, "horizontal_spacing": 0.1}
+    grid = style.panels(rows, columns, width=width, height=whole, subplot_titles=titles, **spaces)
+    grid.update_layout(legend={"orientation": "h", "x": 0, "y": 1 + 30 / whole, "yanchor": "bottom"})
     grid.update_layout(margin={"l": 84, "r": 24, "t": 84, "b": 64})
-    axis = {"showgrid": True, "gridcolor": "#E6E6E6", "zeroline": False, "linecolor": "#444444", "ticks": "outside"}
-    grid.update_xaxes(**axis, nticks=8 if columns == 1 else 5)
-    grid.update_yaxes(**axis)
+    grid.update_xaxes(**style.AXIS, nticks=8 if columns == 1 else 5)
+    grid.update_yaxes(**style.AXIS)
     places = [{"row": at // columns + 1, "col": at % columns + 1} for at in range(len(names))]
     for place in places:
         if place["col"] == 1:
@@ -164,9 +159,8 @@ def _plot(
     memory: str,
     names: Sequence[str],
 ) -> Plot:
-    subplots = require("plotly.subplots", "drawing a picture")
-    grid: Plot = subplots.make_subplots(3, 1, row_heights=[0.34, 0.38, 0.28], vertical_spacing=0.05, shared_xaxes=True)
-    grid.update_layout(style.canvas(width=900, height=560).layout)
+    shares = {"row_heights": [0.34, 0.38, 0.28], "vertical_spacing": 0.05, "shared_xaxes": True}
+    grid = style.panels(3, 1, width=900, height=560, **shares)
     places = list(range(len(value)))
     axis = {"showgrid": True, "gridcolor": "#E6E6E6", "zeroline": False, "linecolor": "#444444"}
     grid.update_yaxes(**axis)
@@ -325,7 +319,7 @@ def forecast_fan(table: ForecastTable, *, model: str = "", series: Sequence[str]
     steps = {len(fan.forecast) for fan in fans}
     longest = max(steps)
     count = f"{longest:,} steps" if longest > 1 else "1 step"
-    whose = f" of {model}" if model else ""
+    whose, whom = f" of {model}" if model else "", ", ".join(names[:3]) + (" and others" if len(names) > 3 else "")
     left = len(fans) - len(drawn)
     rest = f" Drawn are {len(drawn)} of {len(fans):,} series." if left else ""
     paths = " Thin lines are sampled paths." if len(one.paths_SHD) else ""
@@ -333,7 +327,7 @@ def forecast_fan(table: ForecastTable, *, model: str = "", series: Sequence[str]
     return Figure(
         "forecast-fan",
         f"Forecast of the next {count}",
-        f"The last rows of {_listed(names)}, and the forecast{whose} of the next {count}: the mean, and calibrated "
+        f"The last rows of {whom}, and the forecast{whose} of the next {count}: the mean, and calibrated "
         f"bands that should hold 50, 80 and 95 % of what comes.{paths}{rest}{about}",
         plot,
         _columns(drawn),
@@ -362,11 +356,6 @@ def _name(fan: _Fan) -> str:
     if len(fan.forecast.targets) > 1:
         return f"{fan.forecast.series}, {target}" if fan.forecast.series else target
     return fan.forecast.series or target
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:3])
-    return shown if len(names) <= 3 else f"{shown} and others"
 
 
 def _add_fan(plot: Plot, fan: _Fan, place: Place, *, first: bool) -> None:

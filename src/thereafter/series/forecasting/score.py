@@ -1,4 +1,23 @@
-"""The score of forecasts from many origins: all figures of `forecast_measures`, as a whole and by step of the horizon.
+"""How far forecasts are from what came, as the field measures it; the score of forecasts from many origins, as a whole
+and by step of the horizon.
+
+With e = y - f the error of a forecast f of the value y, and means over all values,
+
+    MAE, MSE, RMSE    the means of |e| and e^2, and the root of the latter (Hyndman and Koehler 2006)
+    sMAPE             the mean of 200 |e| / (|y| + |f|), in per cent from 0 to 200 (Makridakis et al. 2020, M4); 0 where
+                      both are 0. Some packages give a 100th or a 200th of it
+    MASE              MAE of a window over the mean |y_t - y_{t-s}| of its training part, s the season; then the mean
+                      over windows (Hyndman and Koehler 2006)
+    RMSSE             the root of the MSE of a window over the mean (y_t - y_{t-s})^2 of its training part; then the
+                      mean over windows (Makridakis et al. 2022, M5)
+    pinball           the mean of max(l (y - q), (l - 1) (y - q)) over levels l (Koenker and Bassett 1978)
+    CRPS              the integral of (F(z) - [y <= z])^2 over z (Gneiting and Raftery 2007): twice the pinball loss,
+                      the mean over all levels
+    coverage          the share of values inside a band, its ends included
+
+A value that is NaN is missing, and left out of every mean; a mean of nothing is NaN. Arrays may have any shape; with
+`axis` the means are over these axes alone, such as (0, 2) of [W, H, D] for a figure a step. Arithmetic is in double
+precision.
 
 Shapes: W windows, H steps, D targets, Q levels.
 """
@@ -10,16 +29,115 @@ from dataclasses import asdict, dataclass, field
 from itertools import repeat
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from thereafter.base.config import Table
 from thereafter.base.tabular import Row, Tabular, finite
 from thereafter.errors import OptionError, ShapeError
-from thereafter.evaluation.bootstrap import Floats
-from thereafter.series.forecasting import measures
 from thereafter.series.forecasting.answers import LEVELS, Forecast
 from thereafter.series.scales import SeriesScale, SeriesScales
 from thereafter.series.table import Window
+
+Floats = NDArray[np.float64]
+Axes = int | tuple[int, ...] | None
+
+
+def mae(actual: ArrayLike, forecast: ArrayLike, axis: Axes = None) -> Floats:
+    """The mean absolute error.
+
+    >>> float(mae([1.0, 2.0, np.nan], [2.0, 4.0, 0.0]))
+    1.5
+    """
+    return mean_of_known(np.abs(_errors(actual, forecast)), axis)
+
+
+def mse(actual: ArrayLike, forecast: ArrayLike, axis: Axes = None) -> Floats:
+    """The mean squared error."""
+    return mean_of_known(np.square(_errors(actual, forecast)), axis)
+
+
+def smape(actual: ArrayLike, forecast: ArrayLike, axis: Axes = None) -> Floats:
+    """The symmetric mean absolute percentage error, from 0 to 200.
+
+    >>> float(smape([1.0, 0.0], [3.0, 0.0]))
+    50.0
+    """
+    error = np.abs(_errors(actual, forecast))
+    size = np.abs(_doubles(actual)) + np.abs(_doubles(forecast))
+    return mean_of_known(200 * np.divide(error, size, out=np.where(np.isnan(error), np.nan, 0.0), where=size > 0), axis)
+
+
+def mase(actual_WHD: ArrayLike, forecast_WHD: ArrayLike, scale_WD: ArrayLike) -> float:
+    """The mean absolute scaled error; the scale is that of `seasonal_scale`, a figure a window and target.
+
+    [W, H] with [W], or [W, H, D] with [W, D]. Windows whose scale is 0 or NaN are left out.
+    """
+    return _scaled(np.abs(_errors(actual_WHD, forecast_WHD)), scale_WD, root=False)
+
+
+def rmsse(actual_WHD: ArrayLike, forecast_WHD: ArrayLike, scale_WD: ArrayLike) -> float:
+    """The root mean squared scaled error; the scale is that of `seasonal_scale` with power 2. Shapes as in `mase`."""
+    return _scaled(np.square(_errors(actual_WHD, forecast_WHD)), scale_WD, root=True)
+
+
+def pinball_of_each(actual: ArrayLike, quantiles_Q: ArrayLike, levels_Q: ArrayLike) -> Floats:
+    """The pinball loss of every value, the mean over levels; level by level, so that memory stays modest."""
+    y, quantiles, levels = _doubles(actual), np.asarray(quantiles_Q), _doubles(levels_Q)
+    if levels.ndim != 1 or not len(levels) or quantiles.shape != (*y.shape, len(levels)):
+        raise ShapeError(
+            f"values are {y.shape}, quantiles {quantiles.shape} and levels {levels.shape}; expected quantiles of the "
+            "shape of the values with an axis of levels behind"
+        )
+    total = np.zeros_like(y)
+    for at, level in enumerate(levels):
+        error = y - quantiles[..., at]
+        total += np.maximum(level * error, (level - 1) * error)
+    return total / len(levels)
+
+
+def coverage(actual: ArrayLike, low: ArrayLike, high: ArrayLike, axis: Axes = None) -> Floats:
+    """The share of values in the band from `low` to `high`.
+
+    >>> float(coverage([1.0, 2.0, 3.0, 9.0], [1.0] * 4, [3.0] * 4))
+    0.75
+    """
+    y = _doubles(actual)
+    below, above = _errors(y, low), _errors(high, y)
+    inside = np.where(np.isnan(below + above), np.nan, (below >= 0) & (above >= 0))
+    return mean_of_known(inside, axis)
+
+
+def mean_of_known(values: ArrayLike, axis: Axes = None) -> Floats:
+    """The mean of all values that are not NaN; NaN where there is none."""
+    each = _doubles(values)
+    known = ~np.isnan(each)
+    count = np.asarray(known.sum(axis=axis), np.float64)
+    total = np.asarray(np.sum(each, axis=axis, where=known), np.float64)
+    return np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
+
+
+def _scaled(each_WHD: Floats, scale_WD: ArrayLike, *, root: bool) -> float:
+    """The mean over steps, over its scale, its root where asked for; then the mean over windows and targets."""
+    scale = _doubles(scale_WD)
+    if each_WHD.ndim < 2 or scale.shape != (len(each_WHD), *each_WHD.shape[2:]):
+        raise ShapeError(
+            f"forecasts are {each_WHD.shape} and scales {scale.shape}; expected [W, H] and [W], or [W, H, D] and [W, D]"
+        )
+    window = mean_of_known(each_WHD, 1)
+    quotient = np.divide(window, scale, out=np.full_like(window, np.nan), where=scale > 0)
+    return float(mean_of_known(np.sqrt(quotient) if root else quotient))
+
+
+def _errors(actual: ArrayLike, forecast: ArrayLike) -> Floats:
+    y, f = _doubles(actual), _doubles(forecast)
+    if y.shape != f.shape:
+        raise ShapeError(f"values are {y.shape} and forecasts {f.shape}; expected the same shape")
+    return y - f
+
+
+def _doubles(values: ArrayLike) -> Floats:
+    return np.asarray(values, np.float64)
+
 
 Numbers = NDArray[np.floating]
 
@@ -109,8 +227,11 @@ class ForecastScore(Tabular):
         if self.coverage_calibrated is not None:
             text += f", {_share(self.coverage_calibrated)} after calibration"
         places = sorted({0, (len(self.steps) - 1) // 2, len(self.steps) - 1}) if self.steps else []
-        shown = (self.steps[place] for place in places)
-        return f"{text} ({'; '.join(map(_step_words, shown))})" if len(places) > 1 else text
+        steps = []
+        for step in (self.steps[place] for place in places):
+            after = "" if step.coverage_calibrated is None else f" and {_share(step.coverage_calibrated)}"
+            steps.append(f"step {step.step}: {_share(step.coverage)}{after}")
+        return f"{text} ({'; '.join(steps)})" if len(steps) > 1 else text
 
 
 def score_forecasts(
@@ -132,7 +253,7 @@ def score_forecasts(
 
     `quantiles_WHDQ`: as the forecaster gives them, before calibration, at `levels_Q`; both ends of the `band` are among
     them, and CRPS is fair where the levels are evenly spaced. `deviation_WD`: the standard deviation of the training
-    part of each window's series; `absolute_scale_WD` and `squared_scale_WD`: its `forecast_measures.seasonal_scale`
+    part of each window's series; `absolute_scale_WD` and `squared_scale_WD`: its seasonal scale
     with power 1 and 2. `low_WHD` and `high_WHD`: the band after calibration. `nats`: -log p of values, of any shape.
     """
     levels = np.asarray(levels_Q, np.float64)
@@ -140,36 +261,36 @@ def score_forecasts(
     first, last = (_place(levels, (1 + side * band) / 2) for side in (-1, 1))
     ends = (quantiles_WHDQ[..., first], quantiles_WHDQ[..., last])
     calibrated = None if low_WHD is None or high_WHD is None else (low_WHD, high_WHD)
-    pinball_WHD = measures.pinball_of_each(actual_WHD, quantiles_WHDQ, levels)
+    pinball_WHD = pinball_of_each(actual_WHD, quantiles_WHDQ, levels)
     standard_WD = np.where(deviation_WD > 0, deviation_WD, np.nan).astype(np.float64)
     relative_WHD = (np.asarray(actual_WHD, np.float64) - mean_WHD) / standard_WD[:, None]
-    square, pinball = measures.mse(actual_WHD, mean_WHD).item(), measures.mean_of_known(pinball_WHD).item()
+    square, loss = mse(actual_WHD, mean_WHD).item(), mean_of_known(pinball_WHD).item()
     steps = zip(
-        measures.mae(actual_WHD, mean_WHD, _BY_STEP).tolist(),
-        measures.mse(actual_WHD, mean_WHD, _BY_STEP).tolist(),
-        measures.coverage(actual_WHD, *ends, _BY_STEP).tolist(),
-        repeat(None) if calibrated is None else measures.coverage(actual_WHD, *calibrated, _BY_STEP).tolist(),
-        (2 * measures.mean_of_known(pinball_WHD, _BY_STEP)).tolist(),
+        mae(actual_WHD, mean_WHD, _BY_STEP).tolist(),
+        mse(actual_WHD, mean_WHD, _BY_STEP).tolist(),
+        coverage(actual_WHD, *ends, _BY_STEP).tolist(),
+        repeat(None) if calibrated is None else coverage(actual_WHD, *calibrated, _BY_STEP).tolist(),
+        (2 * mean_of_known(pinball_WHD, _BY_STEP)).tolist(),
         strict=False,
     )
     return ForecastScore(
         windows=len(actual_WHD),
         horizon=actual_WHD.shape[1],
         values=int(np.count_nonzero(~np.isnan(actual_WHD))),
-        mae=measures.mae(actual_WHD, mean_WHD).item(),
+        mae=mae(actual_WHD, mean_WHD).item(),
         mse=square,
         rmse=square**0.5,
-        smape=measures.smape(actual_WHD, mean_WHD).item(),
-        mase=measures.mase(actual_WHD, mean_WHD, absolute_scale_WD),
-        rmsse=measures.rmsse(actual_WHD, mean_WHD, squared_scale_WD),
-        mae_standardised=measures.mean_of_known(np.abs(relative_WHD)).item(),
-        mse_standardised=measures.mean_of_known(np.square(relative_WHD)).item(),
-        pinball=pinball,
-        crps=2 * pinball,
+        smape=smape(actual_WHD, mean_WHD).item(),
+        mase=mase(actual_WHD, mean_WHD, absolute_scale_WD),
+        rmsse=rmsse(actual_WHD, mean_WHD, squared_scale_WD),
+        mae_standardised=mean_of_known(np.abs(relative_WHD)).item(),
+        mse_standardised=mean_of_known(np.square(relative_WHD)).item(),
+        pinball=loss,
+        crps=2 * loss,
         band=band,
-        coverage=measures.coverage(actual_WHD, *ends).item(),
-        coverage_calibrated=None if calibrated is None else measures.coverage(actual_WHD, *calibrated).item(),
-        nats=None if nats is None else measures.mean_of_known(nats).item(),
+        coverage=coverage(actual_WHD, *ends).item(),
+        coverage_calibrated=None if calibrated is None else coverage(actual_WHD, *calibrated).item(),
+        nats=None if nats is None else mean_of_known(nats).item(),
         steps=tuple(StepScore(step, *figures) for step, figures in enumerate(steps, 1)),
         targets=targets,
     )
@@ -184,7 +305,7 @@ def _check(actual_WHD: Numbers, deviation_WD: Numbers, low_WHD: Numbers | None, 
         raise OptionError("one end of the calibrated band is missing; expected both or neither")
 
 
-def _place(levels_Q: measures.Floats, level: float) -> int:
+def _place(levels_Q: Floats, level: float) -> int:
     """Where a level stands among those that are given."""
     near = np.flatnonzero(np.abs(levels_Q - level) < _NEAR)
     if not len(near):
@@ -199,11 +320,6 @@ def _listed(**figures: float) -> str:
 
 def _share(share: float) -> str:
     return f"{100 * share:.1f} %"
-
-
-def _step_words(step: StepScore) -> str:
-    after = "" if step.coverage_calibrated is None else f" and {_share(step.coverage_calibrated)}"
-    return f"step {step.step}: {_share(step.coverage)}{after}"
 
 
 _DECILES = tuple(round(0.1 * k, 1) for k in range(1, 10))
