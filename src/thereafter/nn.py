@@ -30,8 +30,9 @@ from thereafter.errors import OptionError
 from thereafter.layers.bptt import bptt, saved_for_backward
 from thereafter.layers.convert import arguments_of, copy_weights, gate_order, reorder_gates, to_torch
 from thereafter.layers.dropout import LockedDropout
+from thereafter.layers.inputs import Sizes
 from thereafter.layers.recurrent import Bias, Extras, Recurrent, Traced, count_parameters
-from thereafter.layers.stream import Sizes, Stream
+from thereafter.layers.stream import Stream
 
 __all__ = [
     "GRU",

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from thereafter.cells.options import ElmanOptions, GRUVariant, LSTMVariant, option_cases
-from thereafter.layers.transformer import Block
+from thereafter.layers.attention import Block
 from thereafter.models.any_model import AnyModel
 from thereafter.models.build import build, settings_of
 from thereafter.text.tokenizers import TOKENIZERS

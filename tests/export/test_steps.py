@@ -18,7 +18,7 @@ from thereafter.export.plan import NgramPlan, RecurrentPlan, SoftmaxPlan, Transf
 from thereafter.export.steps.interpreter import Interpreter, as_stored, rounded
 from thereafter.export.steps.lowering import Program, lower
 from thereafter.layers.recurrent import Recurrent
-from thereafter.models.transformer import TransformerModel
+from thereafter.models.feedforward import TransformerModel
 
 
 def program_of(case: str, context: str = "stream") -> Program:

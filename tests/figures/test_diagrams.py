@@ -22,7 +22,7 @@ from thereafter.figures.diagrams.network import (
 )
 from thereafter.figures.diagrams.reading import formula, read_cell
 from thereafter.gallery.diagrams import context_figure, context_of, window_figure
-from thereafter.layers.stream import build_lanes
+from thereafter.layers.inputs import build_lanes
 from thereafter.models.build import NEURAL
 from thereafter.models.settings import LstmSettings, RnnSettings, TransformerSettings, WindowSettings
 from thereafter.training.ngram import NgramSettings

@@ -19,8 +19,8 @@ from thereafter.kernels.step import stepper
 from thereafter.kernels.step.stepper import StoredProduct
 from thereafter.kernels.step.storing import BLOCK, NARROW, Narrow, quantised, rounded
 from thereafter.models.build import build
+from thereafter.models.feedforward import AverageModel
 from thereafter.models.settings import AverageSettings, LstmSettings
-from thereafter.models.window import AverageModel
 
 compiled_only = pytest.mark.skipif(not available(), reason="loops are not compiled here")
 CELLS: list[tuple[str, dict[str, Any]]] = [

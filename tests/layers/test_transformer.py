@@ -10,8 +10,8 @@ from torch import nn
 
 from refusals import assert_refused
 from thereafter.errors import OptionError
+from thereafter.layers.attention import Block, CausalAttention, Sight
 from thereafter.layers.embedding import Positions, sinusoids
-from thereafter.layers.transformer import Block, CausalAttention, Sight
 
 B, T, H, K = 3, 9, 8, 2
 

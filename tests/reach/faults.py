@@ -70,7 +70,7 @@ FAULTS = (
     # models
     Fault(
         "window-one-token-short",
-        "models/window.py",
+        "models/feedforward.py",
         "seen_BS[:, tokens_BT.shape[1] :].clone()",
         "seen_BS[:, tokens_BT.shape[1] - 1 : -1].clone()",
     ),

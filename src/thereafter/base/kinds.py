@@ -115,8 +115,8 @@ def _neural(module: str, stem: str, kind: Kind, settings: str = "") -> Kind:
 _NGRAM = "thereafter.training.ngram:NGRAM"
 _ROWS = (
     Kind("ngram", "n-gram (counted, seconds)", "#000000", on_dark="#B0B0B0", training=_NGRAM, sizes=("order",)),
-    _neural("window", "Average", Kind("average", "average of word vectors", "#B8A800", sizes=())),
-    _neural("window", "Window", Kind("window", "window (Bengio)", "#E69F00", sizes=("hidden",))),
+    _neural("feedforward", "Average", Kind("average", "average of word vectors", "#B8A800", sizes=())),
+    _neural("feedforward", "Window", Kind("window", "window (Bengio)", "#E69F00", sizes=("hidden",))),
     _neural("recurrent", "Rnn", Kind("rnn", "RNN (Elman)", "#D55E00", cell="elman")),
     _neural("recurrent", "Gru", Kind("gru", "GRU", "#009E73", cell="gru", gated=True)),
     # the LSTM's gates begin half closed: see docs/claims.md
@@ -129,7 +129,7 @@ _ROWS = (
     ),
     _neural("recurrent", "MinGru", Kind("mingru", "minGRU", "#56B4E9", cell="mingru", gated=True)),
     _neural("recurrent", "MinLstm", Kind("minlstm", "minLSTM", "#9AD0F5", cell="minlstm", gated=True, compared=False)),
-    _neural("transformer", "Transformer", Kind("transformer", "Transformer", "#CC79A7", adam_rate=0.5)),
+    _neural("feedforward", "Transformer", Kind("transformer", "Transformer", "#CC79A7", adam_rate=0.5)),
 )
 
 
@@ -193,6 +193,15 @@ class KindTable(Registry):
     def add(self, name: str, path: str) -> None:
         """A kind is added as a whole."""
         raise ValueError(f"the kind {name!r} needs a row: KINDS.add(Kind(...))")
+
+
+class CellTable(Registry):
+    """Cells by name: ours, and those of kinds that other packages add: a kind whose `cell` is a class gives it its own
+    name. The names of our own cells stay theirs."""
+
+    @property
+    def paths(self) -> dict[str, str]:
+        return {name: kind.cell for name, kind in KINDS.items() if ":" in kind.cell} | self._paths
 
 
 def recurrent_names() -> list[str]:

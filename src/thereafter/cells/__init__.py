@@ -7,21 +7,9 @@ elman, lstm, gru    the cells that text books begin with, and their variants; ls
 minimal             cells that are linear in their state, so that all steps can be computed at once
 """
 
-from thereafter.base.kinds import KINDS, Registry
+from thereafter.base.kinds import CellTable
 
-
-class _Cells(Registry):
-    """Ours, and those of kinds that other packages add: a kind whose `cell` is a class gives it its own name.
-
-    The names of our own cells stay theirs.
-    """
-
-    @property
-    def paths(self) -> dict[str, str]:
-        return {name: kind.cell for name, kind in KINDS.items() if ":" in kind.cell} | self._paths
-
-
-CELLS = _Cells(
+CELLS = CellTable(
     "cell",
     {
         "elman": "thereafter.cells.elman:Elman",

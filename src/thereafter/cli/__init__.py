@@ -14,9 +14,8 @@ predict         answers of a task, and `backtest`; pictures: what is shown of ne
 compare         several models on one text
 inspect/        instruments
 figure          `figure`, `gallery` and `kernels`
-servers         `studio`, the web page, and `serve`, runs over HTTP
 data            corpora
-export          `export`, `arpa` and `lm-eval`: what runs without this package
+export          `export`, `arpa` and `lm-eval`: what runs without this package; `serve`, runs over HTTP; `studio`
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ GROUPS = {
 }
 _NAMES = [name for names in GROUPS.values() for name in names]
 _FILES = dict.fromkeys(("next", "generate", "rank", "neighbours"), "ask")
-_FILES |= {"backtest": "predict", "gallery": "figure", "kernels": "figure", "studio": "servers", "serve": "servers"}
+_FILES |= {"backtest": "predict", "gallery": "figure", "kernels": "figure", "studio": "export", "serve": "export"}
 _FILES |= {"arpa": "export", "lm-eval": "export"}
 """The files of commands that do not stand in one of their own name."""
 _VALUES: dict[object, str] = {str: "TEXT", int: "INTEGER", float: "NUMBER", Path: "PATH"}

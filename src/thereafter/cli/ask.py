@@ -224,11 +224,7 @@ def _lines(source: str) -> list[str]:
 
 @command(app)
 def neighbours(
-    run: str,
-    word: str,
-    k: Annotated[int, typer.Option("-k", "--k")] = 10,
-    out: TableFile = None,
-    form: str = "",
+    run: str, word: str, k: Annotated[int, typer.Option("-k", "--k")] = 10, out: TableFile = None, form: str = ""
 ) -> None:
     """List the words with the most similar embeddings, by cosine similarity (neural models).
 

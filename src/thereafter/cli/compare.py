@@ -36,10 +36,7 @@ _BUDGET_AND_TEXT = (
     opt.PARTS,
     *opt.READING,
 )
-_OF_TABLES = (
-    *opt.SERIES,
-    option("split", str, panel=opt.SERIES_PANEL),
-)
+_OF_TABLES = (*opt.SERIES, option("split", str, panel=opt.SERIES_PANEL))
 
 
 @command(

@@ -21,13 +21,7 @@ def data_list(form: str = "") -> None:
 
     cards = {name: corpora.card(name) for name in corpora.names()}
     rows: list[Row] = [
-        {
-            "name": name,
-            "kind": card.kind,
-            "tokens": card.tokens,
-            "title": card.title,
-            "status": corpora.status(name),
-        }
+        {"name": name, "kind": card.kind, "tokens": card.tokens, "title": card.title, "status": corpora.status(name)}
         for name, card in cards.items()
     ]
     if print_rows(rows, form):

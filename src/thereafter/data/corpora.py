@@ -25,21 +25,10 @@ from uuid import uuid4
 from thereafter.base import progress
 from thereafter.base.kinds import Registry
 from thereafter.base.storage import cache_folder, data_folder
+from thereafter.data import finding
 from thereafter.data.catalogue import CARDS, Corpus, CorpusCard, CorpusFile
 from thereafter.data.download import content_problem, fetch
 from thereafter.data.files import AnySource, Files, Parts, Spool, spooled_stdin
-from thereafter.data.finding import (
-    PARTS,
-    FileKind,
-    Listing,
-    find_files,
-    left_out_note,
-    list_files,
-    not_found_error,
-    own_parts,
-    split_column,
-    unclear_note,
-)
 from thereafter.errors import ChecksumError, CorpusError, OptionError, SourceError, UnknownNameError
 
 BUILDERS = Registry(
@@ -226,7 +215,7 @@ def _remember(path: Path, file: CorpusFile, state: list[int]) -> None:
 P = TypeVar("P", bound=Parts)
 
 
-def locate_source(source: AnySource, kind: FileKind, part: str | None = None, *, parts: bool = True) -> Parts:
+def locate_source(source: AnySource, kind: finding.FileKind, part: str | None = None, *, parts: bool = True) -> Parts:
     """Find the files of a source without reading them (except standard input, which can be read only once).
 
     A corpus name wins over a path of the same name; `./ptb` is always the path. `ptb:valid`, or `part="valid"`, is one
@@ -246,7 +235,7 @@ def locate_source(source: AnySource, kind: FileKind, part: str | None = None, *,
         if named is not None:
             return named
         folder, _, suffix = source.rpartition(":")
-        if suffix in PARTS and os.path.isdir(os.path.expanduser(folder)) and not os.path.exists(source):
+        if suffix in finding.PARTS and os.path.isdir(os.path.expanduser(folder)) and not os.path.exists(source):
             return locate_source(folder, kind, suffix)
     elif not isinstance(source, os.PathLike | Sequence) or isinstance(source, bytes):
         raise SourceError(
@@ -286,22 +275,22 @@ def _joined(given: Parts) -> Parts:
     return replace(given, parts={"text": replace(first, name=given.name, files=files)}, notes=(), joined=True)
 
 
-def _from_paths(paths: Sequence[str | os.PathLike[str]], kind: FileKind, *, parts: bool) -> Parts:
+def _from_paths(paths: Sequence[str | os.PathLike[str]], kind: finding.FileKind, *, parts: bool) -> Parts:
     if not paths:
         raise SourceError("the list of paths is empty, expected at least one; raw text is passed as text=")
-    listings: list[Listing] = []
+    listings: list[finding.Listing] = []
     column_names: list[str | None] = []
     for path in paths:
         if not isinstance(path, str | os.PathLike):
             raise SourceError(f"a list of paths holds {type(path).__name__}, expected str or Path")
         if isinstance(path, str) and path == "-":
             raise SourceError("- (standard input) cannot be one of several paths; pass it alone, or write it to a file")
-        here, column = list_files(path, kind, parts=parts), None
+        here, column = finding.list_files(path, kind, parts=parts), None
         if not here.files and here.parts is None and kind.columns and isinstance(path, str):
-            tables, column = split_column(path)
-            here = list_files(tables, kind, parts=parts) if column else here
+            tables, column = finding.split_column(path)
+            here = finding.list_files(tables, kind, parts=parts) if column else here
         if not here.files and here.parts is None:
-            raise not_found_error(os.fspath(path), names())
+            raise finding.not_found_error(os.fspath(path), names())
         listings.append(here)
         column_names.append(column)
     if len(set(column_names)) > 1:
@@ -313,18 +302,18 @@ def _from_paths(paths: Sequence[str | os.PathLike[str]], kind: FileKind, *, part
     files = [
         file
         for path, here in zip(paths, listings, strict=True)
-        for file in (here.files if here.parts is None else find_files(path, kind))
+        for file in (here.files if here.parts is None else finding.find_files(path, kind))
     ]
     # A pipe, as in <(zcat ...), can be read once, and texts are read twice.
     spools = {file: Spool.of_file(file) for file in files if not file.is_file()}
     files = [spools[file].path if file in spools else file for file in files]
     joined = Files(name, tuple(files), column=column_names[0], spools=tuple(spools.values()))
     count = f"{len(files):,} files" if len(files) > 1 else "1 file"
-    notes = unclear_note(files, listings[0].folder) if parts and len(paths) == 1 and not spools else []
+    notes = finding.unclear_note(files, listings[0].folder) if parts and len(paths) == 1 and not spools else []
     return Parts(name, {"text": joined}, detail=f"{count}, {joined.size:,} bytes", notes=tuple(notes), joined=not parts)
 
 
-def _in_parts(name: str, listings: Sequence[Listing], kind: FileKind, column: str | None) -> Parts:
+def _in_parts(name: str, listings: Sequence[finding.Listing], kind: finding.FileKind, column: str | None) -> Parts:
     """The parts of folders or globs that all have some."""
     files: dict[str, list[Path]] = {}
     notes: list[str] = []
@@ -335,8 +324,8 @@ def _in_parts(name: str, listings: Sequence[Listing], kind: FileKind, column: st
         left_out = set(here.parts.others).difference(shared)
         for part, own in (*here.parts.parts.items(), *([("shared", shared)] if shared else [])):
             files.setdefault(part, []).extend(own)
-        notes += left_out_note([other for other in here.parts.others if other in left_out], here.folder)
-    given = own_parts(name, files, column=column)
+        notes += finding.left_out_note([other for other in here.parts.others if other in left_out], here.folder)
+    given = finding.own_parts(name, files, column=column)
     return replace(given, notes=(*given.notes, *notes))
 
 

@@ -88,11 +88,7 @@ def list_files(path: str | os.PathLike[str], kind: FileKind, *, parts: bool = Tr
             folder = Path(os.path.commonpath([hit.parent for hit in hits])) if hits else here
             named = parts_by_name(hits, folder) if parts else None
             return Listing(hits, None if named is None or _hides_others(named, kind) else named, folder)
-    except (
-        OSError,
-        ValueError,
-        RuntimeError,
-    ):  # too long a name, a NUL in it, ~ of an unknown user
+    except (OSError, ValueError, RuntimeError):  # too long a name, a NUL in it, ~ of an unknown user
         return Listing([], None, Path())
     return Listing([], None, here)
 

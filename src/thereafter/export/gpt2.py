@@ -42,7 +42,7 @@ from thereafter.base.storage import map_arrays, open_plain, write_arrays, write_
 from thereafter.errors import FormatError
 from thereafter.export.plan import EPSILON, Array, BlockPlan, Plan, SoftmaxPlan, TransformerPlan, WordingPlan
 from thereafter.export.targets import FLOAT32, WrittenFiles
-from thereafter.layers.transformer import Block
+from thereafter.layers.attention import Block
 from thereafter.models.base import Floats, Ids
 from thereafter.models.build import build
 from thereafter.models.neural import NeuralModel

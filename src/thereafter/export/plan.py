@@ -21,14 +21,13 @@ from torch import Tensor, nn
 from thereafter.base.config import Table
 from thereafter.cells.options import OptionValue
 from thereafter.errors import ExportError
+from thereafter.layers.attention import Block
 from thereafter.layers.heads import AdaptiveSoftmax, Softmax
+from thereafter.layers.inputs import Lane
 from thereafter.layers.recurrent import Recurrent
-from thereafter.layers.stream import Lane
-from thereafter.layers.transformer import Block
 from thereafter.models.any_model import AnyModel
+from thereafter.models.feedforward import AverageModel, TransformerModel, WindowModel
 from thereafter.models.recurrent import RecurrentModel
-from thereafter.models.transformer import TransformerModel
-from thereafter.models.window import AverageModel, WindowModel
 from thereafter.ngram.model import NgramModel
 from thereafter.text.tokenizers.base import Tokenizer
 

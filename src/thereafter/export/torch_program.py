@@ -293,7 +293,7 @@ class PlannedAttention(nn.Module):
     """Transformer blocks with the keys and values of what was read.
 
     `count` [B] tokens are in sight, in the first places of `seen` [B, C] and of keys and values [B, K, C, D]. Where a
-    row is full, its last C // 2 tokens are read again from position 0, as `models/transformer.py` has it.
+    row is full, its last C // 2 tokens are read again from position 0, as `models/feedforward.py` has it.
     """
 
     def __init__(self, plan: TransformerPlan) -> None:

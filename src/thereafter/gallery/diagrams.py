@@ -26,7 +26,7 @@ from thereafter.figures.diagrams.network import (
 from thereafter.figures.figure import Figure
 from thereafter.figures.style import BLUE
 from thereafter.gallery.models import LECTURE, GalleryPicture, after_book
-from thereafter.layers.stream import Lane, build_lanes
+from thereafter.layers.inputs import Lane, build_lanes
 from thereafter.models.build import NEURAL, settings_of
 from thereafter.models.settings import (
     AverageSettings,

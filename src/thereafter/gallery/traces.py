@@ -49,9 +49,9 @@ from thereafter.inspection.trace import Trace
 from thereafter.inspection.units import number_unit
 from thereafter.layers.recurrent import count_parameters
 from thereafter.models.base import Ids
+from thereafter.models.feedforward import TransformerModel
 from thereafter.models.neural import NeuralModel
 from thereafter.models.recurrent import RecurrentModel
-from thereafter.models.transformer import TransformerModel
 from thereafter.ngram.model import NgramModel
 from thereafter.ready.models import WORD_UNITS
 from thereafter.text.agreement import sentences, words

@@ -20,10 +20,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from thereafter.cells.base import Cell
-from thereafter.errors import OptionError
 from thereafter.kernels.switches import traced
-
-Zoneout = float | tuple[float, float]
+from thereafter.layers.inputs import probability
 
 
 class LockedDropout(nn.Module):
@@ -99,21 +97,6 @@ def zoneout(cell: Cell, rates: tuple[float, float], x_BTI: Tensor, training: boo
             shape = (*x_BTI.shape[:2], size)
             hold[name] = (torch.rand(shape, dtype=torch.float32, device=x_BTI.device) < rate).to(x_BTI.dtype)
     return hold
-
-
-def zoneout_rates(given: Zoneout) -> tuple[float, float]:
-    """The rates of h and c: one number stands for both."""
-    pair = tuple(given) if isinstance(given, tuple | list) else (given, given)
-    if len(pair) != 2:
-        raise OptionError(f"zoneout is {given!r}; expected one probability, or a pair for h and c")
-    return probability("zoneout", pair[0]), probability("zoneout", pair[1])
-
-
-def probability(name: str, value: float) -> float:
-    """A number from 0 to 1."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= 1.0:
-        raise OptionError(f"{name} is {value!r}; expected a probability, 0 to 1")
-    return float(value)
 
 
 _GOLDEN = 0x9E3779B97F4A7C15

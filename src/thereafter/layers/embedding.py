@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 from thereafter.errors import OptionError
 from thereafter.kernels.rows import add_rows, pick_rows
 from thereafter.kernels.switches import apply_many
-from thereafter.layers.dropout import probability
+from thereafter.layers.inputs import probability
 
 
 class Embedding(nn.Module):

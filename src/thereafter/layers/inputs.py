@@ -1,5 +1,8 @@
 """What users hand to a recurrent layer, checked once and turned into rows; rows turned back into what users get; the
-state before the first step, given, zero, random or learned.
+state before the first step, given, zero, random or learned; the sizes of a stack, its lanes and its rates of noise.
+
+A stack is a list of lanes: one cell for each layer and direction. The name of a lane, "l0" or "l2_reverse", ends the
+names of its weights, as in torch: weight_ih_l0, bias_hh_l2_reverse.
 
 Inside a layer everything is [B, T, ...]; users have time first or batch first, a single sequence without a batch, or
 torch's packed sequences; and states in torch's stacked form.
@@ -9,7 +12,7 @@ Shapes: B rows, T steps, I inputs, O outputs, L layers times directions, S the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +20,10 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from thereafter.cells import CELLS
 from thereafter.cells.base import Cell, State
-from thereafter.errors import ShapeError
+from thereafter.cells.options import OptionValue
+from thereafter.errors import OptionError, ShapeError
 from thereafter.kernels.switches import is_unread, traced
 
 Lengths = Tensor | Sequence[int]
@@ -246,3 +251,82 @@ def join_state(states: Sequence[State], *, ragged: bool, batched: bool) -> Any:
         parts = column if batched else tuple(part.squeeze(0) for part in column)
         fields.append(tuple(parts) if ragged else torch.stack(parts))
     return fields[0] if len(fields) == 1 else tuple(fields)
+
+
+Sizes = int | Sequence[int | tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One cell of a stack: its layer and its direction."""
+
+    layer: int
+    reverse: bool
+    cell: Cell
+
+    @property
+    def name(self) -> str:
+        return f"l{self.layer}_reverse" if self.reverse else f"l{self.layer}"
+
+    def weight_names(self) -> dict[str, str]:
+        """The cell's name of each weight, and the module's."""
+        return {name: f"{name}_{self.name}" for name in self.cell.shapes()}
+
+
+def build_lanes(
+    kind: str, input_size: int, sizes: list[tuple[int, ...]], options: Mapping[str, OptionValue]
+) -> list[tuple[Lane, ...]]:
+    """The lanes of every layer: forward, and backward where a layer has two sizes."""
+    cell_type = CELLS.load(kind)
+    layers: list[tuple[Lane, ...]] = []
+    width = input_size
+    for layer, directions in enumerate(sizes):
+        lanes = tuple(Lane(layer, bool(d), cell_type(width, size, **options)) for d, size in enumerate(directions))
+        width = sum(lane.cell.output_size for lane in lanes)
+        layers.append(lanes)
+    return layers
+
+
+def layer_sizes(hidden_size: Sizes, num_layers: int, bidirectional: bool) -> list[tuple[int, ...]]:
+    """One size for each layer and direction; a list says itself how many layers there are, where `num_layers` is 1.
+
+    >>> layer_sizes([4, (3, 2)], 2, bidirectional=True)
+    [(4, 4), (3, 2)]
+    """
+    if not isinstance(hidden_size, int | Sequence) or isinstance(hidden_size, str):
+        raise OptionError(f"hidden_size is {hidden_size!r}; expected a positive integer, or a list with one a layer")
+    if num_layers < 1:
+        raise OptionError(f"num_layers is {num_layers}; expected at least 1")
+    listed = [hidden_size] * num_layers if isinstance(hidden_size, int) else list(hidden_size)
+    if len(listed) != num_layers != 1:
+        raise OptionError(
+            f"hidden_size lists {len(listed)} layers and num_layers is {num_layers}; expected as many; "
+            "try leaving num_layers out"
+        )
+    sizes: list[tuple[int, ...]] = []
+    for entry in listed:
+        pair = tuple(entry) if isinstance(entry, Sequence) else (entry, entry)
+        if len(pair) != 2 or not all(isinstance(size, int) and size > 0 for size in pair):
+            raise OptionError(f"hidden_size holds {entry!r}; expected a positive integer, or a pair for two directions")
+        if not bidirectional and not isinstance(entry, int):
+            raise OptionError(f"hidden_size holds the pair {entry!r}; pairs need bidirectional=True")
+        sizes.append(pair if bidirectional else pair[:1])
+    return sizes
+
+
+Zoneout = float | tuple[float, float]
+
+
+def zoneout_rates(given: Zoneout) -> tuple[float, float]:
+    """The rates of h and c: one number stands for both."""
+    pair = tuple(given) if isinstance(given, tuple | list) else (given, given)
+    if len(pair) != 2:
+        raise OptionError(f"zoneout is {given!r}; expected one probability, or a pair for h and c")
+    return probability("zoneout", pair[0]), probability("zoneout", pair[1])
+
+
+def probability(name: str, value: float) -> float:
+    """A number from 0 to 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= 1.0:
+        raise OptionError(f"{name} is {value!r}; expected a probability, 0 to 1")
+    return float(value)

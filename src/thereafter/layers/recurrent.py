@@ -23,9 +23,25 @@ from thereafter.cells.base import Cell, State, Weights
 from thereafter.cells.options import OptionValue
 from thereafter.errors import OptionError
 from thereafter.kernels.scan import KERNELS, prepare_weights, unroll
-from thereafter.layers.dropout import Zoneout, locked, probability, weight_drop, zoneout, zoneout_rates
-from thereafter.layers.inputs import INITIAL, Lengths, Rows, StateGiven, fresh_state, join_state, split_state, take_rows
-from thereafter.layers.stream import Lane, Sizes, Stream, build_lanes, check_sizes, layer_sizes
+from thereafter.layers.dropout import locked, weight_drop, zoneout
+from thereafter.layers.inputs import (
+    INITIAL,
+    Lane,
+    Lengths,
+    Rows,
+    Sizes,
+    StateGiven,
+    Zoneout,
+    build_lanes,
+    fresh_state,
+    join_state,
+    layer_sizes,
+    probability,
+    split_state,
+    take_rows,
+    zoneout_rates,
+)
+from thereafter.layers.stream import Stream
 
 
 class Unscriptable(nn.Module):
@@ -111,26 +127,23 @@ class Recurrent(Unscriptable):
         check: bool = False,
     ) -> None:
         super().__init__()
-        check_sizes(hidden_size)
-        self.ragged = not isinstance(hidden_size, int)
-        if not isinstance(hidden_size, int) and num_layers == 1:
-            num_layers = len(hidden_size)
+        sizes = layer_sizes(hidden_size, num_layers, bidirectional)
+        self.ragged, num_layers = not isinstance(hidden_size, int), len(sizes)
         if kernel != "auto" and kernel not in KERNELS:
             KERNELS.load(kernel)  # raises, with the nearest names
         if initial not in INITIAL:
             raise OptionError(f"initial is {initial!r}; expected one of {', '.join(INITIAL)}")
         self.cell_name, self.input_size, self.hidden_size, self.num_layers = cell, input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.bidirectional = bias, batch_first, bidirectional
-        self.dropout, self.locked = probability("dropout", dropout), locked
-        self.input_dropout = probability("input_dropout", input_dropout)
-        self.output_dropout = probability("output_dropout", output_dropout)
-        self.weight_drop = probability("weight_drop", weight_drop)
-        self.zoneout = zoneout_rates(zoneout)
+        noise = {"input_dropout": input_dropout, "output_dropout": output_dropout, "weight_drop": weight_drop}
+        rates = [probability(name, rate) for name, rate in {"dropout": dropout, **noise}.items()]
+        self.dropout, self.input_dropout, self.output_dropout, self.weight_drop = rates
+        self.locked, self.zoneout = locked, zoneout_rates(zoneout)
         self.initial, self.connect, self.kernel, self.check = initial, connect, kernel, check
         if self.dropout > 0 and num_layers == 1:
             warnings.warn("dropout acts between layers and there is only one; try output_dropout", stacklevel=3)
         options: dict[str, OptionValue] = {**(cell_options or {}), "bias": bias_kind(bias)}
-        self.layers = build_lanes(cell, input_size, layer_sizes(hidden_size, num_layers, bidirectional), options)
+        self.layers = build_lanes(cell, input_size, sizes, options)
         self.lanes: list[Lane] = [lane for lanes in self.layers for lane in lanes]
         if self.weight_drop and "weight_hh" not in self.lanes[0].cell.shapes():
             raise OptionError(f"weight_drop is {weight_drop}, but the cell {cell!r} has no recurrent matrix; try 0")
@@ -171,7 +184,9 @@ class Recurrent(Unscriptable):
     def flatten_parameters(self) -> None:
         """Put the weights of each cell in one piece of memory where cuDNN runs them; done whenever the module moves."""
         for lane in self.lanes:
-            prepare_weights(lane.cell, self.lane_weights(lane))
+            weights = self.lane_weights(lane)
+            if all(weight.is_cuda for weight in weights.values()):
+                prepare_weights(lane.cell, weights)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
@@ -224,13 +239,7 @@ class Recurrent(Unscriptable):
     def _take(self, given: Tensor | PackedSequence, lengths: Lengths | None, reset: Tensor | None) -> Rows:
         like = getattr(self, f"weight_ih_{self.lanes[0].name}")
         return take_rows(
-            given,
-            lengths,
-            reset,
-            batch_first=self.batch_first,
-            input_size=self.input_size,
-            like=like,
-            check=self.check,
+            given, lengths, reset, batch_first=self.batch_first, input_size=self.input_size, like=like, check=self.check
         )
 
     def _initial(self, hx: StateGiven | None, rows: Rows) -> list[State]:

@@ -6,15 +6,15 @@
                   a kind of model, in this process
     neural        what all neural models share, reading a text in pieces or line by line included; readers: from tokens
                   or numbers to vectors
-    window, recurrent, transformer      the kinds of model; window: of the last tokens, their mean too
+    recurrent, feedforward      the kinds of model; feedforward: the Transformer, those of the last tokens, their mean
     mixture, cache      models made of other models
     graph_step    a step of a language model as one CUDA graph; step_bodies: its layers
     quiet         the state of a neural model; blocks without gradients or dropout, shared by threads; what is kept
-                  until weights change, such as the head's matrix laid out for several rows
+                  until weights change, such as the head's matrix laid out for several rows; weights by layer
 
 Tasks:
-    task_net      contracts: a loss over examples, encoders; batches of few shapes, for recorded steps; the names of
-                  weights from the head down. The network of a task is in its folder
+    task_net      contracts: a loss over examples, encoders; batches of few shapes, for recorded steps. The network of a
+                  task is in its folder
     decoder       the contract: words out of a memory, and the likeliest of them
     word_decoder, transformer_decoder     decoders, the first with the recurrent one
 """

@@ -12,6 +12,7 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields, make_dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from thereafter.base.kinds import KINDS, Kind, KindTable
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from thereafter.models.neural import NeuralModel
 
 
-NEURAL = KindTable("neural model", lambda kind: kind.model)
+NEURAL = KindTable("neural model", attrgetter("model"))
 """The classes."""
-SETTINGS = KindTable("neural model", lambda kind: kind.settings)
+SETTINGS = KindTable("neural model", attrgetter("settings"))
 """The dataclasses of their options."""
 
 

@@ -246,12 +246,7 @@ class Way(NamedTuple):
 
 
 def recalled(
-    words_N: Ids,
-    keys_NH: Floats | None,
-    words_T: Ids,
-    queries_TH: Floats | None,
-    size: int,
-    ways: Sequence[Way],
+    words_N: Ids, keys_NH: Floats | None, words_T: Ids, queries_TH: Floats | None, size: int, ways: Sequence[Way]
 ) -> Floats:
     """log p_cache of each of the words to come, [G, T]; -inf where it is not remembered, nan where nothing is.
 

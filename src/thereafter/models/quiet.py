@@ -7,7 +7,7 @@ On a GPU cuDNN would round what convolutions and recurrent layers multiply to 10
 whole float32, so that they equal the CPU's.
 
 What others work out from a model's weights is kept beside it (`Kept`), such as a recorded graph that nobody uses just
-now; `versions` says whether weights have changed since.
+now; `versions` says whether weights have changed since; `weights_by_layer` names them from the head down.
 
 The head's product for some rows at once, with its matrix laid out for them: see `kernels.switches`, and
 `kernels.step.stepper` for one that is stored in fewer bytes.
@@ -17,7 +17,8 @@ Shapes: B rows, H features, V words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock, RLock
 from types import TracebackType
@@ -32,7 +33,7 @@ from thereafter.kernels.step.stepper import StoredProduct
 from thereafter.kernels.step.storing import Narrow
 from thereafter.kernels.switches import CountedSwitch, can_pack_for_rows, multiply_rows, pack_for_rows
 from thereafter.layers.heads import Softmax, WordHead, wide_log_softmax
-from thereafter.layers.recurrent import count_parameters
+from thereafter.layers.recurrent import Recurrent, count_parameters
 from thereafter.models.base import Ids
 
 FEATURES = "features"
@@ -320,3 +321,29 @@ class RowHead(Anew):
 
     def _arguments(self) -> tuple[Narrow | None]:
         return (self._narrow,)
+
+
+_LAYER = re.compile(r"_l(\d+)(?:_reverse)?$")
+
+
+def weights_by_layer(net: nn.Module, stack: str, lowest: Collection[str]) -> list[list[str]]:
+    """First what is above the module `stack`, then its layers from the top down, then the modules `lowest`.
+
+    >>> class Net(nn.Module):
+    ...     def __init__(self) -> None:
+    ...         super().__init__()
+    ...         self.words, self.head = nn.Embedding(3, 2), nn.Linear(2, 1, bias=False)
+    ...         self.stack = Recurrent("mingru", 2, 2, 2, bias=False)
+    >>> weights_by_layer(Net(), "stack", ["words"])
+    [['head.weight'], ['stack.weight_ih_l1'], ['stack.weight_ih_l0'], ['words.weight']]
+    """
+    names = [name for name, _ in net.named_parameters()]
+    inside = [name for name in names if name.startswith(f"{stack}.")]
+    below = [name for name in names if name.partition(".")[0] in lowest]
+    above = [name for name in names if name not in inside and name not in below]
+    layers = [inside]
+    if isinstance(net.get_submodule(stack), Recurrent):  # those of the last layer first
+        numbers = {name: int(match[1]) for name in inside if (match := _LAYER.search(name))}
+        numbered = sorted(set(numbers.values()), reverse=True)
+        layers = [[name for name in inside if numbers[name] == layer] for layer in numbered]
+    return [layer for layer in (above, *layers, below) if layer]

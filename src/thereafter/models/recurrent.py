@@ -26,9 +26,8 @@ from thereafter.layers.recurrent import Recurrent
 from thereafter.layers.stream import Packed, Stream
 from thereafter.models.look import Observer, memory_name
 from thereafter.models.neural import NeuralModel, TextFacts
-from thereafter.models.quiet import Anew, NeuralState, Versions, versions
+from thereafter.models.quiet import Anew, NeuralState, Versions, versions, weights_by_layer
 from thereafter.models.settings import RecurrentSettings
-from thereafter.models.task_net import weights_by_layer
 
 STEPS_STREAMED = 16
 """Setting up a kernel for a whole sequence costs as much as about so many single steps."""

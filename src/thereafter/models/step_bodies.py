@@ -17,8 +17,8 @@ from torch import Tensor
 from thereafter.cells.base import State
 from thereafter.cells.lstm import LSTM
 from thereafter.kernels.one_token import TILE, VectorTile, one_row, segment_size
+from thereafter.layers.inputs import Lane
 from thereafter.layers.recurrent import join
-from thereafter.layers.stream import Lane
 from thereafter.models.look import memory_name
 from thereafter.models.neural import NeuralModel
 from thereafter.models.recurrent import RecurrentModel

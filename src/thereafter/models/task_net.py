@@ -12,18 +12,16 @@ Shapes: B sources or rows, S places of a source, H numbers of a place or feature
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from thereafter.errors import ShapeError
-from thereafter.layers.recurrent import Recurrent
 from thereafter.models.quiet import SharedNetwork
 
 PAD, UNKNOWN = 0, 1
@@ -189,31 +187,3 @@ def _width(length: int, step: int) -> int:
     while length > _FINE * width:
         width *= 2
     return width
-
-
-_LAYER = re.compile(r"_l(\d+)(?:_reverse)?$")
-
-
-def weights_by_layer(net: nn.Module, stack: str, lowest: Collection[str]) -> list[list[str]]:
-    """First what is above the module `stack`, then its layers from the top down, then the modules `lowest`.
-
-    >>> class Net(nn.Module):
-    ...     def __init__(self) -> None:
-    ...         super().__init__()
-    ...         self.words, self.head = nn.Embedding(3, 2), nn.Linear(2, 1, bias=False)
-    ...         self.stack = Recurrent("mingru", 2, 2, 2, bias=False)
-    >>> weights_by_layer(Net(), "stack", ["words"])
-    [['head.weight'], ['stack.weight_ih_l1'], ['stack.weight_ih_l0'], ['words.weight']]
-    """
-    names = [name for name, _ in net.named_parameters()]
-    inside = [name for name in names if name.startswith(f"{stack}.")]
-    below = [name for name in names if name.partition(".")[0] in lowest]
-    above = [name for name in names if name not in inside and name not in below]
-    layers = _layers(inside) if isinstance(net.get_submodule(stack), Recurrent) else [inside]
-    return [layer for layer in (above, *layers, below) if layer]
-
-
-def _layers(names: list[str]) -> list[list[str]]:
-    """The weights of a stack of recurrent layers, those of the last layer first."""
-    numbers = {name: int(match[1]) for name in names if (match := _LAYER.search(name))}
-    return [[name for name in names if numbers[name] == layer] for layer in sorted(set(numbers.values()), reverse=True)]

@@ -17,9 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError
-from thereafter.layers.attention import CrossAttention
+from thereafter.layers.attention import CausalAttention, CrossAttention, Sight
 from thereafter.layers.embedding import Positions
-from thereafter.layers.transformer import CausalAttention, Sight
 from thereafter.models.decoder import Fields, Tensors
 from thereafter.models.task_net import Memory
 from thereafter.models.word_decoder import DecoderSettings, WordDecoder, in_source_order

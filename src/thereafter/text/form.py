@@ -25,22 +25,10 @@ from pathlib import Path
 
 from thereafter.data.files import FileState, file_state, open_content
 from thereafter.errors import SourceError
+from thereafter.text import reading
 from thereafter.text.documents import declares_encoding, describe_document, document_format, read_document
-from thereafter.text.reading import (
-    BLOCK,
-    LOOKED_AT,
-    READ_AS_WESTERN,
-    SPACELESS,
-    check_encoding,
-    decode,
-    guess_encoding,
-    guess_of_bytes,
-    lines_of,
-    look_ahead,
-    read_chunks,
-)
 
-_MARKED = 8 * BLOCK  # characters in which the marks of a licence are looked for: more than any novel has
+_MARKED = 8 * reading.BLOCK  # characters in which the marks of a licence are looked for: more than any novel has
 _SAMPLE = 400_000  # characters by which line breaks are judged
 
 
@@ -91,7 +79,7 @@ class Form:
     def read(self, path: Path, encoding: str | None, advance: Callable[[float], None] | None) -> Iterator[str]:
         """The text of a file of this form; `advance` is called with the bytes read from the disk."""
         if self.document is None:
-            return self.apply(read_chunks(path, encoding=encoding or self.encoding, advance=advance))
+            return self.apply(reading.read_chunks(path, encoding=encoding or self.encoding, advance=advance))
         return self.apply(
             read_document(path, encoding=encoding or self.encoding, advance=advance, format=self.document)
         )
@@ -101,7 +89,7 @@ class Form:
         if not self._rewrites:
             yield from chunks
             return
-        lines = lines_of(chunks)
+        lines = reading.lines_of(chunks)
         if self.header or self.licence:
             lines = leave_out(lines, header=self.header)
         if self.wrapping is not None:
@@ -123,29 +111,29 @@ def _recognise_file(path: Path, encoding: str | None, forming: Forming, state: F
     """`state` is there for the cache: a file that was written again is read again. Plain text is opened once."""
     guessed: str | None = None
     beginning = ""
-    with open_content(path, LOOKED_AT) as content:
+    with open_content(path, reading.LOOKED_AT) as content:
         document = document_format(path, markup=forming.markup, head=content.head)
         if encoding is None and not declares_encoding(content.head, document):
-            guessed = guess_of_bytes(content.head)
+            guessed = reading.guess_of_bytes(content.head)
         if document is None:
-            chunks = decode(str(path), content, check_encoding(encoding or guessed))
-            beginning, _ = look_ahead(chunks, _MARKED)
+            chunks = reading.decode(str(path), content, reading.check_encoding(encoding or guessed))
+            beginning, _ = reading.look_ahead(chunks, _MARKED)
     if document is not None:
         chunks = read_document(path, encoding=encoding or guessed, format=document)
-        beginning, _ = look_ahead(chunks, _MARKED)
+        beginning, _ = reading.look_ahead(chunks, _MARKED)
     form = recognise(beginning, forming)
     if document is not None:
         form = replace(form, document=document, reason=f"{describe_document(path, document)}; {form.reason}")
     if guessed is not None:
-        form = replace(form, encoding=guessed, reason=f"{READ_AS_WESTERN}; {form.reason}")
+        form = replace(form, encoding=guessed, reason=f"{reading.READ_AS_WESTERN}; {form.reason}")
     return form
 
 
 def form_of_column(path: Path, encoding: str | None, column: str) -> Form:
     """The form of a column of a table: its rows stay as they are."""
-    guessed = guess_encoding(path) if encoding is None else None
+    guessed = reading.guess_encoding(path) if encoding is None else None
     reason = f"the column {column} of a table, one row a line"
-    return Form(encoding=guessed, reason=reason if guessed is None else f"{READ_AS_WESTERN}; {reason}")
+    return Form(encoding=guessed, reason=reason if guessed is None else f"{reading.READ_AS_WESTERN}; {reason}")
 
 
 def recognise(text: str, forming: Forming = ALL_FORMED) -> Form:
@@ -196,7 +184,7 @@ def _join_lines(lines: Iterable[str]) -> Iterator[str]:
     for line in lines:
         pieces += (line, "\n")
         length += len(line) + 1
-        if length >= BLOCK:
+        if length >= reading.BLOCK:
             yield "".join(pieces)
             pieces, length = [], 0
     if pieces:
@@ -317,7 +305,7 @@ def measure_wrapping(text: str) -> Wrapping:
     breaks = [(line, after) for line, after in pairwise(lines) if _inside_paragraph(line, after)]
     if len(breaks) < _FEWEST_BREAKS or len(breaks) < 0.3 * len(written):
         return Wrapping(False, 0, 0.0, "most lines are paragraphs of their own")
-    spaceless = not text.isascii() and len(SPACELESS.findall(text)) > len(text) / 3
+    spaceless = not text.isascii() and len(reading.SPACELESS.findall(text)) > len(text) / 3
     lengths = sorted(map(len, written))
     width = lengths[int(_WIDEST * (len(lengths) - 1))]
     full = sum(_is_full(line, after, width) for line, after in breaks) / len(breaks)
@@ -379,7 +367,7 @@ def _join(paragraph: list[str], line: str, wrapping: Wrapping) -> None:
         if rest and wrapping.divided and rest[0].islower() and word not in wrapping.compounds:
             paragraph[-1] = last[:-1]
         paragraph.append(line)
-    elif SPACELESS.match(last[-1]) or SPACELESS.match(line[0]) or last[-1] in "。、，！？":
+    elif reading.SPACELESS.match(last[-1]) or reading.SPACELESS.match(line[0]) or last[-1] in "。、，！？":
         paragraph.append(line)
     else:
         paragraph += [" ", line]
@@ -418,7 +406,7 @@ def _inside_paragraph(line: str, after: str) -> bool:
 
 def _is_full(line: str, after: str, width: int) -> bool:
     first = after.split(maxsplit=1)[0]
-    room = 1 if SPACELESS.match(first) else 1 + len(first)
+    room = 1 if reading.SPACELESS.match(first) else 1 + len(first)
     return len(line) + room > _RAGGED * width
 
 

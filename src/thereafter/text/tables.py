@@ -68,11 +68,7 @@ class TextTable:
 
 
 def read_table(
-    path: Path,
-    *,
-    format: str | None = None,
-    has_header: Callable[[list[TableRow]], bool],
-    encoding: str | None = None,
+    path: Path, *, format: str | None = None, has_header: Callable[[list[TableRow]], bool], encoding: str | None = None
 ) -> TextTable:
     """The rows of a file; `has_header` decides whether the first row of a tsv or csv has the names of the columns.
 

@@ -2,7 +2,7 @@
 
 The state has a fixed size: `count` [B] tokens are in sight, in the first places of `seen` [B, C] and of keys and
 values [B, K, C, D]; what stands behind them is looked at by nobody. Where a row is full, its last C // 2 tokens are
-read again from position 0, as `models/transformer.py` has it.
+read again from position 0, as `models/feedforward.py` has it.
 
 Shapes: B rows, T new tokens, C context, H features, K heads, D = H / K.
 """

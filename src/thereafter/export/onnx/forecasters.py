@@ -28,7 +28,7 @@ from thereafter.export.onnx.cells import GraphWeights, normalised
 from thereafter.export.onnx.graph import Graph
 from thereafter.export.onnx.tasks import stack_sequence
 from thereafter.export.plan import Array, array, block_of, layers_of, linear_of, norm_of
-from thereafter.layers.transformer import Block
+from thereafter.layers.attention import Block
 from thereafter.series import number_heads
 from thereafter.series.batches import LEAST_MOVEMENT
 from thereafter.series.forecasters.network import (

@@ -15,8 +15,8 @@ from thereafter.figures.diagrams.drawing import Drawing
 from thereafter.figures.diagrams.reading import CallRecorder, TracedValue
 from thereafter.figures.figure import Figure
 from thereafter.figures.style import BLUE, RED
-from thereafter.layers.stream import Lane, build_lanes
-from thereafter.layers.transformer import Block, Sight
+from thereafter.layers.attention import Block, Sight
+from thereafter.layers.inputs import Lane, build_lanes
 from thereafter.models.settings import RecurrentSettings, TransformerSettings
 
 _COLUMN, _ROW = 128, 92

@@ -24,9 +24,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError
+from thereafter.layers.attention import Block, Sight
 from thereafter.layers.embedding import Positions
 from thereafter.layers.recurrent import Recurrent
-from thereafter.layers.transformer import Block, Sight
 from thereafter.models.task_net import TaskNet
 from thereafter.series.batches import WindowBatch
 from thereafter.series.distributions import Distribution

@@ -29,9 +29,9 @@ from thereafter.layers.embedding import Embedding
 from thereafter.layers.heads import Softmax
 from thereafter.layers.recurrent import count_parameters
 from thereafter.models.base import Logs
+from thereafter.models.feedforward import WindowModel
 from thereafter.models.neural import NeuralModel
 from thereafter.models.quiet import NeuralState
-from thereafter.models.window import WindowModel
 from thereafter.serving.schema import Answer, Asked, ModelName, Prompt
 from thereafter.studio.asking import Visitor, answers, of_language_model
 from thereafter.studio.panels.numbers import nested, number, numbers, rows

@@ -24,6 +24,7 @@ from thereafter.errors import OptionError
 from thereafter.layers.blocks import largest_of
 from thereafter.layers.dropout import locked
 from thereafter.layers.recurrent import Recurrent
+from thereafter.models.quiet import weights_by_layer
 from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.task_net import (
     CELLS,
@@ -35,7 +36,6 @@ from thereafter.models.task_net import (
     filled_length,
     filled_rows,
     read_as_unknown,
-    weights_by_layer,
 )
 from thereafter.tasks.batching import FillableBatch
 

@@ -27,6 +27,7 @@ from thereafter.errors import OptionError
 from thereafter.kernels.rows import pick_rows
 from thereafter.layers.dropout import locked
 from thereafter.layers.recurrent import Recurrent
+from thereafter.models.quiet import weights_by_layer
 from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.task_net import (
     CELLS,
@@ -38,7 +39,6 @@ from thereafter.models.task_net import (
     filled_length,
     filled_rows,
     read_as_unknown,
-    weights_by_layer,
 )
 from thereafter.tasks.batching import FillableBatch
 from thereafter.tasks.tag.chains import Crf

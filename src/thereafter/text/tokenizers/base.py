@@ -48,12 +48,7 @@ class Vocabulary:
 
     @classmethod
     def from_counts(
-        cls,
-        counts: Mapping[str, int],
-        *,
-        reserved: Mapping[str, int],
-        min_count: int = 1,
-        max_size: int | None = None,
+        cls, counts: Mapping[str, int], *, reserved: Mapping[str, int], min_count: int = 1, max_size: int | None = None
     ) -> Vocabulary:
         """Reserved forms first, then those seen at least `min_count` times by falling count, ties by code point.
 

@@ -39,7 +39,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError
-from thereafter.layers.dropout import locked, probability
+from thereafter.layers.dropout import locked
+from thereafter.layers.inputs import probability
 from thereafter.models.settings import check_choice, check_positive, check_share, check_size
 from thereafter.models.task_net import Memory, TaskNet
 from thereafter.models.word_decoder import DecoderSettings, RecurrentDecoder, WordDecoder, check_count
