@@ -90,7 +90,8 @@ def tell_written(lm: LanguageModel, *texts: str) -> None:
         return
     rewritten = next((text for text in texts if lm.writing.applies(text)), None)
     if rewritten is not None:
-        form = _short(lm.normalise(rewritten))
+        form = lm.normalise(rewritten)
+        form = form if len(form) <= 80 else form[:80].rsplit(" ", 1)[0] + " ..."
         typer.echo(f"read as {form!r}, as the model's own text was written (--as-written: as it is)", err=True)
 
 
@@ -101,7 +102,3 @@ def tell_unknown(lm: LanguageModel, *texts: str) -> None:
     caution = unknown_caution(unknown_share_of(lm.tokenizer, map(lm.normalise, texts)))
     if caution:
         print_caution(f"caution: {caution}", err=True)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 80 else text[:80].rsplit(" ", 1)[0] + " ..."

@@ -129,7 +129,8 @@ def _find_or_fetch(known: CorpusCard, file: CorpusFile, download: bool) -> Path:
     """The path of the file, after its content was checked; downloaded if it is missing or damaged."""
     path = _find(known, file)
     if path is not None:
-        state = _state(path)
+        facts = path.stat()  # figures that change with the file; unlike the rest, the change time cannot be set
+        state = [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns]
         if _memory().get(str(path.absolute())) == [*state, file.sha256]:
             return path
         problem = content_problem(path, sha256=file.sha256, size=file.bytes)
@@ -176,12 +177,6 @@ def _what_to_place(known: CorpusCard, missing: list[CorpusFile], download: bool)
 
 def _folders(paths: Iterable[Path]) -> str:
     return " and ".join(dict.fromkeys(str(path.parent) for path in paths))
-
-
-def _state(path: Path) -> list[int]:
-    """Figures that change with the file. The change time is among them because, unlike the rest, it cannot be set."""
-    status = path.stat()
-    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
 def _memory() -> dict[str, object]:

@@ -119,7 +119,7 @@ class Gaussian(nn.Module):
 
     def nll(self, f_NH: Tensor, targets_N: Tensor, table_RH: Tensor | None = None) -> Tensor:
         """-log p of each target, [N], the sum over its numbers; there is no matrix to share."""
-        check_places(f_NH, self.features, targets_N, self._behind)
+        check_places(f_NH, self.features, targets_N, () if self.size is None else (self.size,))
         mean, log_sigma = self.moments(f_NH)
         nats = log_sigma + 0.5 * ((targets_N - mean) * torch.exp(-log_sigma)).square() + _HALF_LOG_TAU
         return nats if self.size is None else nats.sum(1)
@@ -147,10 +147,6 @@ class Gaussian(nn.Module):
         mean, log_sigma = self.moments(f_NH)
         standard_Q: Tensor = torch.special.ndtri(levels_Q.to(mean))
         return mean.unsqueeze(-1) + torch.exp(log_sigma).unsqueeze(-1) * standard_Q
-
-    @property
-    def _behind(self) -> tuple[int, ...]:
-        return () if self.size is None else (self.size,)
 
     def extra_repr(self) -> str:
         return f"{self.features}, size={self.size}"

@@ -97,7 +97,8 @@ class ConditionedState:
         index_R = np.asarray(index, dtype=np.int64)
         row_R, source = self.row_R[index_R], self.source
         if not np.array_equal(row_R, self.row_R):
-            source = _rows(source, index_R)
+            wanted_R = torch.from_numpy(index_R)
+            source = {name: tensor.index_select(0, wanted_R.to(tensor.device)) for name, tensor in source.items()}
         return replace(
             self, row_R=row_R, source=source, read_RT=self.read_RT[index_R], inner=self.inner.select(index_R)
         )
@@ -211,11 +212,6 @@ class Conditioned(SequenceModel[ConditionedState]):
 
     def _tensor(self, tokens: Ids) -> Tensor:
         return torch.from_numpy(tokens.astype(np.int64)).to(self._decoder.device)
-
-
-def _rows(tensors: Tensors, index_R: NDArray[np.int64]) -> Tensors:
-    wanted = torch.from_numpy(index_R)
-    return {name: tensor.index_select(0, wanted.to(tensor.device)) for name, tensor in tensors.items()}
 
 
 def _numbers(tensor: Tensor) -> NDArray[np.float32]:

@@ -65,7 +65,7 @@ class TransformerModel(NeuralModel):
             "tokens": torch.zeros(batch, 0, dtype=torch.int64, device=self.device),
             "held": torch.zeros(batch, dtype=torch.int64),
         }
-        for name in self._caches():
+        for name in (f"{kind}_{number}" for number in range(self.settings.layers) for kind in ("keys", "values")):
             memory[name] = self.embedding.weight.new_zeros(batch, heads, 0, self.settings.hidden // heads)
         return NeuralState(memory)
 
@@ -99,7 +99,9 @@ class TransformerModel(NeuralModel):
             parts.append(h_BTH)
             done += piece.shape[1]
         if observer is not None and shown is not None:
-            observer.show("attention", ("step", "layer", "head", "back"), _join_distances(shown))
+            widest = max((part.shape[-1] for part in shown), default=0)
+            distances = torch.cat([F.pad(part, (0, widest - part.shape[-1])) for part in shown])
+            observer.show("attention", ("step", "layer", "head", "back"), distances)
         h_BTH = torch.cat(parts, dim=1) if len(parts) != 1 else parts[0]
         return h_BTH, table if self.settings.tied else None, NeuralState(memory)
 
@@ -140,9 +142,6 @@ class TransformerModel(NeuralModel):
         again = _widen(again, memory["tokens"].shape[1])
         return {name: part.index_copy(0, full.to(part.device), again[name]) for name, part in memory.items()}
 
-    def _caches(self) -> list[str]:
-        return [f"{kind}_{number}" for number in range(self.settings.layers) for kind in ("keys", "values")]
-
 
 def _widen(memory: Mapping[str, Tensor], width: int) -> Memory:
     """The same tokens with room for `width` of them; the padding is never attended to, and what is too much is cut."""
@@ -171,11 +170,6 @@ def _by_distance(weights_LKTN: Tensor, before: int) -> Tensor:
     # the distance map is its own inverse: back = position - key, key = position - back
     by_distance_LKTN = weights_LKTN.gather(3, index)
     return (by_distance_LKTN * (back_TN >= 0).to(by_distance_LKTN)).permute(2, 0, 1, 3)
-
-
-def _join_distances(parts: list[Tensor]) -> Tensor:
-    widest = max((part.shape[-1] for part in parts), default=0)
-    return torch.cat([F.pad(part, (0, widest - part.shape[-1])) for part in parts])
 
 
 @dataclass(frozen=True)

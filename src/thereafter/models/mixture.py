@@ -118,7 +118,8 @@ class MixtureModel(SequenceModel[MixtureState]):
         apart, _ = self.apart(np.asarray(tokens_T).reshape(1, -1), state)
         logp_T = self._mix(apart)[0]
         weighted_TK = np.stack([logp[0] for logp in apart], axis=1) + self._log_weights_K
-        share_TK = np.exp(np.where(np.isneginf(weighted_TK), -np.inf, weighted_TK - _finite(logp_T)[:, None]))
+        finite_T = np.where(np.isneginf(logp_T), 0, logp_T)
+        share_TK = np.exp(np.where(np.isneginf(weighted_TK), -np.inf, weighted_TK - finite_T[:, None]))
         return {"log_prob": (("step",), logp_T), "share": (("step", "model"), share_TK.astype(np.float32))}
 
     def _mix(self, logp_K: Sequence[Logs]) -> NDArray[np.float32]:
@@ -147,7 +148,3 @@ def checked_weights(weights: Sequence[float], count: int) -> tuple[float, ...]:
         even = ", ".join([f"{1 / count:.3g}"] * count)
         raise OptionError(f"the weights are {shown}; expected shares of 0 or more that add up to 1; try {even}")
     return tuple(weight / sum(given) for weight in given)
-
-
-def _finite(logp_T: NDArray[np.float32]) -> NDArray[np.float32]:
-    return np.where(np.isneginf(logp_T), 0, logp_T)

@@ -143,9 +143,11 @@ def _conllu_rows(path: Path, column: str, encoding: str | None) -> Iterator[_Tag
         if len(cells) != len(COLUMNS):
             hint = "; they are separated by tabs, not by spaces" if len(cells) == 1 else ""
             raise FormatError(f"{where} has {columns(len(cells))}, expected the {len(COLUMNS)} of CoNLL-U{hint}")
-        word = _word_number(cells[0], where)
-        if word is None:
+        if (match := _ID.fullmatch(cells[0])) is None:
+            raise FormatError(f"{where} begins with {cells[0]!r}, expected the number of a word (1, 1-2 or 1.1)")
+        if match[1] is None:  # the line of a multiword token or an empty node
             continue
+        word = int(match[1])
         words += 1
         if word != words:
             missing = "; is the blank line before it missing?" if word == 1 else ""
@@ -165,14 +167,6 @@ def _conllu_rows(path: Path, column: str, encoding: str | None) -> Iterator[_Tag
     if begun and not words:
         raise _without_words(path, begun)
     yield _TaggedLine(number + 1)
-
-
-def _word_number(id: str, where: str) -> int | None:
-    """The number of a word, None for the line of a multiword token or an empty node."""
-    match = _ID.fullmatch(id)
-    if match is None:
-        raise FormatError(f"{where} begins with {id!r}, expected the number of a word (1, 1-2 or 1.1)")
-    return None if match[1] is None else int(match[1])
 
 
 def _without_words(path: Path, begun: int) -> FormatError:

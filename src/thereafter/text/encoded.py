@@ -12,7 +12,7 @@ import json
 import os
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -52,9 +52,12 @@ def encode_source(tokenizer: Tokenizer, source: Source, *, cache_from_bytes: int
                 break
         else:
             return join_ids(arrays)
-    path = _cache_path(tokenizer, source)
-    cached = _open_ids(path)
-    return cached if cached is not None else _write_ids(path, tokenizer, chain(_drain(arrays), stream))
+    key = f"{_FORMAT} {source.fingerprint()} {tokenizer.fingerprint()}"
+    path = cache_folder() / "tokens" / f"{hashlib.sha256(key.encode()).hexdigest()}.ids"
+    if (cached := _open_ids(path)) is not None:
+        return cached
+    first = (arrays.pop(0) for _ in range(len(arrays)))  # freed as they are written
+    return _write_ids(path, tokenizer, chain(first, stream))
 
 
 def fit_source(
@@ -71,16 +74,6 @@ def fit_source(
         fitted = tokenizer.fit(chunks, min_count=min_count, max_size=max_size)
         return fitted, encode_source(fitted, source, cache_from_bytes=cache_from_bytes)
     return tokenizer.fit_encode(chunks, min_count=min_count, max_size=max_size)
-
-
-def _drain(arrays: list[Ids]) -> Iterator[Ids]:
-    while arrays:
-        yield arrays.pop(0)  # freed as they are written
-
-
-def _cache_path(tokenizer: Tokenizer, source: Source) -> Path:
-    key = f"{_FORMAT} {source.fingerprint()} {tokenizer.fingerprint()}"
-    return cache_folder() / "tokens" / f"{hashlib.sha256(key.encode()).hexdigest()}.ids"
 
 
 def _write_ids(path: Path, tokenizer: Tokenizer, arrays: Iterable[Ids]) -> IdArray:

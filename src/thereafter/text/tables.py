@@ -94,7 +94,8 @@ def stream_rows(
     """The rows of a tsv or csv one by one, a header among them; all have as many cells as the first."""
     lines = read_lines(path, encoding=encoding, advance=advance)
     first: TableRow | None = None
-    for row in _tab_rows(lines) if kind == "tsv" else _csv_rows(path, lines):
+    tab_rows = (TableRow(number, line.split("\t")) for number, line in enumerate(lines, start=1) if line.strip())
+    for row in tab_rows if kind == "tsv" else _csv_rows(path, lines):
         first = first or row
         if len(row.cells) != len(first.cells):
             raise FormatError(
@@ -122,12 +123,6 @@ def format_of(path: Path, encoding: str | None) -> str:
     if first.lstrip().startswith("{"):
         return "jsonl"
     return "csv" if "," in first and "\t" not in first else "tsv"
-
-
-def _tab_rows(lines: Iterator[str]) -> Iterator[TableRow]:
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            yield TableRow(number, line.split("\t"))
 
 
 def _csv_rows(path: Path, lines: Iterator[str]) -> Iterator[TableRow]:
