@@ -8,16 +8,38 @@ import os
 import random
 import subprocess
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 
 from breadth import core
 from refusals import assert_refused
 from thereafter.errors import EmptyCorpusError, OptionError
-from thereafter.vision.captioning.measures import bleu, caption_words, cider_d
+from thereafter.vision.captioning.measures import (
+    Words,
+    bleu_of_sums,
+    bleu_statistics,
+    caption_words,
+    cider_of_each,
+    count_captions,
+)
+
+
+def bleu(answers: Sequence[Words], references: Sequence[Sequence[Words]], order: int = 4) -> tuple[float, ...]:
+    """BLEU-1 to BLEU-order of answers as words, 0 to 100; every answer may have several references."""
+    sums_S = bleu_statistics(count_captions(answers, references, order)).sum(axis=0)
+    return tuple(bleu_of_sums(sums_S[None])[0].tolist())
+
+
+def cider_d(answers: Sequence[Words], references: Sequence[Sequence[Words]]) -> tuple[float, NDArray[np.float64]]:
+    """CIDEr-D of answers as words: the mean, and that of each."""
+    each_N = cider_of_each(count_captions(answers, references))
+    return float(each_N.mean()), each_N
+
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = ["a", "dog", "the", "man", "red", "runs", "in", "of", "ball", "on", "grass", "woman", "and"]

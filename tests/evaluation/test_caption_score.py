@@ -15,9 +15,11 @@ from thereafter.errors import EmptyCorpusError, OptionError, ShapeError
 from thereafter.evaluation.bootstrap import interval, resample_sums
 from thereafter.vision.baselines import constant_caption, nearest_captions
 from thereafter.vision.captioning.measures import (
-    bleu,
+    bleu_of_sums,
+    bleu_statistics,
     caption_words,
-    cider_d,
+    cider_of_each,
+    count_captions,
     measure_captions,
 )
 from thereafter.vision.captioning.reading import CaptionedPicture, read_captions
@@ -45,8 +47,10 @@ def test_a_score_has_both_measures_and_says_what_of() -> None:
     answers = [one[0] for one in references[1:] + references[:1]]
     score = measure_captions(answers, references)
     words = [caption_words(text) for text in answers], [[caption_words(text) for text in one] for one in references]
-    assert (score.bleu_1, score.bleu_2, score.bleu_3, score.bleu_4) == bleu(*words)
-    assert score.cider_d == cider_d(*words)[0]
+    counted = count_captions(*words)
+    bleus = bleu_of_sums(bleu_statistics(counted).sum(axis=0)[None])[0].tolist()
+    assert [score.bleu_1, score.bleu_2, score.bleu_3, score.bleu_4] == bleus
+    assert score.cider_d == cider_of_each(counted).mean()
     assert (score.captions, score.distinct) == (30, len({tuple(one) for one in words[0]}))
     assert score.references == pytest.approx(np.mean([len(one) for one in references]))
     assert score.length == pytest.approx(np.mean([len(one) for one in words[0]]))
@@ -93,7 +97,10 @@ def test_capitals_and_full_stops_count_nothing() -> None:
 def test_no_training_caption_scores_better_than_the_constant(seed: int) -> None:
     references = several(seed)
     words = [[caption_words(text) for text in one] for one in references]
-    scores = {text: bleu([caption_words(text)] * len(words), words)[::-1] for one in references for text in one}
+    scores = {}
+    for text in (text for one in references for text in one):
+        counted = count_captions([caption_words(text)] * len(words), words)
+        scores[text] = bleu_of_sums(bleu_statistics(counted).sum(axis=0)[None])[0].tolist()[::-1]
     best = constant_caption(references)
     assert scores[best] == pytest.approx(max(scores.values()))
     assert best == next(text for text, score in scores.items() if score == pytest.approx(max(scores.values())))

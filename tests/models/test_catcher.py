@@ -21,9 +21,8 @@ SMALL = CatcherSettings(patch=2, scales=2, hidden=5, read=4, entropy=0.0, credit
 
 
 def batch_of(count: int, size: int, seed: int = 1, begin: int = 0) -> CatchBatch:
-    starts = starts_of([Episode(number, seed) for number in range(begin, begin + count)], size)
     return CatchBatch(
-        torch.stack([torch.from_numpy(one) for one in (starts.ball_B, starts.slant_B, starts.paddle_B)], 1)
+        torch.from_numpy(starts_of([Episode(number, seed) for number in range(begin, begin + count)], size))
     )
 
 

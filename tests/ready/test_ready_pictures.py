@@ -12,10 +12,10 @@ from thereafter.data import corpora
 from thereafter.ready import shipped
 from thereafter.ready.examples import CLUTTERED, GLYPH, GLYPHS, SHAPES, picture_part
 from thereafter.vision.captioning.reading import read_captioned
-from thereafter.vision.captioning.task import with_pictures
 from thereafter.vision.clips.reading import read_clips
 from thereafter.vision.made_pictures import moving_rules
 from thereafter.vision.pictures.glyphs import ClutteredPictures, ClutterRule, numbered_glyphs
+from thereafter.vision.pictures.sources import with_pictures
 
 
 @pytest.mark.wide

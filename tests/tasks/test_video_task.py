@@ -22,7 +22,7 @@ from thereafter.tasks.lexicon import ColumnLexicons
 from thereafter.training.settings import TrainingSettings
 from thereafter.vision.clips.clip import ClipCodec
 from thereafter.vision.clips.frame_predictor import FrameBatch
-from thereafter.vision.clips.labels import VIDEO, hold_out_clips
+from thereafter.vision.clips.labels import VIDEO
 from thereafter.vision.clips.next_frames import NEXT_FRAMES, FrameCopier, NextFrames
 from thereafter.vision.clips.reading import clip_of, read_clips
 from thereafter.vision.measures import CopyCounts, copied, frame_nats
@@ -93,7 +93,7 @@ def test_clips_of_other_sizes_and_labels_are_refused_in_a_sentence(tmp_path: Pat
 def test_what_is_held_out_leaves_every_label_to_learn_from(tmp_path: Path) -> None:
     for count in (12, 40, 400):
         clips = read_clips([labelled_clips(tmp_path / "squares", count)])
-        learned, heldout, _ = hold_out_clips(clips, 0.1)
+        learned, heldout, _ = VIDEO.hold_out(clips, 0.1)
         assert len(learned) + len(heldout) == count
         assert 1 <= len(heldout) <= 0.15 * count + 1
         assert {label for one in heldout for label in one.labels} <= {label for one in learned for label in one.labels}

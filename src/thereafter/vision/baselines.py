@@ -23,16 +23,7 @@ from numpy.typing import NDArray
 from thereafter.base import progress
 from thereafter.errors import EmptyCorpusError, ShapeError
 from thereafter.series.classifying.task import most_frequent
-from thereafter.vision.captioning.measures import (
-    Floats,
-    bleu_of_sums,
-    caption_words,
-    check_captions,
-    count_grams,
-    counted_texts,
-    most_of_references,
-    nearest_length,
-)
+from thereafter.vision.captioning import measures
 from thereafter.vision.captioning.reading import CaptionedPicture
 from thereafter.vision.pictures.codec import USUAL_SIZE, PictureCodec
 from thereafter.vision.pictures.labelled_pictures import LabelledPicture
@@ -46,9 +37,11 @@ _ROWS = 1024  # pictures in one product
 _NEAREST = 8  # whose distances are worked out exactly
 
 
-def caption_rows(
-    learned: Sequence[CaptionedPicture], asked: Sequence[CaptionedPicture]
-) -> Mapping[str, Callable[[], list[str]]]:
+Rows = Mapping[str, Callable[[], list[str]]]
+"""Answers to all examples that need no network, by the name of their row."""
+
+
+def caption_rows(learned: Sequence[CaptionedPicture], asked: Sequence[CaptionedPicture]) -> Rows:
     """The rows of captions that need no network."""
     pictures, captions = [one.picture for one in learned], [one.captions for one in learned]
     kind = "pixels" if pictures[0].source.kind == "pixels" else "features"
@@ -58,16 +51,13 @@ def caption_rows(
     }
 
 
-def picture_rows(
-    learned: Sequence[LabelledPicture], asked: Sequence[LabelledPicture]
-) -> Mapping[str, Callable[[], list[str]]]:
+def picture_rows(learned: Sequence[LabelledPicture], asked: Sequence[LabelledPicture]) -> Rows:
     """The rows of labels that need no network."""
     rows = np.unique(np.linspace(0, len(learned) - 1, min(len(learned), MOST_COMPARED)).round().astype(int))
     pictures, labels = [learned[row].picture for row in rows], [(learned[row].label,) for row in rows]
+    nearest = f"nearest of {len(rows):,} training pictures"
     return {
-        f"nearest of {len(rows):,} training pictures": (
-            lambda: _first_of_nearest(pictures, [one.picture for one in asked], labels)
-        ),
+        nearest: lambda: _first_of_nearest(pictures, [one.picture for one in asked], labels),
         "most frequent label": lambda: [most_frequent([one.label for one in learned])] * len(asked),
     }
 
@@ -89,12 +79,12 @@ def constant_caption(references: Sequence[Sequence[str]]) -> str:
     BLEU of all C captions at once: the k-grams a caption has in common with N pictures are sums of counts by k-gram.
     """
     texts = [text for several in references for text in several]
-    counted, _ = counted_texts([""] * len(references), references)
-    captions = count_grams([caption_words(text) for text in texts])
+    counted, _ = measures.counted_texts([""] * len(references), references)
+    captions = measures.count_grams([measures.caption_words(text) for text in texts])
     pictures, length_C = len(references), counted.length_R
-    columns: list[Floats] = []
+    columns: list[measures.Floats] = []
     for grams in captions:
-        key_Y, most_Y = most_of_references(grams, counted.picture_R, 0)
+        key_Y, most_Y = measures.most_of_references(grams, counted.picture_R, 0)
         gram_Y, common_X = key_Y % max(1, grams.kinds), np.zeros(len(grams.gram_X))
         for times in range(1, int(most_Y.max(initial=0)) + 1):
             has_G = np.bincount(gram_Y[most_Y >= times], minlength=grams.kinds)
@@ -102,9 +92,9 @@ def constant_caption(references: Sequence[Sequence[str]]) -> str:
         columns.append(np.bincount(grams.caption_X, common_X, len(texts)).astype(np.float64))
     for k in range(1, len(captions) + 1):
         columns.append(pictures * np.maximum(length_C - k + 1, 1).astype(np.float64))
-    near = {int(n): float(nearest_length(np.full(pictures, n), counted).sum()) for n in np.unique(length_C)}
+    near = {int(n): float(measures.nearest_length(np.full(pictures, n), counted).sum()) for n in np.unique(length_C)}
     columns += [pictures * length_C.astype(np.float64), np.array([near[int(n)] for n in length_C])]
-    scores_CO = bleu_of_sums(np.stack(columns, axis=1))
+    scores_CO = measures.bleu_of_sums(np.stack(columns, axis=1))
     return texts[int(np.lexsort((np.arange(len(texts)), *-scores_CO.T))[0])]
 
 
@@ -120,7 +110,7 @@ def nearest_captions(
         raise ShapeError(
             f"training pictures are {train_BD.shape} and test pictures {test_BD.shape}; expected [B, ...] of one shape"
         )
-    check_captions([""] * len(train_BD), captions)
+    measures.check_captions([""] * len(train_BD), captions)
     if not len(test_BD):
         raise EmptyCorpusError("there are no test pictures; expected at least one")
     middle_D = _rows(train_BD[:_ROWS]).mean(axis=0)
@@ -129,7 +119,9 @@ def nearest_captions(
         for begin in range(0, len(test_BD), _ROWS):
             test = test_BD[begin : begin + _ROWS]
             few_BK = _few_nearest(_rows(test) - middle_D, train_BD, middle_D)
-            nearest += [_nearest(one, train_BD, few_K) for one, few_K in zip(test, few_BK, strict=True)]
+            for one, few_K in zip(test, few_BK, strict=True):  # in double precision
+                squares_KD = (_rows(train_BD[few_K], np.float64) - one.reshape(-1).astype(np.float64)) ** 2
+                nearest.append(int(few_K[squares_KD.sum(axis=1).argmin()]))
             advance(len(test))
     return [captions[row][0] for row in nearest]
 
@@ -144,12 +136,6 @@ def _few_nearest(
         away_BN[:, begin : begin + len(train)] = (train**2).sum(axis=1) - 2 * (test_BD @ train.T)
     few = min(_NEAREST, len(train_BD))
     return np.sort(np.argpartition(away_BN, few - 1, axis=1)[:, :few], axis=1).astype(np.int64)
-
-
-def _nearest(one: NDArray[np.generic], train_BD: NDArray[np.generic], few_K: NDArray[np.int64]) -> int:
-    """Of a few training pictures the nearest, in double precision."""
-    squares_KD = (_rows(train_BD[few_K], np.float64) - one.reshape(-1).astype(np.float64)) ** 2
-    return int(few_K[squares_KD.sum(axis=1).argmin()])
 
 
 def _rows(pictures: NDArray[np.generic], dtype: type[np.floating] = np.float32) -> NDArray[np.floating]:

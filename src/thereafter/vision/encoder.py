@@ -20,6 +20,7 @@ the side of a patch.
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 
 import torch
 import torch.nn.functional as F
@@ -46,7 +47,8 @@ class PictureEncoder(nn.Module):
         if norm not in NORMS:
             raise OptionError(f"norm is {norm!r}; expected {' or '.join(map(repr, NORMS))}")
         self.stages, self.size = stages, width * 2 ** (stages - 1)
-        layers: list[nn.Module] = [_Stem(channels, width, norm)]
+        stem = OrderedDict(conv=_convolution(channels, width, 2), norm=_norm(norm, width), relu=nn.ReLU())
+        layers: list[nn.Module] = [nn.Sequential(stem)]  # which halves the sides
         before = width
         for stage in range(stages):
             size = width * 2**stage
@@ -67,17 +69,6 @@ class PictureEncoder(nn.Module):
         for _ in range(self.stages):
             height, width = (height + 1) // 2, (width + 1) // 2
         return height, width
-
-
-class _Stem(nn.Module):
-    """The first convolution, which halves the sides."""
-
-    def __init__(self, channels: int, size: int, norm: str) -> None:
-        super().__init__()
-        self.conv, self.norm = _convolution(channels, size, 2), _norm(norm, size)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.relu(self.norm(self.conv(x)))
 
 
 class _Block(nn.Module):
@@ -168,7 +159,10 @@ class FrameEncoder(nn.Module):
 
     def __init__(self, height: int, width: int, *, channels: int, stages: int = 0) -> None:
         super().__init__()
-        stages = stages or _stages(min(height, width))
+        side, chosen = min(height, width), stages
+        while not stages and chosen < _MOST_STAGES and (side + 1) // 2 >= _LEAST_SIDE:
+            side, chosen = (side + 1) // 2, chosen + 1
+        stages = max(1, chosen)
         layers: list[nn.Module] = []
         before = 1
         for stage in range(stages):
@@ -185,14 +179,6 @@ class FrameEncoder(nn.Module):
     def forward(self, x_NHW: Tensor) -> Tensor:
         maps_NDHW: Tensor = self.layers(x_NHW.unsqueeze(1))
         return maps_NDHW
-
-
-def _stages(side: int) -> int:
-    """How often a side may be halved, rounded up, before fewer than 4 places are left; once at least."""
-    stages = 0
-    while stages < _MOST_STAGES and (side + 1) // 2 >= _LEAST_SIDE:
-        side, stages = (side + 1) // 2, stages + 1
-    return max(1, stages)
 
 
 def group_norm(size: int) -> nn.GroupNorm:

@@ -24,6 +24,9 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 MOST_COLUMNS = 256
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Pixels = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ class Rule:
             raise FormatError(f"{path} could not be read: {failed.strerror or failed}") from None
 
 
-def uniforms(seed: int, rows: ArrayLike, columns: int) -> NDArray[np.float64]:
+def uniforms(seed: int, rows: ArrayLike, columns: int) -> Floats:
     """Numbers in [0, 1): one row for each of `rows`, as many `columns` as are asked for.
 
     >>> bool(uniforms(1, [5], 3)[0, 2] == uniforms(1, [4, 5], 8)[1, 2])

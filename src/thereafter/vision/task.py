@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Generic, TypedDict, TypeVar
@@ -12,19 +13,19 @@ from numpy.typing import NDArray
 
 from thereafter.data.files import Files, Parts
 from thereafter.data.finding import FileKind, find_files
-from thereafter.errors import OptionError
+from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.tasks import task as contract
 from thereafter.tasks.labelling import LabelCodecs, LabelTask
 from thereafter.tasks.task import A, C, E, N, S, X
 from thereafter.text.reading import lines_of
 from thereafter.training.settings import TrainingSettings
-from thereafter.vision.baselines import picture_rows
+from thereafter.vision.baselines import Rows, picture_rows
 from thereafter.vision.clips.clip import ClipCodec
 from thereafter.vision.clips.reading import CLIP_FILES, Clip, clip_of, read_example_clips
 from thereafter.vision.pictures import labelled_pictures as labelled
 from thereafter.vision.pictures.codec import PictureCodec
 from thereafter.vision.pictures.labelled_pictures import LabelledPicture
-from thereafter.vision.pictures.sources import picture_of
+from thereafter.vision.pictures.sources import holds_pictures, picture_of, with_pictures
 
 _EPOCHS = 20  # of a training over clips whose length is not asked for
 
@@ -73,13 +74,28 @@ class LabelledPictures(
         return labelled.part_of_pictures(given, part)
 
     def read(self, files: Sequence[Path]) -> list[LabelledPicture]:
-        return labelled.read_pictures(files)
+        """Pictures with labels; with the pictures beside them, where the files are tables of labels alone."""
+        every = with_pictures(files)
+        if not any(map(holds_pictures, every)):
+            raise EmptyCorpusError(
+                f"{', '.join(map(str, files))}: no pictures there or beside it; expected idx files, LABEL/name.png in "
+                "folders, an .npz with pixels and labels, or a table of labels beside its pictures"
+            )
+        return list(labelled.read_labelled_pictures(every))
 
     def hold_out(
         self, examples: Sequence[LabelledPicture], share: float
     ) -> tuple[list[LabelledPicture], list[LabelledPicture], str]:
-        """The last pictures, at most 5,000; of each label its share where the last ones have not all of them."""
-        return labelled.hold_out_pictures(examples, share)
+        """The last pictures, at most 5,000; else, as in folders by label, the last of each label, of each its share."""
+        labels = [one.label for one in examples]
+        count = min(labelled.MOST_HELD_OUT, max(1, round(share * len(examples))))
+        if set(labels) == set(labels[-count:]):
+            return list(examples[:-count]), list(examples[-count:]), ""
+        last = labelled.last_of_each(labels, count / len(examples))
+        if not last:  # a few of each label: at least one is held out, of the most frequent
+            ((frequent, _),) = Counter(labels).most_common(1)
+            last = {max(at for at, label in enumerate(labels) if label == frequent)}
+        return *labelled.split_at(examples, last), ", of each label its share,"
 
     def check(self, examples: Sequence[LabelledPicture], codecs: PC, name: str) -> None:
         """Decode all pictures, so that a damaged one is an error now."""
@@ -95,9 +111,7 @@ class LabelledPictures(
         for number, picture in enumerate(labelled.asked_pictures_of(files), start=1):
             yield number, picture.name, LabelledPicture(picture)
 
-    def beside(
-        self, learned: Sequence[LabelledPicture], asked: Sequence[LabelledPicture]
-    ) -> Mapping[str, Callable[[], list[str]]]:
+    def beside(self, learned: Sequence[LabelledPicture], asked: Sequence[LabelledPicture]) -> Rows:
         """The label of the nearest training picture, and the most frequent one."""
         return picture_rows(learned, asked)
 

@@ -100,25 +100,16 @@ class Episodes(Sequence[Episode]):
         return Episode(k - int(self._ends[which]) + rule.count, rule.seed, rule.size)
 
 
-@dataclass(frozen=True)
-class Starts:
-    """How episodes begin: column and slant of the ball, the left column of the paddle; int64 [B] each."""
-
-    ball_B: NDArray[np.int64]
-    slant_B: NDArray[np.int64]
-    paddle_B: NDArray[np.int64]
-
-
-def starts_of(episodes: Sequence[Episode], size: int) -> Starts:
-    """How these episodes begin on a screen of `size`; all columns and slants are equally likely."""
+def starts_of(episodes: Sequence[Episode], size: int) -> NDArray[np.int64]:
+    """How these episodes begin on a screen of `size`, [B, 3]: column and slant of the ball, the left column of the
+    paddle. All columns and slants are equally likely."""
     drawn_B3 = np.zeros((len(episodes), 3))
     seeds_B = np.array([one.seed for one in episodes], np.uint64)
     numbers_B = np.array([one.number for one in episodes], np.uint64)
     for seed in np.unique(seeds_B).tolist():
         drawn_B3[seeds_B == seed] = uniforms(seed, numbers_B[seeds_B == seed], 3)
     ranges_3 = np.array([size, 2 * FINE + 1, size - PADDLE + 1])
-    ball_B, slant_B, paddle_B = (drawn_B3 * ranges_3).astype(np.int64).T
-    return Starts(ball_B, slant_B - FINE, paddle_B)
+    return np.asarray((drawn_B3 * ranges_3).astype(np.int64) - np.array([0, FINE, 0]))
 
 
 @dataclass(frozen=True)
@@ -136,9 +127,9 @@ def play(episode: Episode, act: Callable[[Moment], int], size: int = SIZE) -> li
     >>> [moment.paddle for moment in play(Episode(7), lambda moment: 2, size=4)]
     [1, 2, 2, 2]
     """
-    start, wide = starts_of([episode], size), FINE * (size - 1)
-    fine, speed, paddle = FINE * int(start.ball_B[0]), int(start.slant_B[0]), int(start.paddle_B[0])
-    moments = [Moment(0, fine // FINE, paddle)]
+    ball, speed, paddle = starts_of([episode], size)[0].tolist()
+    fine, wide = FINE * ball, FINE * (size - 1)
+    moments = [Moment(0, ball, paddle)]
     for row in range(1, size):
         paddle = min(max(paddle + act(moments[-1]) - 1, 0), size - PADDLE)
         fine += speed
@@ -177,6 +168,7 @@ class CatchCodec:
     """What the games of a task have in common: the `side` of the screen, in pixels. See `data/codecs.py`."""
 
     codec: ClassVar[str] = "catch"
+    size: ClassVar[int] = 0
     side: int
 
     @classmethod
@@ -185,10 +177,6 @@ class CatchCodec:
         if not episodes:
             raise OptionError("there are no episodes to learn from; expected at least one")
         return cls(episodes[0].size or SIZE)
-
-    @property
-    def size(self) -> int:
-        return 0
 
     def check(self, episodes: Sequence[Episode], name: str) -> None:
         """Refuse a screen of another size."""
@@ -209,10 +197,9 @@ class CatchCodec:
         return [int(number) for number in np.asarray(numbers, np.uint64).tolist()]
 
     def batch(self, episodes: Sequence[Episode]) -> NDArray[np.int64]:
-        """How episodes begin, [B, 3]: column and slant of the ball, left column of the paddle."""
+        """How episodes begin (`starts_of`)."""
         self.check(episodes, "an episode")
-        starts = starts_of(episodes, self.side)
-        return np.stack([starts.ball_B, starts.slant_B, starts.paddle_B], axis=1)
+        return starts_of(episodes, self.side)
 
     def to_json(self) -> Table:
         return {"side": self.side}

@@ -31,19 +31,10 @@ from torch import Tensor, nn
 from thereafter.errors import OptionError
 from thereafter.models.settings import check_choice
 from thereafter.models.task_net import TaskNet
-from thereafter.series.forecasters.settings import cells
 from thereafter.tasks.batching import TensorBatch
 from thereafter.vision.acting.game import ACTIONS, FINE, PADDLE
-from thereafter.vision.glimpsing.network import (
-    GlimpseCore,
-    SensorSettings,
-    draw_around,
-    draw_choice,
-    log_chance,
-    log_density,
-    passed_on,
-    reward_loss,
-)
+from thereafter.vision.glimpsing import network as glimpsing
+from thereafter.vision.glimpsing.network import GlimpseCore, SensorSettings
 
 _A = len(ACTIONS)
 _LIT = 9  # pixels of all patches that are lit at a time, about
@@ -116,8 +107,7 @@ class Catcher(TaskNet[CatchBatch], GlimpseCore):
     def __init__(self, settings: CatcherSettings, *, size: int) -> None:
         super().__init__()
         self.settings, self.size = settings, size
-        sizes = {name: vars(settings)[name] for name in ("hidden", "read", "patch", "scales")}
-        self.add_core(cell=cells()[settings.cell], channels=1, **sizes)
+        self.add_core(settings, channels=1)
         self.policy = nn.Linear(settings.hidden, _A + 3)
         self._begin()
 
@@ -166,27 +156,20 @@ class Catcher(TaskNet[CatchBatch], GlimpseCore):
         places, patches, actions, paddles = [], [], [], [board.paddle_B]
         chosen = self.choose(h_BU, kept_BU)
         for step in range(self.steps):
-            place_B2 = draw_around(chosen.mean_2, settings.deviation) if drawn else chosen.mean_2
+            place_B2 = glimpsing.draw_around(chosen.mean_2, settings.deviation) if drawn else chosen.mean_2
             place_B2 = place_B2.to(like.dtype)
             seen_BKgg = self.sensor.of_points(board.points(step), place_B2, height=self.size, width=self.size)
             g_BU = self.glance(seen_BKgg.flatten(1), place_B2.clamp(-1, 1))
             y_B1U, state = self.reader(g_BU.unsqueeze(1), state)
             chosen = self.choose(y_B1U[:, 0], kept_BU)
-            action_B = draw_choice(chosen.z_A) if self.training else chosen.z_A.argmax(-1)
+            action_B = glimpsing.draw_choice(chosen.z_A) if self.training else chosen.z_A.argmax(-1)
             board.move(action_B)
             places.append(place_B2)
             patches.append(seen_BKgg)
             actions.append(action_B)
             paddles.append(board.paddle_B)
-        return Game(
-            torch.stack(places, 1),
-            torch.stack(patches, 1),
-            torch.stack(actions, 1),
-            board.column_BT,
-            torch.stack(paddles, 1),
-            board.caught(),
-            kept_BU,
-        )
+        seen, chosen_BT, paddles_BT = torch.stack(patches, 1), torch.stack(actions, 1), torch.stack(paddles, 1)
+        return Game(torch.stack(places, 1), seen, chosen_BT, board.column_BT, paddles_BT, board.caught(), kept_BU)
 
     def read(self, game: Game) -> tuple[Tensor, Tensor]:
         """What the recurrent layer reads of a game, [B, T, U], and h after every glimpse; one call for all steps."""
@@ -199,15 +182,15 @@ class Catcher(TaskNet[CatchBatch], GlimpseCore):
         _, h_BTU = self.read(game)
         kept_BU = game.kept_BU
         chosen = self.choose(F.pad(h_BTU, (0, 0, 1, 0)), None if kept_BU is None else kept_BU.unsqueeze(1))
-        log_a_BT = log_chance(game.actions_BT, chosen.z_A[:, 1:])
+        log_a_BT = glimpsing.log_chance(game.actions_BT, chosen.z_A[:, 1:])
         log_pi_BT = F.pad(log_a_BT, (1, 0))
         if self.settings.places == "learned":
             deviation = self.settings.deviation
-            log_l_BT = log_density(game.places_BT2, chosen.mean_2[:, :-1], deviation)
+            log_l_BT = glimpsing.log_density(game.places_BT2, chosen.mean_2[:, :-1], deviation)
             log_pi_BT = log_pi_BT + F.pad(log_l_BT, (0, 1))
         reward_B = game.caught_B.to(chosen.expected.dtype)
-        credit_BT = passed_on(reward_B, chosen.expected, self.settings.credit)
-        learned = reward_loss(log_pi_BT, reward_B[:, None], chosen.expected, credit_BT).sum()
+        credit_BT = glimpsing.passed_on(reward_B, chosen.expected, self.settings.credit)
+        learned = glimpsing.reward_loss(log_pi_BT, reward_B[:, None], chosen.expected, credit_BT).sum()
         log_p_BTA = chosen.z_A[:, 1:].log_softmax(-1)
         entropy = -(log_p_BTA.exp() * log_p_BTA).sum()
         return learned - self.settings.entropy * entropy

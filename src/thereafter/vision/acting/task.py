@@ -24,20 +24,8 @@ from thereafter.data.finding import FileKind, find_files
 from thereafter.errors import OptionError
 from thereafter.tasks.answers import Fields, Shown, percent
 from thereafter.text.reading import lines_of
-from thereafter.vision.acting.game import (
-    ACTIONS,
-    CATCH_FILES,
-    PADDLE,
-    SIZE,
-    CatchCodec,
-    CatchRule,
-    Episode,
-    Episodes,
-    Moment,
-    caught,
-    foreseeing,
-    play,
-)
+from thereafter.vision.acting import game as catch
+from thereafter.vision.acting.game import Episode, Episodes, Moment
 from thereafter.vision.acting.network import GAZES, CatchBatch, Catcher, CatcherSettings, Game
 from thereafter.vision.measures import CatchScore, ResampledMeans, resampled_catches, score_catches
 from thereafter.vision.rules import uniforms
@@ -64,7 +52,7 @@ class Played:
         if self.caught:
             return "caught"
         left = self.column < self.paddle
-        off = self.paddle - self.column if left else self.column - self.paddle - PADDLE + 1
+        off = self.paddle - self.column if left else self.column - self.paddle - catch.PADDLE + 1
         return f"missed by {off} pixel{'s' * (off != 1)} on the {'left' if left else 'right'}"
 
 
@@ -90,20 +78,18 @@ class PlayedExplained:
 
     def as_dict(self) -> Table:
         """Plain JSON values."""
-        steps = []
-        for step, action in enumerate(self.actions_T):
-            column, row = (round(float(value), 3) for value in self.places_T2[step])
-            steps.append(
-                {
-                    "ball": [step, self.columns_T[step]],
-                    "paddle": self.paddles_T[step],
-                    "column": column,
-                    "row": row,
-                    "action": ACTIONS[action],
-                    "probabilities": dict(zip(ACTIONS, self.chances_TA[step].tolist(), strict=True)),
-                    "expected": float(self.expected_T[step]),
-                }
-            )
+        steps = [
+            {
+                "ball": [step, self.columns_T[step]],
+                "paddle": self.paddles_T[step],
+                "column": round(float(self.places_T2[step, 0]), 3),
+                "row": round(float(self.places_T2[step, 1]), 3),
+                "action": catch.ACTIONS[action],
+                "probabilities": dict(zip(catch.ACTIONS, self.chances_TA[step].tolist(), strict=True)),
+                "expected": float(self.expected_T[step]),
+            }
+            for step, action in enumerate(self.actions_T)
+        ]
         answer = self.answer
         return {"caught": answer.caught, "column": answer.column, "paddle": answer.paddle, "steps": steps}
 
@@ -111,7 +97,7 @@ class PlayedExplained:
         """The whole game on one screen, a line a row: the ball's way, the middles of all glimpses, the paddle at the
         end."""
         rows = [[BLACK] * self.size for _ in range(self.size)]
-        rows[-1][self.answer.paddle : self.answer.paddle + PADDLE] = [BAR] * PADDLE
+        rows[-1][self.answer.paddle : self.answer.paddle + catch.PADDLE] = [BAR] * catch.PADDLE
         for row, column in enumerate(self.columns_T):
             rows[row][column] = BALL
         for column, row in np.clip(self.places_T2.astype(int), 0, self.size - 1).tolist():
@@ -126,7 +112,7 @@ class PlayedExplained:
             p = percent(float(self.chances_TA[step, action]))
             lines.append(
                 f"  step {step + 1:>3}  ball in column {self.columns_T[step]:>3}, paddle {self.paddles_T[step]:>3}, "
-                f"looked at column {column:4.1f}, row {row:4.1f}: {ACTIONS[action]} {p}"
+                f"looked at column {column:4.1f}, row {row:4.1f}: {catch.ACTIONS[action]} {p}"
             )
         return "\n".join(lines)
 
@@ -139,7 +125,7 @@ _EXPECTED = "expected the number of an episode, such as 17, seed and number, suc
 class ActingCodecs(TypedDict):
     """What a run keeps of its games."""
 
-    games: CatchCodec
+    games: catch.CatchCodec
 
 
 class Acting(VisionTask[CatcherSettings, Episode, CatchBatch, Catcher, Played, ActingCodecs]):
@@ -150,15 +136,10 @@ class Acting(VisionTask[CatcherSettings, Episode, CatchBatch, Catcher, Played, A
     unit = "episode"
     settings = CatcherSettings
     defaults: ClassVar[Mapping[str, object]] = {
-        "epochs": 10.0,
-        "batch": 256,
-        "rate": 3e-3,
-        "steps": 1024,
-        "weight_decay": 0.0,
-        "clip": 1.0,
+        "epochs": 10.0, "batch": 256, "rate": 3e-3, "steps": 1024, "weight_decay": 0.0, "clip": 1.0,
         "precision": "float32",
-    }
-    file_kind: ClassVar[FileKind] = CATCH_FILES
+    }  # fmt: skip
+    file_kind: ClassVar[FileKind] = catch.CATCH_FILES
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {"reader": ("", "step")}
     chooses = "places"
 
@@ -166,7 +147,7 @@ class Acting(VisionTask[CatcherSettings, Episode, CatchBatch, Catcher, Played, A
         return GAZES
 
     def read(self, files: Sequence[Path]) -> Episodes:
-        return Episodes([CatchRule.read(path) for path in files])
+        return Episodes([catch.CatchRule.read(path) for path in files])
 
     def hold_out(self, examples: Sequence[Episode], share: float) -> tuple[Sequence[Episode], list[Episode], str]:
         """The last episodes, at most 2,000; those of rules are not made before they are played."""
@@ -175,7 +156,7 @@ class Acting(VisionTask[CatcherSettings, Episode, CatchBatch, Catcher, Played, A
         return learned, list(examples[cut:]), ""
 
     def codecs(self, examples: Sequence[Episode]) -> ActingCodecs:
-        return {"games": CatchCodec.fit(examples)}
+        return {"games": catch.CatchCodec.fit(examples)}
 
     def check(self, examples: Sequence[Episode], codecs: ActingCodecs, name: str) -> None:
         codecs["games"].check(examples, name)
@@ -210,8 +191,8 @@ class Acting(VisionTask[CatcherSettings, Episode, CatchBatch, Catcher, Played, A
             "ball": (("step",), np.array(game.columns_T[:-1], np.int64)),
             "paddle": (("step",), np.array(game.paddles_T[:-1], np.int64)),
         }
-        about = {"answer": str(game.answer), "actions": list(ACTIONS), "size": game.size}
-        return Shown([f"step {step + 1}" for step in range(len(game.actions_T))], list(ACTIONS), fields, about)
+        about = {"answer": str(game.answer), "actions": list(catch.ACTIONS), "size": game.size}
+        return Shown([f"step {step + 1}" for step in range(len(game.actions_T))], list(catch.ACTIONS), fields, about)
 
     def example(self, given: object) -> Episode:
         """An `Episode`; or its number, or its seed and number as a text such as 3:17, on a screen as in training."""
@@ -232,7 +213,7 @@ class Acting(VisionTask[CatcherSettings, Episode, CatchBatch, Catcher, Played, A
 
     def spelled(self, text: str) -> Sequence[object]:
         """All episodes of a rule, where a file is named; else the text itself."""
-        files = find_files(text.strip(), CATCH_FILES) if text.strip().endswith(".json") else []
+        files = find_files(text.strip(), catch.CATCH_FILES) if text.strip().endswith(".json") else []
         return self.read(files) if files else [text]
 
     def cut(
@@ -255,7 +236,11 @@ class Acting(VisionTask[CatcherSettings, Episode, CatchBatch, Catcher, Played, A
 
     def beside(self, learned: Sequence[Episode], asked: Sequence[Episode]) -> Mapping[str, Callable[[], list[Played]]]:
         """Other players: one without a plan, one that does nothing, one that foresees where the ball comes down."""
-        players = {"random actions": at_random, "standing still": standing_still, "sees the whole screen": seeing_all}
+        players: Mapping[str, Callable[[Episode], Player]] = {
+            "random actions": at_random,
+            "standing still": lambda episode: lambda moment: catch.ACTIONS.index("stay"),
+            "sees the whole screen": lambda episode: catch.foreseeing(episode, episode.size or catch.SIZE),
+        }
         return {name: partial(_played, player, asked) for name, player in players.items()}
 
     def variants(self, learned: Sequence[Episode]) -> Mapping[str, Mapping[str, object]]:
@@ -270,24 +255,10 @@ def explain_games(net: Catcher, batch: CatchBatch) -> list[PlayedExplained]:
         _, h_BTU = net.read(game)
         chosen = net.choose(h_BTU)
     middles = (game.places_BT2.clamp(-1, 1) + 1) / 2 * net.size
-    columns, paddles, actions = (one.tolist() for one in (game.columns_BT, game.paddles_BT, game.actions_BT))
-    places, patches, chances, expected = (
-        one.float().cpu().numpy() for one in (middles, game.patches_BTKgg, chosen.z_A.softmax(-1), chosen.expected)
-    )
-    return [
-        PlayedExplained(
-            end,
-            net.size,
-            tuple(columns[row]),
-            tuple(paddles[row]),
-            tuple(actions[row]),
-            places[row],
-            patches[row],
-            chances[row],
-            expected[row],
-        )
-        for row, end in enumerate(_ends(game))
-    ]
+    numbers = (map(tuple, one.tolist()) for one in (game.columns_BT, game.paddles_BT, game.actions_BT))
+    arrays = (middles, game.patches_BTKgg, chosen.z_A.softmax(-1), chosen.expected)
+    rows = zip(_ends(game), *numbers, *(one.float().cpu().numpy() for one in arrays), strict=True)
+    return [PlayedExplained(end, net.size, *row) for end, *row in rows]
 
 
 def _ends(game: Game) -> list[Played]:
@@ -302,23 +273,13 @@ Player = Callable[[Moment], int]
 
 def at_random(episode: Episode) -> Player:
     """Every action is as likely as any other; drawn from the number of the episode."""
-    drawn_T = uniforms(_SEED + episode.seed, [episode.number], episode.size or SIZE)[0].tolist()
-    return lambda moment: int(drawn_T[moment.row] * len(ACTIONS))
-
-
-def standing_still(episode: Episode) -> Player:
-    """The paddle stays where it is."""
-    return lambda _: ACTIONS.index("stay")
-
-
-def seeing_all(episode: Episode) -> Player:
-    """Sees the whole screen, and knows where the ball comes down."""
-    return foreseeing(episode, episode.size or SIZE)
+    drawn_T = uniforms(_SEED + episode.seed, [episode.number], episode.size or catch.SIZE)[0].tolist()
+    return lambda moment: int(drawn_T[moment.row] * len(catch.ACTIONS))
 
 
 def _played(player: Callable[[Episode], Player], episodes: Sequence[Episode]) -> list[Played]:
-    ends = [play(one, player(one), one.size or SIZE)[-1] for one in episodes]
-    return [Played(caught(last), last.column, last.paddle) for last in ends]
+    ends = [catch.play(one, player(one), one.size or catch.SIZE)[-1] for one in episodes]
+    return [Played(catch.caught(last), last.column, last.paddle) for last in ends]
 
 
 ACTING = Acting()

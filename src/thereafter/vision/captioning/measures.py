@@ -174,7 +174,8 @@ def bleu_of_sums(sums_RS: Floats) -> Floats:
 
 
 def cider_of_each(counted: CountedCaptions) -> Floats:
-    """CIDEr-D of every answer, [N]; documents are the pictures that `counted` has references of."""
+    """CIDEr-D of every answer, [N]; documents are the pictures that `counted` has references of. One picture alone
+    scores 0: every k-gram is common."""
     pictures, captions = counted.pictures, counted.pictures + len(counted.picture_R)
     similar_R = np.zeros(len(counted.picture_R))
     for grams in counted.grams:
@@ -194,22 +195,6 @@ def cider_of_each(counted: CountedCaptions) -> Floats:
     total_N = np.bincount(counted.picture_R, similar_R, pictures)
     each_N: Floats = SCALE * total_N / len(counted.grams) / np.bincount(counted.picture_R, minlength=pictures)
     return each_N
-
-
-def bleu(answers: Sequence[Words], references: Sequence[Sequence[Words]], order: int = ORDER) -> tuple[float, ...]:
-    """BLEU-1 to BLEU-order of answers as words, 0 to 100; every answer may have several references.
-
-    >>> bleu([["a", "dog", "runs"]], [[["a", "dog", "sleeps"], ["the", "dog", "runs"]]], order=2)
-    (100.0, 100.0)
-    """
-    sums_S = bleu_statistics(count_captions(answers, references, order)).sum(axis=0)
-    return tuple(bleu_of_sums(sums_S[None])[0].tolist())
-
-
-def cider_d(answers: Sequence[Words], references: Sequence[Sequence[Words]]) -> tuple[float, Floats]:
-    """CIDEr-D of answers as words: the mean, and that of each. One picture alone scores 0: every k-gram is common."""
-    each_N = cider_of_each(count_captions(answers, references))
-    return float(each_N.mean()), each_N
 
 
 def check_captions(answers: Sequence[object], references: Sequence[Sequence[object]]) -> None:
@@ -273,10 +258,9 @@ class CaptionScore(Tabular):
         return f"BLEU-1 {self.bleu_1:.1f}, BLEU-4 {self.bleu_4:.1f}, CIDEr-D {self.cider_d:.3f}"
 
     def __str__(self) -> str:
-        scores = (self.bleu_1, self.bleu_2, self.bleu_3, self.bleu_4)
         return (
-            ", ".join(f"BLEU-{n} {score:.1f}" for n, score in enumerate(scores, 1))
-            + f", CIDEr-D {self.cider_d:.3f} over {self.captions:,} pictures, {self.references:.3g} references each\n"
+            f"BLEU-1 {self.bleu_1:.1f}, BLEU-2 {self.bleu_2:.1f}, BLEU-3 {self.bleu_3:.1f}, BLEU-4 {self.bleu_4:.1f}, "
+            f"CIDEr-D {self.cider_d:.3f} over {self.captions:,} pictures, {self.references:.3g} references each\n"
             f"{self.distinct:,} different captions of {self.length:.1f} words on average ({self.rule})"
         )
 

@@ -22,17 +22,11 @@ from thereafter.data.finding import FileKind
 from thereafter.errors import EmptyCorpusError, FormatError
 from thereafter.text.reading import place, read_lines
 from thereafter.text.tables import TableRow, TextTable, format_of, read_table, require_characters
+from thereafter.vision.pictures import sources
 from thereafter.vision.pictures.archives import IDX_ENDINGS
 from thereafter.vision.pictures.decoding import PICTURE_ENDINGS
 from thereafter.vision.pictures.picture import Picture, pictures_of
-from thereafter.vision.pictures.sources import (
-    PicturesByName,
-    holds_pictures,
-    is_picture_file,
-    open_picture_files,
-    open_pictures,
-    plain_name,
-)
+from thereafter.vision.pictures.sources import PicturesByName
 
 CAPTION_ENDINGS = (".txt", ".tsv", ".csv", ".jsonl", ".ndjson")
 PICTURE_COLUMNS = ("image", "picture", "file", "filename", "file_name", "image_name", "image_id", "name", "id", "photo")
@@ -126,15 +120,15 @@ def read_captioned(files: Sequence[Path], notes: list[str] | None = None) -> lis
     captions: dict[str, list[str]] = {}
     names: dict[str, None] = {}
     for path in files:
-        if holds_pictures(path):
+        if sources.holds_pictures(path):
             continue
         listed = read_names(path)
         if listed is None:
             with progress.task("reading captions"):
                 for name, caption in read_captions(path):
-                    captions.setdefault(plain_name(name), []).append(caption)
+                    captions.setdefault(sources.plain_name(name), []).append(caption)
         elif any(pictures.find(name) for name in listed):
-            names |= dict.fromkeys(map(plain_name, listed))
+            names |= dict.fromkeys(map(sources.plain_name, listed))
         else:
             notes.append(f"{path} names none of the pictures and is passed over")
     return _joined(pictures, captions, names, files, notes)
@@ -142,15 +136,15 @@ def read_captioned(files: Sequence[Path], notes: list[str] | None = None) -> lis
 
 def all_pictures(files: Sequence[Path]) -> list[Picture]:
     """The pictures of files, whatever else is among them."""
-    single = sorted(path for path in files if is_picture_file(path))  # in any order they are the same source
+    single = sorted(path for path in files if sources.is_picture_file(path))  # in any order they are the same source
     pictures: list[Picture] = []
     if single:
         folders = {path.parent for path in single}
         folder = folders.pop() if len(folders) == 1 else Path(os.path.commonpath([one.absolute() for one in folders]))
-        pictures += pictures_of(open_picture_files(single, str(folder), folder))
+        pictures += pictures_of(sources.open_picture_files(single, str(folder), folder))
     for path in files:
-        if holds_pictures(path) and not is_picture_file(path):
-            pictures += pictures_of(open_pictures(path))
+        if sources.holds_pictures(path) and not sources.is_picture_file(path):
+            pictures += pictures_of(sources.open_pictures(path))
     return pictures
 
 

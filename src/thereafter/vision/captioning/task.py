@@ -7,8 +7,7 @@ Shapes: P pictures, B captions, T steps.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import ClassVar, TypedDict
@@ -23,9 +22,9 @@ from thereafter.base import progress
 from thereafter.base.config import Table
 from thereafter.base.tabular import Row
 from thereafter.data.files import Files, Parts
-from thereafter.data.finding import FileKind, find_files
+from thereafter.data.finding import FileKind
 from thereafter.decoding.sources import AnswerSettings, decode_answers
-from thereafter.errors import OptionError, SourceError
+from thereafter.errors import OptionError
 from thereafter.evaluation.bootstrap import Floats
 from thereafter.models.word_decoder import END
 from thereafter.tasks.answers import Shown
@@ -33,30 +32,16 @@ from thereafter.tasks.lexicon import padded
 from thereafter.tasks.task import Answering
 from thereafter.tasks.wording import Wording, generators_of, shown_answer
 from thereafter.training.settings import TrainingSettings
-from thereafter.vision.baselines import OTHER_PICTURES, caption_rows
-from thereafter.vision.captioning.measures import (
-    CaptionScore,
-    bleu_of_sums,
-    bleu_statistics,
-    caption_words,
-    cider_of_each,
-    counted_texts,
-    measure_captions,
-)
+from thereafter.vision.baselines import OTHER_PICTURES, Rows, caption_rows
+from thereafter.vision.captioning import measures, reading
 from thereafter.vision.captioning.network import SEES, Captioner, CaptionerSettings, PictureBatch, PictureForm
-from thereafter.vision.captioning.reading import (
-    CAPTIONED_FILES,
-    CaptionedPicture,
-    all_pictures,
-    read_captioned,
-    read_names,
-)
+from thereafter.vision.captioning.reading import CaptionedPicture
 from thereafter.vision.pictures.codec import PictureCodec
-from thereafter.vision.pictures.picture import Picture
-from thereafter.vision.pictures.sources import PICTURE_FILES, holds_pictures, picture_of
+from thereafter.vision.pictures.sources import holds_pictures, picture_of, with_pictures
 from thereafter.vision.task import VisionTask
 
 Ids = NDArray[np.int64]
+Examples = Sequence[CaptionedPicture]
 _SIDES = frozenset({"left", "right"})
 _MANY_SIDES = 0.02  # of the captions
 
@@ -80,11 +65,12 @@ class ResampledCaptions:
     @classmethod
     def of(cls, answers: Sequence[str], references: Sequence[Sequence[str]]) -> ResampledCaptions:
         """Captions, one a picture, against those that people wrote of it."""
-        counted, _ = counted_texts(answers, references)
-        return cls(np.column_stack([bleu_statistics(counted), cider_of_each(counted), np.ones(len(answers))]))
+        counted, _ = measures.counted_texts(answers, references)
+        figures = measures.bleu_statistics(counted), measures.cider_of_each(counted), np.ones(len(answers))
+        return cls(np.column_stack(figures))
 
     def figures(self, sums_RS: Floats) -> dict[str, Floats]:
-        scores_RO = bleu_of_sums(sums_RS[:, :-2])
+        scores_RO = measures.bleu_of_sums(sums_RS[:, :-2])
         bleus = {f"bleu_{n}": score_R for n, score_R in enumerate(scores_RO.T, 1)}
         return {**bleus, "cider_d": sums_RS[:, -2] / np.maximum(sums_RS[:, -1], 1)}
 
@@ -101,7 +87,7 @@ class Captioning(
     settings = CaptionerSettings
     defaults: ClassVar[Mapping[str, object]] = {"epochs": 30.0, "batch": 32, "rate": 1e-3, "steps": 60}
     asked: ClassVar[Mapping[str, object]] = asdict(AnswerSettings())
-    file_kind: ClassVar[FileKind] = CAPTIONED_FILES
+    file_kind: ClassVar[FileKind] = reading.CAPTIONED_FILES
     rotated = OTHER_PICTURES
     reported: ClassVar[tuple[str, ...]] = ("bleu_1", "bleu_4", "cider_d")
     chooses = "see"
@@ -124,7 +110,7 @@ class Captioning(
 
     def read(self, files: Sequence[Path]) -> list[CaptionedPicture]:
         notes: list[str] = []
-        examples = read_captioned(with_pictures(files), notes)
+        examples = reading.read_captioned(with_pictures(files), notes)
         for note in notes:
             progress.note(note)
         return examples
@@ -202,22 +188,18 @@ class Captioning(
 
     def ask(self, files: Sequence[Path], codecs: CaptionCodecs) -> Iterator[tuple[int, str, CaptionedPicture]]:
         """The pictures of files, of those with a file of names the ones it names; captions are passed over."""
-        for number, picture in enumerate(asked_pictures(files), start=1):
-            yield number, picture.name, CaptionedPicture(picture, ())
+        named = any(not holds_pictures(path) and reading.read_names(path) is not None for path in files)
+        pictures = [one.picture for one in reading.read_captioned(files)] if named else reading.all_pictures(files)
+        for number, picture in enumerate(pictures, start=1):
+            yield number, picture.name, CaptionedPicture(picture)
 
-    def measure(
-        self, examples: Sequence[CaptionedPicture], answers: Sequence[str], codecs: CaptionCodecs
-    ) -> CaptionScore:
-        return measure_captions(answers, [one.captions for one in examples])
+    def measure(self, examples: Examples, answers: Sequence[str], codecs: CaptionCodecs) -> measures.CaptionScore:
+        return measures.measure_captions(answers, [one.captions for one in examples])
 
-    def resampled(
-        self, examples: Sequence[CaptionedPicture], answers: Sequence[str], codecs: CaptionCodecs
-    ) -> ResampledCaptions:
+    def resampled(self, examples: Examples, answers: Sequence[str], codecs: CaptionCodecs) -> ResampledCaptions:
         return ResampledCaptions.of(answers, [one.captions for one in examples])
 
-    def beside(
-        self, learned: Sequence[CaptionedPicture], asked: Sequence[CaptionedPicture]
-    ) -> Mapping[str, Callable[[], list[str]]]:
+    def beside(self, learned: Examples, asked: Examples) -> Rows:
         """One sentence for all, and the nearest picture's caption."""
         return caption_rows(learned, asked)
 
@@ -238,19 +220,12 @@ class Captioning(
         for row, (one, answer) in enumerate(zip(examples, decode_answers(net, memory, AnswerSettings()), strict=True)):
             fields = model.record(np.array([*answer, END]), start.select(np.array([row])))
             length = len(answer)
-            weights_TS = fields["attention"][1][:length] if "attention" in fields else np.empty((length, 0))
+            forms = tuple(form.strip() for form in words.forms(answer))
+            chances = tuple(np.exp(fields["log_prob"][1][:length]).tolist())
+            weights = fields["attention"][1][:length] if "attention" in fields else np.empty((length, 0))
             seen = np.moveaxis(pixels[row], 0, 2) if pictures.kind == "pixels" else np.empty((0, 0, 3))
-            explained.append(
-                CaptionExplained(
-                    one.picture.name,
-                    words.decode(answer),
-                    tuple(form.strip() for form in words.forms(answer)),
-                    tuple(np.exp(fields["log_prob"][1][:length]).tolist()),
-                    weights_TS.astype(np.float32),
-                    net.grid,
-                    seen.astype(np.uint8),
-                )
-            )
+            arrays = weights.astype(np.float32), net.grid, seen.astype(np.uint8)
+            explained.append(CaptionExplained(one.picture.name, words.decode(answer), forms, chances, *arrays))
         return explained
 
     def shown(self, net: Captioner, batch: PictureBatch, example: CaptionedPicture, codecs: CaptionCodecs) -> Shown:
@@ -281,26 +256,9 @@ def _question_flips(captions: Sequence[str]) -> None:
 CAPTIONING = Captioning()
 
 
-def with_pictures(files: Sequence[Path]) -> list[Path]:
-    """The files with the pictures beside them, where they are captions alone."""
-    if any(map(holds_pictures, files)):
-        return list(files)
-    beside: list[Path] = []
-    with suppress(SourceError):  # none there: the reader says what is missing
-        for folder in dict.fromkeys(path.absolute().parent for path in files):
-            beside += find_files(folder, PICTURE_FILES)
-    return [*files, *beside]
-
-
-def asked_pictures(files: Sequence[Path]) -> list[Picture]:
-    """The pictures of files; where a file of names is among them, only those that it names and that have captions."""
-    named = any(not holds_pictures(path) and read_names(path) is not None for path in files)
-    return [one.picture for one in read_captioned(files)] if named else all_pictures(files)
-
-
 def normal_caption(caption: str) -> str:
     """A caption as it is learned: its words, and nothing else."""
-    return " ".join(caption_words(caption))
+    return " ".join(measures.caption_words(caption))
 
 
 _ROWS, _COLUMNS = ("top", "", "bottom"), ("left", "", "right")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar, Self, overload
 
 import numpy as np
@@ -36,11 +36,6 @@ class Clip:
     name: str = field(default="", compare=False)
 
     @property
-    def frames(self) -> NDArray[np.uint8]:
-        """The frames, [T, H, W], read anew each time."""
-        return self.read()
-
-    @property
     def shape(self) -> tuple[int, int, int]:
         """T, H and W, without reading the clip."""
         return self.source.shape(self.row)
@@ -48,10 +43,6 @@ class Clip:
     def read(self) -> NDArray[np.uint8]:
         """The frames, [T, H, W]."""
         return np.asarray(self.source.read_many([self.row])[0], np.uint8)
-
-    def asked(self) -> Clip:
-        """The same without its labels."""
-        return replace(self, labels=())
 
 
 class Clips(Sequence[Clip], ABC):
@@ -167,6 +158,7 @@ class ClipCodec:
     """
 
     codec: ClassVar[str] = "clips"
+    size: ClassVar[int] = 0
     height: int
     width: int
     read: int = 0
@@ -179,10 +171,6 @@ class ClipCodec:
             raise OptionError("there are no clips to learn from; expected at least one")
         _, height, width = clips[0].shape
         return cls(height, width, read, ahead)
-
-    @property
-    def size(self) -> int:
-        return 0
 
     def check(self, clips: Sequence[Clip], name: str) -> None:
         """Refuse frames of another size."""
@@ -218,13 +206,11 @@ class ClipCodec:
 
     @classmethod
     def from_json(cls, stored: Table) -> Self:
-        sizes = [size for name in ("height", "width", "read", "ahead") if type(size := stored.get(name)) is int]
-        if len(sizes) != 4:
+        least = {"height": 1, "width": 1, "read": 0, "ahead": 0}
+        sizes: Table = {name: stored.get(name) for name in least}
+        if not all(type(size) is int and least[name] <= size <= MOST for name, size in sizes.items()):
             raise FormatError(_DAMAGED)
-        height, width, read, ahead = sizes
-        if min(height, width) < 1 or min(read, ahead) < 0 or max(height, width, read, ahead) > MOST:
-            raise FormatError(_DAMAGED)
-        return cls(height, width, read, ahead)
+        return cls(**sizes)
 
 
 def clip_shapes(clips: Sequence[Clip]) -> list[tuple[int, int, int]]:

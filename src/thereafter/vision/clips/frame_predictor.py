@@ -18,6 +18,7 @@ Shapes: B clips, T frames that are read, K frames ahead, H rows of pixels, W col
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 
 import torch
@@ -122,14 +123,10 @@ class FramePredictor(TaskNet[FrameBatch]):
             nn.init.constant_(self.head.bias, _DARK)
 
     def nats(self, batch: FrameBatch) -> Tensor:
-        return self._nats_BK(batch).sum()
+        return self.nats_by_frame(batch).sum()
 
     def nats_by_frame(self, batch: FrameBatch) -> Tensor:
         """The nats of every frame that came, [B, K]."""
-        with self.quietly():
-            return self._nats_BK(batch)
-
-    def _nats_BK(self, batch: FrameBatch) -> Tensor:
         if batch.future_BKHW is None:
             raise OptionError("a batch without the frames that came next has no loss; expected them")
         z_BKHW = self.logits(batch).float()
@@ -179,11 +176,5 @@ def equal_units(settings: FramePredictorSettings, *, height: int, width: int) ->
             return FramePredictor(chosen, height=height, width=width, ahead=1).parameters_count()
 
     most = parameters(replace(settings, model=CONV_LSTM))
-    low, high = 1, _MOST_UNITS
-    while low < high:
-        middle = (low + high + 1) // 2
-        if parameters(replace(settings, model=DENSE, units=middle)) <= most:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    sizes = range(1, _MOST_UNITS + 1)
+    return max(1, bisect_right(sizes, most, key=lambda units: parameters(replace(settings, model=DENSE, units=units))))

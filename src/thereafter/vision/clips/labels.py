@@ -43,7 +43,7 @@ from thereafter.vision.clips.clip import ClipCodec, clip_shapes
 from thereafter.vision.clips.reading import CLIP_FILES, Clip, Clips, read_clips
 from thereafter.vision.encoder import FrameEncoder, as_floats
 from thereafter.vision.pictures.archives import npz_arrays
-from thereafter.vision.pictures.labelled_pictures import last_of_each
+from thereafter.vision.pictures.labelled_pictures import last_of_each, split_at
 from thereafter.vision.task import ClipTask, FrameCodecs
 
 CONV_LSTM = "conv-lstm"
@@ -124,14 +124,9 @@ class ClipClassifier(TaskNet[ClipBatch]):
             options = {"height": rows, "width": columns, "kernel_size": settings.kernel}
         else:
             self.squeeze = nn.Linear(channels * places, inputs)
+        cell, dropout = clip_cells()[settings.cell], settings.dropout if settings.layers > 1 else 0.0
         self.reader = Recurrent(
-            clip_cells()[settings.cell],
-            inputs,
-            units,
-            settings.layers,
-            batch_first=True,
-            dropout=settings.dropout if settings.layers > 1 else 0.0,
-            cell_options=options,
+            cell, inputs, units, settings.layers, batch_first=True, dropout=dropout, cell_options=options
         )
         self.heads = nn.ModuleList(nn.Linear(units, count) for count in labels)
 
@@ -228,11 +223,9 @@ class ClipExplained:
 
     def as_dict(self) -> Table:
         """Plain JSON values."""
+        named = self.beliefs.items()
         frames = [
-            {
-                name: dict(zip(self.names[name], belief_TL[frame].tolist(), strict=True))
-                for name, belief_TL in self.beliefs.items()
-            }
+            {name: dict(zip(self.names[name], belief_TL[frame].tolist(), strict=True)) for name, belief_TL in named}
             for frame in range(len(self.frames_THW))
         ]
         return {"labels": self.answer.labels, "probabilities": self.answer.probabilities, "frames": frames}
@@ -267,8 +260,13 @@ class Video(ClipTask[ClipClassifierSettings, ClipBatch, ClipClassifier, ClipLabe
         return None if source_has_labels(source) else "next-frames"
 
     def hold_out(self, examples: Sequence[Clip], share: float) -> tuple[list[Clip], list[Clip], str]:
-        """The last clips of every combination of labels: a sorted file has all of them on both sides."""
-        return hold_out_clips(examples, share)
+        """The first and the last clips, the last of every combination of labels, so that a file that is sorted has all
+        of them on both sides; and how they were chosen. Where combinations are rare, the last clips without which every
+        label still occurs."""
+        last, how = last_of_each([one.labels for one in examples], share), ", of each label its share,"
+        if len(last) < share * len(examples) / 2:
+            last, how = _spared(examples, max(1, round(share * len(examples)))), ", without the only one of a label,"
+        return *split_at(examples, last), how
 
     def codecs(self, examples: Sequence[Clip]) -> ClipCodecs:
         columns = label_columns(examples, "the training")
@@ -395,18 +393,6 @@ def require_known_columns(clips: Sequence[Clip], known: Mapping[str, Sequence[st
                 f"{name} has the {column} {strange[0]!r}, which the training clips never have; expected one of "
                 f"{', '.join(known[column][:20])}"
             )
-
-
-def hold_out_clips(clips: Sequence[Clip], share: float) -> tuple[list[Clip], list[Clip], str]:
-    """The first and the last clips, the last of every combination of labels, so that a file that is sorted has all of
-    them on both sides; and how they were chosen. Where combinations are rare, the last clips without which every label
-    still occurs."""
-    last = last_of_each([one.labels for one in clips], share)
-    how = ", of each label its share,"
-    if len(last) < share * len(clips) / 2:
-        last, how = _spared(clips, max(1, round(share * len(clips)))), ", without the only one of a label,"
-    learned = [one for at, one in enumerate(clips) if at not in last]
-    return learned, [clips[at] for at in sorted(last)], how
 
 
 def _spared(clips: Sequence[Clip], wanted: int) -> set[int]:

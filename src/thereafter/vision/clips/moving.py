@@ -19,12 +19,12 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from thereafter.errors import OptionError, ShapeError
 from thereafter.vision.clips.clip import Clips
 from thereafter.vision.pictures.glyphs import SIDE, DigitPool, DigitRule, open_pool
-from thereafter.vision.rules import uniforms
+from thereafter.vision.rules import Floats, Integers, Pixels, uniforms
 
 _DRAWS = 5  # of a digit: which one, direction, speed, x, y
 
@@ -34,10 +34,10 @@ class Paths:
     """Where digits are: which of the pool, where they begin to go (a number of `direction_names`), and their upper
     left corners in every frame."""
 
-    digit_BD: NDArray[np.int64]
-    direction_BD: NDArray[np.int64]
-    column_BDT: NDArray[np.int64]
-    row_BDT: NDArray[np.int64]
+    digit_BD: Integers
+    direction_BD: Integers
+    column_BDT: Integers
+    row_BDT: Integers
 
 
 class MovingClips(Clips):
@@ -77,7 +77,7 @@ class MovingClips(Clips):
         column_BDT, row_BDT = corners(start_BD2, step_BD2, rule.frames, room)
         return Paths(digit_BD, direction_BD, column_BDT, row_BDT)
 
-    def read_many(self, rows: ArrayLike) -> NDArray[np.uint8]:
+    def read_many(self, rows: ArrayLike) -> Pixels:
         """The frames of several clips at once, [B, T, H, W]."""
         paths = self.paths(rows)
         digits_BDhh = self.pool.take(paths.digit_BD.ravel()).reshape(*paths.digit_BD.shape, *(2 * [self.pool.side]))
@@ -93,7 +93,7 @@ class MovingClips(Clips):
         return dict(columns)
 
 
-def headings(turns: ArrayLike) -> NDArray[np.float64]:
+def headings(turns: ArrayLike) -> Floats:
     """Unit vectors (x, y) of angles in whole turns, counter-clockwise from the right, y up.
 
     >>> headings([0.25]).tolist()  # exactly up: no crumb of a sine is left
@@ -103,9 +103,7 @@ def headings(turns: ArrayLike) -> NDArray[np.float64]:
     return np.round(np.stack([np.cos(angle), np.sin(angle)], -1), 12) + 0.0
 
 
-def corners(
-    start_2: NDArray[np.float64], step_2: NDArray[np.float64], frames: int, room: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def corners(start_2: Floats, step_2: Floats, frames: int, room: int) -> tuple[Integers, Integers]:
     """The column and the row of the upper left corner of digits in every frame, both [..., T].
 
     `start_2` and `step_2`, [..., 2], are where the lower left corner begins and how far it goes in a frame, x to the
@@ -116,9 +114,7 @@ def corners(
     return place_T2[..., 0], room - place_T2[..., 1]
 
 
-def paint(
-    digits_BDhh: NDArray[np.uint8], column_BDT: NDArray[np.int64], row_BDT: NDArray[np.int64], size: int
-) -> NDArray[np.uint8]:
+def paint(digits_BDhh: Pixels, column_BDT: Integers, row_BDT: Integers, size: int) -> Pixels:
     """Frames of size x size with every digit at its place, [B, T, H, W]; where digits overlap, the brighter pixel."""
     clips, digits, frames = column_BDT.shape
     if min(column_BDT.min(), row_BDT.min()) < 0 or max(column_BDT.max(), row_BDT.max()) > size - digits_BDhh.shape[-1]:
@@ -134,9 +130,7 @@ def paint(
     return painted_BTHW
 
 
-def move(
-    digits_Dhh: NDArray[np.uint8], start_D2: ArrayLike, step_D2: ArrayLike, frames: int = 10, size: int = 64
-) -> NDArray[np.uint8]:
+def move(digits_Dhh: Pixels, start_D2: ArrayLike, step_D2: ArrayLike, frames: int = 10, size: int = 64) -> Pixels:
     """One clip [T, H, W] of digits that begin and go as they are told; `corners` says how places are meant."""
     room = size - digits_Dhh.shape[-1]
     column_DT, row_DT = corners(np.asarray(start_D2, float), np.asarray(step_D2, float), frames, room)

@@ -26,14 +26,9 @@ from thereafter.errors import FormatError, OptionError
 from thereafter.models.task_net import TaskNet
 from thereafter.tasks.answers import Fields, Shown
 from thereafter.tasks.task import Answering, Solving
+from thereafter.vision.clips import frame_predictor as predictor
 from thereafter.vision.clips.clip import MOST, ClipCodec, clip_shapes
-from thereafter.vision.clips.frame_predictor import (
-    COPY,
-    FRAME_MODELS,
-    FrameBatch,
-    FramePredictor,
-    FramePredictorSettings,
-)
+from thereafter.vision.clips.frame_predictor import FrameBatch, FramePredictor, FramePredictorSettings
 from thereafter.vision.clips.reading import Clip, lengths_of
 from thereafter.vision.encoder import as_floats
 from thereafter.vision.measures import CopyCounts, FrameScore, ResampledMeans, resampled_frames, score_frames
@@ -106,14 +101,10 @@ class FramesExplained:
 
     def as_dict(self) -> Table:
         """Plain JSON values: the figures of each step."""
-        steps = zip(self.judged.nats_K, self.judged.errors_K, self.judged.least_K, strict=True)
-        rows = zip(self.predicted.rows(), steps, strict=True)
-        return {
-            "read": len(self.read_THW),
-            "steps": [
-                row | {"nats": nats, "squared_error": error, "least": least} for row, (nats, error, least) in rows
-            ],
-        }
+        judged = zip(self.judged.nats_K, self.judged.errors_K, self.judged.least_K, strict=True)
+        names = ("nats", "squared_error", "least")
+        rows = zip(self.predicted.rows(), judged, strict=True)
+        return {"read": len(self.read_THW), "steps": [row | dict(zip(names, own, strict=True)) for row, own in rows]}
 
     def __str__(self) -> str:
         ahead = len(self.came_KHW)
@@ -225,7 +216,7 @@ class NextFramesTask(
     usual_steps = 2_000
 
     def kinds(self) -> Sequence[str]:
-        return FRAME_MODELS
+        return predictor.FRAME_MODELS
 
     def codecs(self, examples: Sequence[Clip]) -> FrameCodecs:
         frames = min(frames for frames, _, _ in clip_shapes(examples))
@@ -245,12 +236,12 @@ class NextFramesTask(
 
     def build(self, settings: FramePredictorSettings, codecs: FrameCodecs) -> FrameNet:
         codec = codecs["clips"]
-        if settings.model == COPY:
+        if settings.model == predictor.COPY:
             return FrameCopier(codec.ahead)
         return FramePredictor(settings, height=codec.height, width=codec.width, ahead=codec.ahead)
 
     def solves(self, settings: FramePredictorSettings) -> bool:
-        return settings.model == COPY
+        return settings.model == predictor.COPY
 
     def solve(self, net: FrameNet, examples: Sequence[Clip], codecs: FrameCodecs) -> None:
         """The smoothing of each step of a copy."""
@@ -342,7 +333,7 @@ class NextFramesTask(
 
     def variants(self, learned: Sequence[Clip]) -> Mapping[str, Mapping[str, object]]:
         """The last frame again, smoothed; a dense LSTM with as many parameters."""
-        return {"last frame again": {"model": COPY}, "dense LSTM of that size": {"model": "lstm", "units": 0}}
+        return {"last frame again": {"model": predictor.COPY}, "dense LSTM of that size": {"model": "lstm", "units": 0}}
 
 
 def _foreseen(net: FrameNet, batch: FrameBatch, ahead: int) -> list[NextFrames]:

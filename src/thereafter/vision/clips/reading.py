@@ -27,7 +27,8 @@ from thereafter.data.finding import FileKind, find_files
 from thereafter.errors import EmptyCorpusError, FormatError, SourceError
 from thereafter.vision.clips.clip import ArrayClips, Clip, Clips, lengths_of, read_many
 from thereafter.vision.clips.moving import MovingClips, MovingRule
-from thereafter.vision.pictures.archives import MappedArray, npy_array, npz_array, npz_arrays, npz_strings
+from thereafter.vision.pictures.archives import array_named, npy_array, npz_array, npz_arrays, npz_strings
+from thereafter.vision.pictures.codec import KeptPictures
 from thereafter.vision.pictures.decoding import PICTURE_ENDINGS, decode, grey, shape_of_file
 from thereafter.vision.pictures.picture import open_binary
 
@@ -125,9 +126,7 @@ def array_clips(
 
 def _of_npz(path: Path, notes: list[str]) -> ArrayClips:
     members = npz_arrays(path)
-    key = next((key for known in _FRAMES for key in members if key.lower() == known), None)
-    if key is None and len(members) == 1:
-        key = next(iter(members))
+    key = array_named(members, _FRAMES)
     if key is None:
         raise FormatError(
             f"{path} has the arrays {', '.join(members) or 'none'}; expected one called frames; try "
@@ -169,8 +168,7 @@ class FolderClips(Clips):
         self.name = str(self._folders[0].parent)
         with open_binary(self._files[0]) as file:
             self._height, self._width, _ = shape_of_file(file, str(self._files[0]))
-        self._decoded_N = np.zeros(len(self._files), np.bool_)
-        self._kept = MappedArray((len(self._files), self._height, self._width), np.uint8, "decoded frames")
+        self._kept = KeptPictures(len(self._files), (self._height, self._width), np.uint8, "decoded frames")
         if len(set(lengths.tolist())) > 1:
             notes.append(f"clips have {lengths.min():,} to {lengths.max():,} frames; shorter ones end in black")
 
@@ -189,14 +187,11 @@ class FolderClips(Clips):
         most = max(end - begin for begin, end in spans)
         frames_BTHW = np.zeros((len(spans), most, self._height, self._width), np.uint8)
         for place, (begin, end) in enumerate(spans):
-            for at in range(begin, end):
-                if not self._decoded_N[at]:
-                    self._kept.write(at, self._decode(self._files[at]))
-                    self._decoded_N[at] = True
-            frames_BTHW[place, : end - begin] = self._kept.array[begin:end]
+            frames_BTHW[place, : end - begin] = self._kept.take(range(begin, end), self._decode)
         return frames_BTHW
 
-    def _decode(self, path: Path) -> NDArray[np.uint8]:
+    def _decode(self, at: int) -> NDArray[np.uint8]:
+        path = self._files[at]
         with open_binary(path) as file:
             pixels_HW = grey(decode(file, str(path)))
         if pixels_HW.shape != (self._height, self._width):

@@ -28,25 +28,12 @@ from thereafter.errors import EmptyCorpusError, FormatError
 from thereafter.models.task_net import TaskNet
 from thereafter.tasks.answers import Fields, Shown
 from thereafter.tasks.task import Solving
-from thereafter.vision.drawing.network import (
-    DRAW_MODELS,
-    PIXELS,
-    Bound,
-    Drawer,
-    DrawerSettings,
-    DrawingBatch,
-    Strokes,
-    drawn_pixels,
-)
+from thereafter.vision.drawing import network
+from thereafter.vision.drawing.network import Drawer, DrawerSettings, DrawingBatch, Strokes
 from thereafter.vision.measures import DrawingScore, ResampledMeans, resampled_drawings, score_drawings
+from thereafter.vision.pictures import labelled_pictures as labelled
 from thereafter.vision.pictures.codec import PictureCodec
-from thereafter.vision.pictures.labelled_pictures import (
-    LABELLED_FILES,
-    MOST_HELD_OUT,
-    LabelledPicture,
-    asked_pictures_of,
-    part_of_pictures,
-)
+from thereafter.vision.pictures.labelled_pictures import LabelledPicture
 from thereafter.vision.pictures.picture import Picture
 from thereafter.vision.pictures.sources import picture_of
 from thereafter.vision.task import VisionTask
@@ -155,12 +142,12 @@ class LonePixels(TaskNet[DrawingBatch]):
     def nats(self, batch: DrawingBatch) -> Tensor:
         return self.bound(batch).pixels_B.sum()
 
-    def bound(self, batch: DrawingBatch) -> Bound:
+    def bound(self, batch: DrawingBatch) -> network.Bound:
         """-log p of every picture, exactly; no strokes."""
-        x_BCHW = drawn_pixels(batch, self.chance_CHW, anew=self.training)
+        x_BCHW = network.drawn_pixels(batch, self.chance_CHW, anew=self.training)
         p_BCHW = self.chance_CHW.expand_as(x_BCHW)
         nats_B = F.binary_cross_entropy(p_BCHW, x_BCHW, reduction="none").sum((1, 2, 3))
-        return Bound(nats_B, nats_B.new_zeros(len(nats_B), 0))
+        return network.Bound(nats_B, nats_B.new_zeros(len(nats_B), 0))
 
     def sample(self, count: int, seed: int = 0) -> Tensor:
         """The chance of every pixel, which is the same in all pictures, [count, C, H, W]."""
@@ -188,27 +175,22 @@ class DrawingTask(
     unit = "picture"
     settings = DrawerSettings
     defaults: ClassVar[Mapping[str, object]] = {
-        "epochs": 20.0,
-        "batch": 128,
-        "rate": 1e-3,
-        "steps": 1 << 16,
-        "weight_decay": 0.0,
-        "clip": 5.0,
+        "epochs": 20.0, "batch": 128, "rate": 1e-3, "steps": 1 << 16, "weight_decay": 0.0, "clip": 5.0,
         "precision": "float32",
-    }
-    file_kind: ClassVar[FileKind] = LABELLED_FILES
+    }  # fmt: skip
+    file_kind: ClassVar[FileKind] = labelled.LABELLED_FILES
     reported: ClassVar[tuple[str, ...]] = ("nats", "pixels", "latent")
     judged = "nats"
 
     def kinds(self) -> Sequence[str]:
-        return DRAW_MODELS
+        return network.DRAW_MODELS
 
     def part(self, given: Parts, part: str) -> Files | None:
         """The pictures of a part of a user's folder that has several; labels are not read."""
-        return part_of_pictures(given, part) if given.corpus is None else None
+        return labelled.part_of_pictures(given, part) if given.corpus is None else None
 
     def read(self, files: Sequence[Path]) -> list[Picture]:
-        pictures = asked_pictures_of(files)
+        pictures = labelled.asked_pictures_of(files)
         if not pictures:
             raise EmptyCorpusError(
                 f"{', '.join(map(str, files))}: no pictures there; expected PNG or JPEG files, a .zip of them, an idx "
@@ -218,7 +200,7 @@ class DrawingTask(
 
     def hold_out(self, examples: Sequence[Picture], share: float) -> tuple[list[Picture], list[Picture], str]:
         """The last pictures, at most 5,000."""
-        cut = len(examples) - min(MOST_HELD_OUT, max(1, round(share * len(examples))))
+        cut = len(examples) - min(labelled.MOST_HELD_OUT, max(1, round(share * len(examples))))
         return list(examples[:cut]), list(examples[cut:]), ""
 
     def codecs(self, examples: Sequence[Picture]) -> DrawingCodecs:
@@ -232,14 +214,11 @@ class DrawingTask(
         codecs["pictures"].keep(examples)
 
     def build(self, settings: DrawerSettings, codecs: DrawingCodecs) -> DrawingNet:
-        codec = codecs["pictures"]
-        if settings.model == PIXELS:
-            return LonePixels(height=codec.height, width=codec.width, channels=codec.channels)
-        sizes = {"height": codec.height, "width": codec.width, "channels": codec.channels}
-        return Drawer(settings, **sizes, mean=codec.mean)
+        sizes, mean = codecs["pictures"].sizes, codecs["pictures"].mean
+        return LonePixels(**sizes) if settings.model == network.PIXELS else Drawer(settings, **sizes, mean=mean)
 
     def solves(self, settings: DrawerSettings) -> bool:
-        return settings.model == PIXELS
+        return settings.model == network.PIXELS
 
     def solve(self, net: DrawingNet, examples: Sequence[Picture], codecs: DrawingCodecs) -> None:
         """The chance of every pixel, over all training pictures."""
@@ -268,8 +247,11 @@ class DrawingTask(
         """How every picture is drawn again, stroke by stroke."""
         strokes = Strokes()
         drawn = _redrawn(net, batch, strokes)
-        canvases_BTCHW, places_BTV3 = _canvases(strokes, len(drawn)), _places(strokes, len(drawn))
-        return [RedrawnExplained(*row) for row in zip(drawn, canvases_BTCHW, places_BTV3, strict=True)]
+        places_BTV3 = np.zeros((len(drawn), 0, 2, 3), np.float32)  # no strokes without attention
+        if windows := strokes.windows:
+            places_BTV3 = _stacked([torch.cat((one.centre_BV2, one.stride_BV[..., None]), -1) for one in windows])
+        rows = zip(drawn, _canvases(strokes, len(drawn)), places_BTV3, strict=True)
+        return [RedrawnExplained(*row) for row in rows]
 
     def shown(self, net: DrawingNet, batch: DrawingBatch, example: Picture, codecs: DrawingCodecs) -> Shown:
         strokes = Strokes()
@@ -280,10 +262,9 @@ class DrawingTask(
             "latent": (("stroke",), np.array(drawn.latent_T, np.float32)),
         }
         for window, name in enumerate(("read", "write") if strokes.windows else ()):
-            parts = {"centre": "centre_BV2", "stride": "stride_BV", "deviation": "deviation_BV"}
-            for part, array in (parts | {"intensity": "intensity_BV"}).items():
+            for array in vars(strokes.windows[0]):  # centre_BV2, stride_BV, ...
                 values = _stacked([vars(one)[array][:, window] for one in strokes.windows])[0]
-                fields[f"{name}.{part}"] = (("stroke", "place")[: values.ndim], values)
+                fields[f"{name}.{array.partition('_')[0]}"] = (("stroke", "place")[: values.ndim], values)
         for layer, records in strokes.layers.items():
             fields |= {f"{layer}.{name}": (("stroke", "unit"), _stacked(rows)[0]) for name, rows in records.items()}
         numbers = [str(stroke + 1) for stroke in range(len(drawn.latent_T))]
@@ -307,7 +288,7 @@ class DrawingTask(
 
     def variants(self, learned: Sequence[Picture]) -> Mapping[str, Mapping[str, object]]:
         """Every pixel by itself; the same network without attention."""
-        return {"pixels alone": {"model": PIXELS}, "without attention": {"model": "draw", "attend": False}}
+        return {"pixels alone": {"model": network.PIXELS}, "without attention": {"model": "draw", "attend": False}}
 
 
 def _redrawn(net: DrawingNet, batch: DrawingBatch, strokes: Strokes | None = None) -> list[Redrawn]:
@@ -334,13 +315,6 @@ def _canvases(strokes: Strokes, rows: int) -> NDArray[np.float32]:
     if not strokes.canvases:
         return np.zeros((rows, 0, 1, 1, 1), np.float32)
     return _stacked([canvas_BHCW.sigmoid().transpose(1, 2) for canvas_BHCW in strokes.canvases])
-
-
-def _places(strokes: Strokes, rows: int) -> NDArray[np.float32]:
-    """Row, column and stride of the windows of every stroke, [B, T, V, 3]; no strokes without attention."""
-    if not strokes.windows:
-        return np.zeros((rows, 0, 2, 3), np.float32)
-    return _stacked([torch.cat((one.centre_BV2, one.stride_BV[..., None]), -1) for one in strokes.windows])
 
 
 DRAWING = DrawingTask()

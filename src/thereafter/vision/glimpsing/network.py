@@ -127,10 +127,7 @@ class GlimpseSensor(nn.Module):
         patches = []
         height, width = framed_BCHW.shape[2:]
         for scale in range(self.scales):
-            column_Rw, row_Rw = (
-                self._window(places_R2[:, 0], width, scale),
-                self._window(places_R2[:, 1], height, scale),
-            )
+            column_Rw, row_Rw = (self._window(places_R2[:, at], (width, height)[at], scale) for at in range(2))
             seen_RwwC = framed_BCHW.permute(0, 2, 3, 1)[which_R[:, None, None], row_Rw[:, :, None], column_Rw[:, None]]
             seen_RCww = seen_RwwC.permute(0, 3, 1, 2).to(places_R2.dtype)
             patches.append(F.avg_pool2d(seen_RCww, 2**scale) if scale else seen_RCww)
@@ -169,13 +166,13 @@ class GlimpseCore(nn.Module):
     join: nn.Linear
     reader: Recurrent
 
-    def add_core(self, *, cell: str, hidden: int, read: int, patch: int, scales: int, channels: int) -> None:
-        """Make the layers; `read` units for what is seen, and as many for where."""
-        self.sensor = GlimpseSensor(patch, scales)
-        self.what = nn.Linear(scales * channels * patch**2, read)
-        self.where = nn.Linear(2, read)
-        self.join = nn.Linear(2 * read, hidden)
-        self.reader = Recurrent(cell, hidden, hidden, batch_first=True)
+    def add_core(self, settings: SensorSettings, channels: int) -> None:
+        """Make the layers."""
+        self.sensor = GlimpseSensor(settings.patch, settings.scales)
+        self.what = nn.Linear(settings.scales * channels * settings.patch**2, settings.read)
+        self.where = nn.Linear(2, settings.read)
+        self.join = nn.Linear(2 * settings.read, settings.hidden)
+        self.reader = Recurrent(cells()[settings.cell], settings.hidden, settings.hidden, batch_first=True)
 
     def glance(self, seen: Tensor, inside: Tensor) -> Tensor:
         """What the recurrent layer reads, [..., U]: of what is seen, the pixels of all patches in a row, 0 to 1, and of
@@ -311,8 +308,7 @@ class Glimpser(PictureReader, GlimpseCore):
         if labels < 2:
             raise OptionError(f"the network has {labels} label to choose from; expected at least 2")
         self.settings = settings
-        sizes = {name: vars(settings)[name] for name in ("hidden", "read", "patch", "scales")}
-        self.add_core(cell=cells()[settings.cell], channels=channels, **sizes)
+        self.add_core(settings, channels)
         self.head = nn.Linear(settings.hidden, labels)
         self.policy = nn.Linear(settings.hidden, 3) if settings.places == "learned" else None
         """Of the place's mean, 2 numbers, and of the reward that is expected."""

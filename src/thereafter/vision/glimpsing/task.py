@@ -18,17 +18,9 @@ from torch import Tensor
 from thereafter.base.config import Table
 from thereafter.errors import OptionError
 from thereafter.tasks.answers import Fields, LabelProbabilities, Shown, percent
-from thereafter.tasks.labelling import label_lexicon, numbered_labels
-from thereafter.vision.glimpsing.network import (
-    PLACES,
-    WHOLE,
-    Glimpser,
-    GlimpserSettings,
-    Looked,
-    PictureReader,
-    PixelBatch,
-    build_reader,
-)
+from thereafter.tasks.labelling import label_lexicon, numbered_labels, ranked
+from thereafter.vision.glimpsing import network
+from thereafter.vision.glimpsing.network import Glimpser, GlimpserSettings, PictureReader, PixelBatch
 from thereafter.vision.pictures.codec import PictureCodec
 from thereafter.vision.pictures.glyphs import ClutteredPictures
 from thereafter.vision.pictures.labelled_pictures import LabelledPicture
@@ -46,7 +38,7 @@ class Glimpsing(LabelledPictures[GlimpserSettings, PixelBatch, PictureReader, Pi
     chooses = "places"
 
     def kinds(self) -> Sequence[str]:
-        return PLACES
+        return network.PLACES
 
     def codecs(self, examples: Sequence[LabelledPicture]) -> PixelCodecs:
         pictures = PictureCodec.fit([one.picture for one in examples], self.chosen.size)
@@ -61,14 +53,7 @@ class Glimpsing(LabelledPictures[GlimpserSettings, PixelBatch, PictureReader, Pi
         super().check([one for one in examples if not isinstance(one.picture.source, ClutteredPictures)], codecs, name)
 
     def build(self, settings: GlimpserSettings, codecs: PixelCodecs) -> PictureReader:
-        pictures = codecs["pictures"]
-        return build_reader(
-            settings,
-            channels=pictures.channels,
-            height=pictures.height,
-            width=pictures.width,
-            labels=len(codecs["labels"]),
-        )
+        return network.build_reader(settings, labels=len(codecs["labels"]), **codecs["pictures"].sizes)
 
     def batch(self, examples: Sequence[LabelledPicture], codecs: PixelCodecs) -> PixelBatch:
         pixels_BCHW = codecs["pictures"].batch([one.picture for one in examples])
@@ -97,7 +82,7 @@ class Glimpsing(LabelledPictures[GlimpserSettings, PixelBatch, PictureReader, Pi
         }
         about = {"answer": explained.label, "probabilities": explained.probabilities, "labels": list(explained.names)}
         glimpses = range(1, len(explained.places_T2) + 1)
-        names = ["the picture"] if self.chosen.places == WHOLE else [f"glimpse {number}" for number in glimpses]
+        names = ["the picture"] if self.chosen.places == network.WHOLE else [f"glimpse {number}" for number in glimpses]
         return Shown(names, codecs["labels"].forms, fields, about)
 
     def variants(self, learned: Sequence[LabelledPicture]) -> Mapping[str, Mapping[str, object]]:
@@ -109,17 +94,16 @@ class Glimpsing(LabelledPictures[GlimpserSettings, PixelBatch, PictureReader, Pi
         }
 
 
-def _explained(looked: Looked, batch: PixelBatch, names: Sequence[str]) -> list[GlimpsesExplained]:
+def _explained(looked: network.Looked, batch: PixelBatch, names: Sequence[str]) -> list[GlimpsesExplained]:
     pixels_BCHW = batch.pixels_BCHW.cpu().numpy()
     height, width = pixels_BCHW.shape[2:]
     places_BT2 = (looked.places_BT2.float().cpu().numpy() + 1) / 2 * np.array((width, height), np.float32)
     beliefs_BTL = looked.beliefs_BTL.float().cpu().numpy()
     explained = []
     for places_T2, beliefs_TL, pixels_CHW in zip(places_BT2, beliefs_BTL, pixels_BCHW, strict=True):
-        p_L = beliefs_TL[-1].tolist()
-        order = np.argsort(-beliefs_TL[-1], kind="stable").tolist()
-        chances = {names[at]: p_L[at] for at in order}
-        explained.append(GlimpsesExplained(names[order[0]], chances, tuple(names), places_T2, beliefs_TL, pixels_CHW))
+        chances = ranked(names, beliefs_TL[-1].tolist())
+        label = next(iter(chances))
+        explained.append(GlimpsesExplained(label, chances, tuple(names), places_T2, beliefs_TL, pixels_CHW))
     return explained
 
 

@@ -194,11 +194,6 @@ _BLOCK = 1 << 20
 _HEAD = 1 << 14
 
 
-def open_npy(path: Path) -> StackedPictures:
-    """The pictures or features of a .npy."""
-    return StackedPictures(str(path), npy_array(path))
-
-
 def npy_array(path: Path) -> NDArray[np.generic]:
     """The array of a .npy, mapped: it takes no memory. A header that promises more than the file has is an error."""
     try:
@@ -220,7 +215,12 @@ def open_npz(path: Path) -> StackedPictures:
     Names of the pictures are in an array of strings called `names` or `files`, where there is one.
     """
     arrays = npz_arrays(path)
-    key = _pictures_key(path, arrays)
+    key = array_named(arrays, (*PIXEL_NAMES, *FEATURE_NAMES))
+    if key is None:
+        raise FormatError(
+            f"{path} has the arrays {', '.join(arrays) or 'none'}; expected one called pixels (or images, x), or "
+            "features; try np.savez_compressed(file, pixels=..., labels=...)"
+        )
     where, array = f"{key} in {path}", npz_array(path, arrays[key])
     vectors = array.dtype.kind == "f" and array.ndim == 2
     kind: PictureKind | None = "pixels" if key.lower() in PIXEL_NAMES and not vectors else None
@@ -267,18 +267,10 @@ def npz_array(path: Path, member: zipfile.ZipInfo, most: int = _MOST) -> NDArray
     return array.reshape(shape[::-1]).T if fortran else array.reshape(shape)
 
 
-def _pictures_key(path: Path, arrays: dict[str, zipfile.ZipInfo]) -> str:
-    for known in (*PIXEL_NAMES, *FEATURE_NAMES):
-        for key in arrays:
-            if key.lower() == known:
-                return key
-    if len(arrays) == 1:
-        return next(iter(arrays))
-    listed = ", ".join(arrays) or "none"
-    raise FormatError(
-        f"{path} has the arrays {listed}; expected one called pixels (or images, x), or features; try "
-        "np.savez_compressed(file, pixels=..., labels=...)"
-    )
+def array_named(arrays: dict[str, zipfile.ZipInfo], names: Sequence[str]) -> str | None:
+    """The array with the first of these names that there is, in whatever case; else the only array."""
+    named = (key for name in names for key in arrays if key.lower() == name)
+    return next(named, next(iter(arrays)) if len(arrays) == 1 else None)
 
 
 def _header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:

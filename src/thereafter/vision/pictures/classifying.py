@@ -81,18 +81,14 @@ class PictureClassifying(
         best_B = p_BL.argmax(-1)
         evidence_BTK = net.evidence_by_value(batch, best_B).float().cpu().numpy()
         seen = codecs["pictures"].batch([one.picture for one in examples])
-        explained = []
-        for row in range(len(examples)):
-            explained.append(
-                PictureExplained(
-                    names[int(best_B[row])],
-                    ranked(names, p_BL[row].tolist()),
-                    seen[row].reshape(order.channels, order.height, order.width),
-                    np.asarray(order.decode(evidence_BTK[row]), np.float32).sum(0),
-                    tuple(weights_BT[row].tolist()),
-                )
-            )
-        return explained
+        rows = zip(
+            (ranked(names, p_L) for p_L in p_BL.tolist()),
+            seen.reshape(-1, order.channels, order.height, order.width),
+            (np.asarray(order.decode(evidence_TK), np.float32).sum(0) for evidence_TK in evidence_BTK),
+            map(tuple, weights_BT.tolist()),
+            strict=True,
+        )
+        return [PictureExplained(names[best], *row) for best, row in zip(best_B.tolist(), rows, strict=True)]
 
     def shown(
         self, net: SeriesClassifier, batch: SeriesBatch, example: LabelledPicture, codecs: PictureLabelCodecs

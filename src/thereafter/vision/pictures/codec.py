@@ -21,12 +21,12 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from thereafter.base import progress
 from thereafter.base.config import Table
@@ -46,6 +46,7 @@ from thereafter.vision.pictures.picture import (
 MOST_SIZE = 4096
 _MEASURED = 2_000  # pictures, for mean and deviation
 _BLOCK = 64  # pictures that are decoded at once
+_LARGEST = 1 << 24  # side of a picture that a run may have
 _DAMAGED = "the pictures of this run are damaged; expected their size, mean and deviation; try training again"
 
 
@@ -59,6 +60,7 @@ class PictureCodec:
     """
 
     codec: ClassVar[str] = "pictures"
+    size: ClassVar[int] = 0
     kind: PictureKind
     height: int
     width: int
@@ -87,8 +89,9 @@ class PictureCodec:
         return cls(kind, height, width, channels, mean, deviation)
 
     @property
-    def size(self) -> int:
-        return 0
+    def sizes(self) -> dict[str, int]:
+        """What a network over pixels is built for."""
+        return {"height": self.height, "width": self.width, "channels": self.channels}
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -159,8 +162,12 @@ class PictureCodec:
         if len(source) == 1:  # a question, not what is learned from
             return np.stack([self.encode(picture) for picture in pictures])
         by_row = dict(zip(rows, pictures, strict=True))
-        kept = kept_pictures(source, self.shape, self.dtype)
-        return kept.take(rows, lambda row: self.encode(by_row[row]))
+        with _choosing:
+            by_shape = _kept.setdefault(source, {})
+            key = (self.shape, self.dtype.str)
+            if key not in by_shape:
+                by_shape[key] = KeptPictures(len(source), self.shape, self.dtype)
+        return by_shape[key].take(rows, lambda row: self.encode(by_row[row]))
 
     def _expected(self) -> str:
         if self.kind == "pixels":
@@ -172,18 +179,14 @@ class PictureCodec:
 
     @classmethod
     def from_json(cls, stored: Table) -> Self:
-        sizes = [stored.get("height"), stored.get("width"), stored.get("channels")]
-        mean, deviation, kind = stored.get("mean"), stored.get("deviation"), stored.get("kind")
-        if kind not in ("pixels", "vectors", "maps") or not isinstance(mean, list) or not isinstance(deviation, list):
+        values: Table = {one.name: stored.get(one.name) for one in fields(cls)}
+        kind, *sizes, mean, deviation = values.values()
+        sound = kind in ("pixels", "vectors", "maps") and isinstance(mean, list) and isinstance(deviation, list)
+        sound = sound and all(type(size) is int and 0 < size <= _LARGEST for size in sizes) and sizes[2] in (1, 3)
+        sound = sound and all(isinstance(number, float) and math.isfinite(number) for number in [*mean, *deviation])
+        if not sound or not len(mean) == len(deviation) == sizes[2] or min(deviation) <= 0:
             raise FormatError(_DAMAGED)
-        height, width, channels = (size if isinstance(size, int) and size is not True else 0 for size in sizes)
-        if not all(0 < size <= 1 << 24 for size in (height, width, channels)):
-            raise FormatError(_DAMAGED)
-        numbers = [*mean, *deviation]
-        sound = all(isinstance(number, float) and math.isfinite(number) for number in numbers)
-        if not sound or not len(mean) == len(deviation) == channels or min(deviation) <= 0 or channels not in (1, 3):
-            raise FormatError(_DAMAGED)
-        return cls(kind, height, width, channels, tuple(mean), tuple(deviation))
+        return cls(**values | {"mean": tuple(mean), "deviation": tuple(deviation)})
 
 
 # Pictures decoded once: an epoch after the first reads pixels from a temporary file that is mapped into memory.
@@ -198,8 +201,8 @@ Encoded = NDArray[np.generic]
 class KeptPictures:
     """The rows of a source in one shape, decoded when they are first asked for."""
 
-    def __init__(self, count: int, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> None:
-        self._mapped = MappedArray((count, *shape), dtype, "decoded pictures")
+    def __init__(self, count: int, shape: tuple[int, ...], dtype: DTypeLike, purpose: str = "decoded pictures") -> None:
+        self._mapped = MappedArray((count, *shape), dtype, purpose)
         self._done_N = np.zeros(count, np.bool_)
 
     def take(self, rows: Sequence[int], encode: Callable[[int], Encoded]) -> Encoded:
@@ -213,16 +216,6 @@ class KeptPictures:
 
 _kept: WeakKeyDictionary[PictureSource, dict[tuple[object, ...], KeptPictures]] = WeakKeyDictionary()
 _choosing = threading.Lock()
-
-
-def kept_pictures(source: PictureSource, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> KeptPictures:
-    """What is kept of a source in this shape."""
-    with _choosing:
-        by_shape = _kept.setdefault(source, {})
-        key = (shape, dtype.str)
-        if key not in by_shape:
-            by_shape[key] = KeptPictures(len(source), shape, dtype)
-        return by_shape[key]
 
 
 USUAL_SIZE = 64
@@ -280,16 +273,11 @@ def feature_shape(pictures: Sequence[Picture]) -> tuple[int, int, int]:
 
 def moments(batches: Iterable[NDArray[np.generic]], kind: PictureKind) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and deviation by channel of pixels / 255, or of all numbers of features; a constant has deviation 1."""
-    count = 0
+    count, axes = 0, (0, 2, 3) if kind == "pixels" else None
     total = squares = np.zeros(1)
     for batch in batches:
-        if kind == "pixels":
-            values = np.asarray(batch, np.float64) / 255.0
-            axes: tuple[int, ...] | None = (0, 2, 3)
-            count += values.size // values.shape[1]
-        else:
-            values, axes = np.asarray(batch, np.float64), None
-            count += values.size
+        values = np.asarray(batch, np.float64) / (255.0 if kind == "pixels" else 1.0)
+        count += values.size // (values.shape[1] if kind == "pixels" else 1)
         total = total + values.sum(axis=axes)
         squares = squares + np.square(values).sum(axis=axes)
     mean = total / count
@@ -337,7 +325,6 @@ READINGS = ("rows", "pixels", "permuted")
 PERMUTATION = 92916
 """The seed by which the literature permutes the pixels of MNIST (Wisdom et al. 2016)."""
 _DAMAGED_ORDER = "the order of the pixels of this run is damaged; expected each pixel once; try training again"
-_MOST_PIXELS = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -352,6 +339,7 @@ class PixelOrder:
     """
 
     codec: ClassVar[str] = "pixel-order"
+    size: ClassVar[int] = 0
     read: str
     height: int
     width: int
@@ -372,10 +360,6 @@ class PixelOrder:
             # the stream of RandomState is frozen, so that a seed means the same order for everybody, for ever
             order = tuple(np.random.RandomState(seed).permutation(height * width).tolist())
         return cls(read, height, width, channels, seed, order)
-
-    @property
-    def size(self) -> int:
-        return 0
 
     @property
     def steps(self) -> int:
@@ -429,14 +413,10 @@ class PixelOrder:
 
     @classmethod
     def from_json(cls, stored: Table) -> Self:
-        sizes = [stored.get(name) for name in ("height", "width", "channels")]
-        read, seed, order = stored.get("read"), stored.get("seed"), stored.get("order")
-        if not all(type(size) is int and 0 < size <= _MOST_PIXELS for size in sizes) or type(seed) is not int:
+        values: Table = {one.name: stored.get(one.name) for one in fields(cls)}
+        read, *sizes, seed, order = values.values()
+        sound = all(type(size) is int and 0 < size <= _LARGEST for size in sizes) and type(seed) is int
+        sound = sound and read in READINGS and isinstance(order, list) and all(type(place) is int for place in order)
+        if not sound or sorted(order) != list(range(sizes[0] * sizes[1] if read == "permuted" else 0)):
             raise FormatError(_DAMAGED_ORDER)
-        if read not in READINGS or not isinstance(order, list) or not all(type(place) is int for place in order):
-            raise FormatError(_DAMAGED_ORDER)
-        height, width, channels = (int(size) for size in sizes if size is not None)
-        expected = height * width if read == "permuted" else 0
-        if len(order) != expected or set(order) != set(range(expected)):
-            raise FormatError(_DAMAGED_ORDER)
-        return cls(str(read), height, width, channels, seed, tuple(order))
+        return cls(**values | {"order": tuple(order)})

@@ -13,13 +13,16 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
-from typing import BinaryIO, Protocol, Self, TypeGuard
+from typing import TYPE_CHECKING, BinaryIO, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.base import packages
 from thereafter.errors import SourceError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image as PillowImage
 
 PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".jpe", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
 MOST_PIXELS = 64_000_000
@@ -33,21 +36,6 @@ _MOST_EXIF = 1 << 20
 _BROKEN = (OSError, SyntaxError, ValueError, EOFError, KeyError, IndexError, TypeError, struct.error, OverflowError)
 """What the readers of Pillow raise on damaged files; they agree on none."""
 _warnings = threading.Lock()  # their filters belong to the whole process
-
-
-class PillowImage(Protocol):
-    """What is asked of an image of Pillow."""
-
-    mode: str
-    format: str | None
-    info: Mapping[str | tuple[int, int], object]
-
-    @property
-    def size(self) -> tuple[int, int]: ...
-
-    def getexif(self) -> Mapping[int, object]: ...
-
-    def convert(self, mode: str) -> Self: ...
 
 
 def pillow(module: str = "PIL.Image") -> ModuleType:
@@ -94,7 +82,10 @@ def pixels_of(image: PillowImage) -> NDArray[np.uint8]:
     library = pillow()
     grey = _is_grey(image.mode)
     if image.mode in ("I", "F") or image.mode.startswith("I;16"):
-        return _deep(np.asarray(image), known=image.mode.startswith("I;16"))
+        numbers = np.nan_to_num(np.asarray(image).astype(np.float64))
+        # 16 bits a pixel as 8; where the mode does not say that there are 16, their largest number decides
+        top = 65535.0 if image.mode.startswith("I;16") or numbers.max(initial=0.0) > 255.0 else 255.0
+        return np.clip(np.rint(numbers * (255.0 / top)), 0, 255).astype(np.uint8)[:, :, None]
     if "A" in image.mode or "a" in image.mode or "transparency" in image.info:
         white = library.new("RGBA", image.size, (255, 255, 255, 255))
         white.alpha_composite(image.convert("RGBA"))
@@ -110,13 +101,6 @@ def is_image(given: object) -> TypeGuard[PillowImage]:
 
 def _is_grey(mode: str) -> bool:
     return mode in _GREY or mode.startswith("I;16")
-
-
-def _deep(pixels_HW: NDArray[np.generic], *, known: bool) -> NDArray[np.uint8]:
-    """16 bits a pixel as 8; where they are not `known` to be 16 bits, their largest number decides."""
-    numbers = np.nan_to_num(np.asarray(pixels_HW, np.float64))
-    top = 65535.0 if known or numbers.max(initial=0.0) > 255.0 else 255.0
-    return np.clip(np.rint(numbers * (255.0 / top)), 0, 255).astype(np.uint8)[:, :, None]
 
 
 @contextmanager

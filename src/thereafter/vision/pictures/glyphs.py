@@ -29,13 +29,13 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from thereafter.data import corpora
 from thereafter.errors import FormatError, OptionError
 from thereafter.vision.pictures.archives import open_idx, read_idx_labels
 from thereafter.vision.pictures.picture import StackedPictures, StackingSource
-from thereafter.vision.rules import Rule, uniforms
+from thereafter.vision.rules import Floats, Integers, Pixels, Rule, uniforms
 
 SIDE = 28
 """Pixels from edge to edge."""
@@ -45,12 +45,12 @@ _SHAKE = 0.05
 _AT_ONCE = 64
 
 
-def glyph(digit: int, rng: np.random.Generator) -> NDArray[np.uint8]:
+def glyph(digit: int, rng: np.random.Generator) -> Pixels:
     """One digit, 0 (paper) to 255 (ink), anti-aliased."""
     return np.asarray(draw(np.array([digit]), rng.random((1, draws_a_glyph())))[0], np.uint8)
 
 
-def numbered_glyphs(numbers: ArrayLike) -> NDArray[np.uint8]:
+def numbered_glyphs(numbers: ArrayLike) -> Pixels:
     """The digits of these numbers, [N, 28, 28]: number n is always the same digit n % 10.
 
     >>> bool((numbered_glyphs([3, 1])[0] == numbered_glyphs([3])[0]).all())
@@ -65,7 +65,7 @@ def draws_a_glyph() -> int:
     return _TRAITS + 2 * int(written().points_VP2.shape[1])
 
 
-def draw(digits_N: NDArray[np.int64], uniforms_NK: NDArray[np.float64]) -> NDArray[np.uint8]:
+def draw(digits_N: Integers, uniforms_NK: Floats) -> Pixels:
     """The pictures of digits, [N, 28, 28], by random numbers in [0, 1)."""
     if not ((digits_N >= 0) & (digits_N <= 9)).all():
         raise OptionError(f"digits are 0 to 9, got {digits_N.min()} to {digits_N.max()}")
@@ -78,9 +78,7 @@ def draw(digits_N: NDArray[np.int64], uniforms_NK: NDArray[np.float64]) -> NDArr
     return pictures_NHW
 
 
-def _segments(
-    digits_N: NDArray[np.int64], uniforms_NK: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _segments(digits_N: Integers, uniforms_NK: Floats) -> tuple[Floats, Floats]:
     """Where the segments of each digit begin and end, in pixels."""
     ways = written()
     way_N = ways.first[digits_N] + (uniforms_NK[:, 0] * ways.count[digits_N]).astype(np.int64)
@@ -104,9 +102,7 @@ def _segments(
     return ends[:, 0], ends[:, 1]
 
 
-def _inked(
-    begin_NS2: NDArray[np.float64], end_NS2: NDArray[np.float64], pen_N: NDArray[np.float64]
-) -> NDArray[np.uint8]:
+def _inked(begin_NS2: Floats, end_NS2: Floats, pen_N: Floats) -> Pixels:
     """Ink where a pixel is nearer to a segment than half the pen: 255 min(1, max(0, pen / 2 + 1 / 2 - distance)).
 
     With a the pixel and b the end of a segment, both from its begin, the nearest place is
@@ -172,11 +168,11 @@ _A_SPAN = 3
 class StrokeTable:
     """All ways as arrays: `first` and `count` say which of them are those of a digit."""
 
-    points_VP2: NDArray[np.float64]
-    begin_VSP: NDArray[np.float64]
-    end_VSP: NDArray[np.float64]
-    first: NDArray[np.int64]
-    count: NDArray[np.int64]
+    points_VP2: Floats
+    begin_VSP: Floats
+    end_VSP: Floats
+    first: Integers
+    count: Integers
 
 
 @cache
@@ -197,9 +193,12 @@ def written() -> StrokeTable:
     return StrokeTable(points_VP2, begin_VSP, end_VSP, np.cumsum(count) - count, count)
 
 
-def _linear(way: tuple[Stroke, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def _linear(way: tuple[Stroke, ...]) -> tuple[Floats, Floats, Floats]:
     """The points of a way, each once, and the weights by which they make the two ends of every segment."""
-    bent = [_bent(stroke) for stroke in way]
+    bent = []  # a straight stroke has a point in its middle, where it may bend
+    for first, *between, last in way:
+        middle = ((first[0] + last[0]) / 2, (first[1] + last[1]) / 2)
+        bent.append((first, *(between or [middle]), last))
     points = list(dict.fromkeys(point for stroke in bent for point in stroke))
     begin, end = [], []
     for stroke in bent:
@@ -209,15 +208,7 @@ def _linear(way: tuple[Stroke, ...]) -> tuple[NDArray[np.float64], NDArray[np.fl
     return np.array(points), np.concatenate(begin), np.concatenate(end)
 
 
-def _bent(stroke: Stroke) -> Stroke:
-    """A straight stroke with a point in its middle, where it may bend."""
-    if len(stroke) > 2:
-        return stroke
-    (x, y), (u, v) = stroke
-    return (x, y), ((x + u) / 2, (y + v) / 2), (u, v)
-
-
-def _spline(points: int) -> NDArray[np.float64]:
+def _spline(points: int) -> Floats:
     """Weights of the points in the places along a Catmull-Rom spline through them: p(t), t = 0, 1/3, 2/3, ..."""
     weights = np.zeros(((points - 1) * _A_SPAN + 1, points))
     for at in range(len(weights)):
@@ -246,12 +237,8 @@ class DigitRule(Rule):
     """A rule over the digits of a `source`, from `begin` to before `end` (0: to the last one)."""
 
     bounds: ClassVar[Mapping[str, tuple[int, int]]] = {
-        "size": (SIDE + 1, 512),
-        "count": (1, 10**7),
-        "seed": (0, 2**63 - 1),
-        "begin": (0, 10**9),
-        "end": (0, 10**9),
-    }
+        "size": (SIDE + 1, 512), "count": (1, 10**7), "seed": (0, 2**63 - 1), "begin": (0, 10**9), "end": (0, 10**9),
+    }  # fmt: skip
     source: str
 
     def __post_init__(self) -> None:
@@ -264,13 +251,13 @@ class DigitPool(ABC):
     """Pictures of single digits, h x h pixels, by their number; `digits`: which digit each shows, [N]."""
 
     side = SIDE
-    digits: NDArray[np.int64]
+    digits: Integers
 
     def __len__(self) -> int:
         return len(self.digits)
 
     @abstractmethod
-    def take(self, rows_B: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def take(self, rows_B: Integers) -> Pixels:
         """Pictures by their numbers, [B, h, h]."""
 
 
@@ -285,7 +272,7 @@ class GlyphPool(DigitPool):
         self._drawn_N = np.zeros(end - begin, np.bool_)
         self._pictures_Nhh = np.zeros((end - begin, SIDE, SIDE), np.uint8)
 
-    def take(self, rows_B: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def take(self, rows_B: Integers) -> Pixels:
         missing = np.unique(rows_B[~self._drawn_N[rows_B]])
         if len(missing):
             self._pictures_Nhh[missing] = numbered_glyphs(self._begin + missing)
@@ -313,7 +300,7 @@ class PicturePool(DigitPool):
         self._pictures = pictures
         self._begin = begin
 
-    def take(self, rows_B: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def take(self, rows_B: Integers) -> Pixels:
         return np.asarray(self._pictures.stack((self._begin + rows_B).tolist())[..., 0], np.uint8)
 
 
@@ -385,7 +372,7 @@ class ClutteredPictures(StackingSource):
     def shape(self, row: int) -> tuple[int, ...]:
         return self.rule.size, self.rule.size, 1
 
-    def stack(self, rows: ArrayLike) -> NDArray[np.uint8]:
+    def stack(self, rows: ArrayLike) -> Pixels:
         """Several pictures at once, uint8 [B, H, W, 1]."""
         rule, side, cut = self.rule, self.pool.side, self.rule.piece
         rows_B = np.asarray(rows, np.int64)
@@ -403,19 +390,17 @@ class ClutteredPictures(StackingSource):
             _put(painted_BHW, windows[each_B, row_B, column_B], *_places(own_B5[:, 3:5], rule.size - cut))
         return painted_BHW[..., None]
 
-    def _which(self, drawn: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _which(self, drawn: Floats) -> Integers:
         return (drawn * len(self.pool)).astype(np.int64)
 
 
-def _places(drawn_B2: NDArray[np.float64], room: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _places(drawn_B2: Floats, room: int) -> tuple[Integers, Integers]:
     """Column and row of an upper left corner, each of 0 to `room` equally likely."""
     place_B2 = (drawn_B2 * (room + 1)).astype(np.int64)
     return place_B2[:, 0], place_B2[:, 1]
 
 
-def _put(
-    painted_BHW: NDArray[np.uint8], what_Bpp: NDArray[np.uint8], column_B: NDArray[np.int64], row_B: NDArray[np.int64]
-) -> None:
+def _put(painted_BHW: Pixels, what_Bpp: Pixels, column_B: Integers, row_B: Integers) -> None:
     """Paint a square into every picture, in place; the brighter pixel stays."""
     windows = sliding_window_view(painted_BHW, what_Bpp.shape[1:], axis=(1, 2), writeable=True)
     each_B = np.arange(len(painted_BHW))

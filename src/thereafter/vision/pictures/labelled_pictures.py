@@ -12,32 +12,26 @@ rule      a .json by which digits are put among pieces of others
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from thereafter.data.corpora import locate_source
 from thereafter.data.files import AnySource, Files, Parts
-from thereafter.data.finding import FileKind, find_files
-from thereafter.errors import EmptyCorpusError, FormatError, SourceError
+from thereafter.data.finding import FileKind
+from thereafter.errors import EmptyCorpusError, FormatError
 from thereafter.text.labelled import LABEL_NAMES
 from thereafter.text.reading import place
-from thereafter.text.tables import TableRow, TextTable, read_table, require_characters
+from thereafter.text.tables import TextTable, read_table, require_characters
 from thereafter.vision.captioning.reading import PICTURE_COLUMNS, all_pictures, picture_columns
 from thereafter.vision.pictures.archives import IDX_ENDINGS, idx_shape, npz_arrays, npz_strings, read_idx_labels
 from thereafter.vision.pictures.decoding import PICTURE_ENDINGS
 from thereafter.vision.pictures.glyphs import ClutteredPictures, is_clutter_rule
 from thereafter.vision.pictures.picture import Picture, PictureSource, pictures_of
-from thereafter.vision.pictures.sources import PICTURE_FILES, PicturesByName, holds_pictures, open_pictures
+from thereafter.vision.pictures.sources import PicturesByName, holds_pictures, open_pictures
 
 LABEL_TABLES = (".csv", ".tsv")
-
-
-def is_label_table(path: Path) -> bool:
-    """Whether a table has labels: columns that are called so, or two without names."""
-    return picture_columns(_read(path), LABEL_NAMES) is not None
 
 
 def read_label_table(path: Path) -> Iterator[tuple[str, str, str]]:
@@ -57,10 +51,9 @@ def read_label_table(path: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def _read(path: Path) -> TextTable:
-    def names_pictures(rows: Sequence[TableRow]) -> bool:
-        return any(str(cell).strip().lower() in PICTURE_COLUMNS for cell in rows[0].cells)
-
-    return read_table(path, has_header=names_pictures)
+    return read_table(
+        path, has_header=lambda rows: any(str(cell).strip().lower() in PICTURE_COLUMNS for cell in rows[0].cells)
+    )
 
 
 LABELLED_FILES = FileKind(
@@ -94,7 +87,7 @@ def read_labelled_pictures(files: Sequence[Path]) -> Sequence[LabelledPicture]:
     pictures = all_pictures([path for path in files if not _is_table(path)])
     if not pictures:
         raise EmptyCorpusError("there are no pictures; expected idx files, LABEL/name.png, or an .npz with labels")
-    labels = [path for path in tables if is_label_table(path)]
+    labels = [path for path in tables if picture_columns(_read(path), LABEL_NAMES) is not None]
     if tables and not labels and len({_folder(picture) for picture in pictures}) < 2:
         labels = tables  # which say what they lack
     return _of_table(labels, pictures) if labels else _of_folders(pictures)
@@ -170,14 +163,11 @@ def _joined(source: PictureSource, labels: Sequence[str], where: str) -> list[La
 def _of_table(tables: Sequence[Path], pictures: Sequence[Picture]) -> list[LabelledPicture]:
     by_name = PicturesByName(pictures)
     examples = []
-    for table in tables:
-        for name, label, where in read_label_table(table):
-            picture = by_name.find(name)
-            if picture is None and (table.parent / name).is_file():
-                continue  # of another part
-            if picture is None:
-                raise FormatError(f"{where} names {name!r}, and there is no such picture; expected its file beside it")
+    for table, (name, label, where) in ((path, row) for path in tables for row in read_label_table(path)):
+        if (picture := by_name.find(name)) is not None:
             examples.append(LabelledPicture(picture, label))
+        elif not (table.parent / name).is_file():  # else it is of another part
+            raise FormatError(f"{where} names {name!r}, and there is no such picture; expected its file beside it")
     return examples
 
 
@@ -199,6 +189,12 @@ def _of_folders(pictures: Sequence[Picture]) -> list[LabelledPicture]:
 
 
 MOST_HELD_OUT = 5_000
+X = TypeVar("X")
+
+
+def split_at(examples: Sequence[X], last: Collection[int]) -> tuple[list[X], list[X]]:
+    """The examples to learn from, and those of these places."""
+    return [one for at, one in enumerate(examples) if at not in last], [examples[at] for at in sorted(last)]
 
 
 def part_of_pictures(given: Parts, part: str) -> Files | None:
@@ -207,22 +203,6 @@ def part_of_pictures(given: Parts, part: str) -> Files | None:
     if files is None or labels is None:
         return None
     return replace(files, files=(*files.files, *labels.files))
-
-
-def read_pictures(files: Sequence[Path]) -> list[LabelledPicture]:
-    """Pictures with labels; with the pictures beside them, where the files are tables of labels alone."""
-    if any(map(holds_pictures, files)):
-        return list(read_labelled_pictures(files))
-    beside: list[Path] = []
-    for folder in dict.fromkeys(path.absolute().parent for path in files):
-        with suppress(SourceError):
-            beside += find_files(folder, PICTURE_FILES)
-    if not beside:
-        raise EmptyCorpusError(
-            f"{', '.join(map(str, files))}: no pictures there or beside it; expected idx files, LABEL/name.png in "
-            "folders, an .npz with pixels and labels, or a table of labels beside its pictures"
-        )
-    return list(read_labelled_pictures([*files, *beside]))
 
 
 def has_pictures(source: AnySource) -> bool:
@@ -239,22 +219,6 @@ def has_pictures(source: AnySource) -> bool:
 def asked_pictures_of(files: Sequence[Path]) -> list[Picture]:
     """The pictures of files, whatever labels are among them."""
     return all_pictures([path for path in files if holds_pictures(path) and len(idx_shape(path) or "...") > 1])
-
-
-def hold_out_pictures(
-    examples: Sequence[LabelledPicture], share: float
-) -> tuple[list[LabelledPicture], list[LabelledPicture], str]:
-    """The last ones where they have all labels; else, as in folders by label, the last of each label."""
-    count = min(MOST_HELD_OUT, max(1, round(share * len(examples))))
-    labels = {one.label for one in examples}
-    if labels == {one.label for one in examples[-count:]}:
-        return list(examples[:-count]), list(examples[-count:]), ""
-    last = last_of_each([one.label for one in examples], count / len(examples))
-    if not last:  # a few of each label: at least one is held out, of the most frequent
-        ((frequent, _),) = Counter(one.label for one in examples).most_common(1)
-        last = {max(at for at, one in enumerate(examples) if one.label == frequent)}
-    learned = [one for at, one in enumerate(examples) if at not in last]
-    return learned, [examples[at] for at in sorted(last)], ", of each label its share,"
 
 
 def last_of_each(keys: Sequence[Hashable], share: float) -> set[int]:

@@ -93,7 +93,12 @@ class PictureFiles(PictureSource):
     def __init__(self, name: str, files: Sequence[Path], folder: Path | None = None) -> None:
         self.name = name
         self.files = tuple(files)
-        self._names = [_below(file, folder) for file in self.files]
+        above = None if folder is None else folder.absolute()
+        whole = [file.absolute() for file in self.files]
+        self._names = [
+            file.relative_to(above).as_posix() if above is not None and file.is_relative_to(above) else file.name
+            for file in whole
+        ]
 
     def __len__(self) -> int:
         return len(self.files)
@@ -108,11 +113,6 @@ class PictureFiles(PictureSource):
     def read(self, row: int) -> NDArray[np.uint8]:
         with open_binary(self.files[row]) as file:
             return decode(file, str(self.files[row]))
-
-
-def _below(file: Path, folder: Path | None) -> str:
-    whole, above = file.absolute(), None if folder is None else folder.absolute()
-    return whole.relative_to(above).as_posix() if above is not None and whole.is_relative_to(above) else file.name
 
 
 def open_binary(path: Path) -> BinaryIO:
@@ -263,12 +263,9 @@ class GivenPicture(PictureSource):
         return values.astype(np.float32)
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, GivenPicture)
-            and self.kind == other.kind
-            and self._values.dtype == other._values.dtype
-            and np.array_equal(self._values, other._values)
-        )
+        if not isinstance(other, GivenPicture) or self.kind != other.kind:
+            return False
+        return self._values.dtype == other._values.dtype and np.array_equal(self._values, other._values)
 
     def __hash__(self) -> int:
         return hash((self.kind, self._values.shape, self._values.tobytes()))

@@ -10,6 +10,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -17,10 +18,10 @@ import numpy as np
 
 from thereafter.data.finding import FileKind, find_files
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError, SourceError
-from thereafter.vision.pictures.archives import IDX_ENDINGS, ZipPictures, idx_shape, open_idx, open_npy, open_npz
+from thereafter.vision.pictures.archives import IDX_ENDINGS, ZipPictures, idx_shape, npy_array, open_idx, open_npz
 from thereafter.vision.pictures.decoding import PICTURE_ENDINGS, is_image, pixels_of
 from thereafter.vision.pictures.glyphs import ClutteredPictures, ClutterRule, is_clutter_rule
-from thereafter.vision.pictures.picture import Picture, PictureFiles, PictureSource, given_array
+from thereafter.vision.pictures.picture import Picture, PictureFiles, PictureSource, StackedPictures, given_array
 
 PICTURE_FILES = FileKind("pictures", (PICTURE_ENDINGS, (".zip", ".npz", ".npy", *IDX_ENDINGS)))
 """The pictures of a folder: files of pictures, else archives and arrays."""
@@ -86,7 +87,7 @@ def holds_pictures(path: Path) -> bool:
 def _opened(path: Path) -> PictureSource:
     name = path.name.lower()
     if name.endswith(".npy"):
-        return open_npy(path)
+        return StackedPictures(str(path), npy_array(path))
     if name.endswith(".npz"):
         return open_npz(path)
     if name.endswith(".zip"):
@@ -121,6 +122,15 @@ def _shared(key: tuple[object, ...], opening: Callable[[], PictureSource]) -> Pi
         if source is None:
             source = _open[key] = opening()
         return source
+
+
+def with_pictures(files: Sequence[Path]) -> list[Path]:
+    """The files with the pictures beside them, where they are captions or labels alone."""
+    beside: list[Path] = []
+    for folder in () if any(map(holds_pictures, files)) else dict.fromkeys(path.absolute().parent for path in files):
+        with suppress(SourceError):  # none there: the reader says what is missing
+            beside += find_files(folder, PICTURE_FILES)
+    return [*files, *beside]
 
 
 _NUMBERED = re.compile(rf"({'|'.join(map(re.escape, PICTURE_ENDINGS))})\.\d+$", re.IGNORECASE)
