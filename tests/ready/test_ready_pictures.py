@@ -10,7 +10,7 @@ import pytest
 
 from thereafter.data import corpora
 from thereafter.ready import shipped
-from thereafter.ready.examples import CLUTTERED, GLYPH, GLYPHS, SHAPES, picture_part
+from thereafter.ready.tasks import CLUTTERED, GLYPH, GLYPHS, SHAPES, picture_part
 from thereafter.vision.captioning.reading import read_captioned
 from thereafter.vision.clips.reading import read_clips
 from thereafter.vision.made_pictures import moving_rules

@@ -177,12 +177,7 @@ def draw(weights_V: Floats, rng: np.random.Generator) -> int:
 
 
 def choose(
-    logp_V: Logs,
-    rng: np.random.Generator,
-    warping: Warping,
-    *,
-    seen: Ids | None = None,
-    forbidden: Sequence[int] = (),
+    logp_V: Logs, rng: np.random.Generator, warping: Warping, *, seen: Ids | None = None, forbidden: Sequence[int] = ()
 ) -> int | None:
     """Draw one token from a warped distribution (see `Warping`); None where nothing is possible."""
     weights_V = warping.weights(logp_V, seen=seen, forbidden=forbidden)

@@ -55,10 +55,7 @@ class AnswerSettings:
 
 
 def decode_answers(
-    decoder: WordDecoder,
-    memory: Memory,
-    settings: AnswerSettings,
-    rngs: Sequence[np.random.Generator] | None = None,
+    decoder: WordDecoder, memory: Memory, settings: AnswerSettings, rngs: Sequence[np.random.Generator] | None = None
 ) -> list[list[int]]:
     """The answer to every source, as ids without END; sampled ones use the generator of their source."""
     if settings.beam > 1:
@@ -87,10 +84,7 @@ def search_answers(
 
 
 def draw_answers(
-    decoder: WordDecoder,
-    memory: Memory,
-    warping: Warping,
-    rngs: Sequence[np.random.Generator] | None = None,
+    decoder: WordDecoder, memory: Memory, warping: Warping, rngs: Sequence[np.random.Generator] | None = None
 ) -> list[list[int]]:
     """A sampled answer to every source, as ids without END."""
     model, rows = decoder.given(memory), range(len(memory))

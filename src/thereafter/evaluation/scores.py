@@ -84,11 +84,7 @@ class Score(Tabular):
 
     def as_dict(self) -> Table:
         """All figures, the derived ones too, for JSON; without any of these where there is a `reason` against them."""
-        derived = {
-            "perplexity": self.perplexity,
-            "bits_per_byte": self.bits_per_byte,
-            "bits_per_char": self.bits_per_char,
-        }
+        derived = {name: getattr(self, name) for name in ("perplexity", "bits_per_byte", "bits_per_char")}
         share = {"unknown_share": self.unknown_share}
         if not self.normalised:
             return asdict(self) | share | dict.fromkeys(derived) | {"reason": NOT_NORMALISED}

@@ -56,11 +56,7 @@ from thereafter.training.weights import check_counts, restored
 
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
 _APPROXIMATE = {"gelu": "none", "gelu_new": "tanh", "gelu_pytorch_tanh": "tanh"}
-_ALWAYS: Table = {
-    "scale_attn_weights": True,
-    "scale_attn_by_inverse_layer_idx": False,
-    "add_cross_attention": False,
-}
+_ALWAYS: Table = {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False}
 _LARGEST = {CONFIG: 4_000_000, TOKENIZER: 400_000_000}
 Arrays = Mapping[str, NDArray[np.generic]]
 

@@ -470,12 +470,7 @@ def facts_of(plan: Plan, state: Sequence[StatePart]) -> dict[str, object]:
         "lower": words.lower,
         "letters_only": words.letters_only,
         "state": [
-            {
-                "name": part.name,
-                "shape": part.shape,
-                "fresh": part.fresh,
-                "type": "int64" if part.whole else "float32",
-            }
+            {"name": part.name, "shape": part.shape, "fresh": part.fresh, "type": "int64" if part.whole else "float32"}
             for part in state
         ],
         "vocabulary": words.forms,

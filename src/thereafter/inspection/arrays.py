@@ -134,10 +134,7 @@ Places = NDArray[np.intp] | int
 
 
 def array_rows(
-    arrays: Mapping[str, NDArray[np.generic]],
-    axes: Mapping[str, Axes],
-    main: str,
-    across: Sequence[str] = (),
+    arrays: Mapping[str, NDArray[np.generic]], axes: Mapping[str, Axes], main: str, across: Sequence[str] = ()
 ) -> list[Row]:
     """The table whose rows are the places of the array `main`; places along the axes `across` are columns instead.
 

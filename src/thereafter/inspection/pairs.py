@@ -372,12 +372,7 @@ class PairScores(Tabular):
 
 
 def score_pair_files(
-    reader: SentenceReader,
-    files: PairFiles,
-    *,
-    encoding: str | None = None,
-    whole: bool = True,
-    before: int | None = 0,
+    reader: SentenceReader, files: PairFiles, *, encoding: str | None = None, whole: bool = True, before: int | None = 0
 ) -> PairScores:
     """Score the pairs of files: a path, a folder, a glob such as 'blimp/*.jsonl', or several of them.
 
@@ -391,12 +386,7 @@ def score_pair_files(
 
 
 def score_each(
-    reader: SentenceReader,
-    pairs: Sequence[Pair],
-    *,
-    name: str = "pairs",
-    whole: bool = True,
-    before: int | None = 0,
+    reader: SentenceReader, pairs: Sequence[Pair], *, name: str = "pairs", whole: bool = True, before: int | None = 0
 ) -> PairScores:
     """Score pairs, each sentence from a fresh start, in the form that the model was trained on; `before` as above."""
     if not pairs:

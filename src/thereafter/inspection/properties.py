@@ -254,17 +254,7 @@ def _characters(text: str) -> NDArray[np.uint32]:
     return np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
 
 
-CLASSES = (
-    "noun",
-    "verb",
-    "auxiliary",
-    "adjective",
-    "adverb",
-    "determiner",
-    "preposition",
-    "connective",
-    "punctuation",
-)
+CLASSES = ("noun", "verb", "auxiliary", "adjective", "adverb", "determiner", "preposition", "connective", "punctuation")
 
 
 @cache

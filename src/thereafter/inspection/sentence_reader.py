@@ -148,13 +148,7 @@ class StatesChunk:
 
 
 def stream_states(
-    model: object,
-    ids: Ids,
-    *,
-    gates: bool = False,
-    rows: int | None = None,
-    warm: int = WARM,
-    label: str = "reading",
+    model: object, ids: Ids, *, gates: bool = False, rows: int | None = None, warm: int = WARM, label: str = "reading"
 ) -> Iterator[StatesChunk]:
     """The state fields of every layer (h, and c where there is one; with `gates` also these) after every token.
 
@@ -217,13 +211,7 @@ class SentenceReader:
 
     @classmethod
     def of(
-        cls,
-        model: AnyModel,
-        tokenizer: Tokenizer,
-        config: Table,
-        name: str | None = None,
-        *,
-        as_written: bool = False,
+        cls, model: AnyModel, tokenizer: Tokenizer, config: Table, name: str | None = None, *, as_written: bool = False
     ) -> SentenceReader:
         """From a model and the configuration of its run; `as_written` reads sentences as they are."""
         text = config["text"]

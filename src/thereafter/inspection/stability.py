@@ -69,12 +69,7 @@ def activation_stability(
 
 
 def repeated_multiplication(
-    radii: Sequence[float] = (0.9, 1.0, 1.1),
-    *,
-    steps: int = 50,
-    hidden: int = 64,
-    forget: float = 0.97,
-    seed: int = 0,
+    radii: Sequence[float] = (0.9, 1.0, 1.1), *, steps: int = 50, hidden: int = 64, forget: float = 0.97, seed: int = 0
 ) -> Measurement:
     """|W^k x| / |x| and gradients through a linear RNN, a tanh RNN and an LSTM with the matrix W, by spectral radius.
 

@@ -15,6 +15,7 @@ import math
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -245,7 +246,8 @@ class Surprisals(Tabular):
         bits = self.bits(number)
         columns: dict[str, Sequence[object]] = {}
         if self.by == "word":
-            columns["tokens"] = _token_cells(reading.pieces(), units)
+            shown = [piece.replace(LINE_END, SHOWN_END) for piece in reading.pieces()]
+            columns["tokens"] = ["|".join(shown[begin:end]) for begin, end in pairwise(units.first_U1.tolist())]
         elif self.by != "token":
             columns["tokens"] = counts.tolist()
         columns["unknown"] = self.unknown(number).tolist()
@@ -309,12 +311,6 @@ def tabulate(readings: Sequence[TextReading], by: str = "word") -> Surprisals:
     if by == "word":
         units = align_units(units)
     return Surprisals(tuple(readings), by, tuple(units))
-
-
-def _token_cells(pieces: list[str], units: TextUnits) -> list[str]:
-    shown = [piece.replace(LINE_END, SHOWN_END) for piece in pieces]
-    spans = zip(units.first_U1[:-1].tolist(), units.first_U1[1:].tolist(), strict=True)
-    return ["|".join(shown[begin:end]) for begin, end in spans]
 
 
 def _predicted_columns(reading: TextReading, units: TextUnits) -> dict[str, Sequence[object]]:

@@ -150,11 +150,7 @@ def read_arpa(path: str | Path, *, escaped: bool = False) -> tuple[NgramModel, l
         raise FormatError(f"{path}: {error}") from error
     line_end = 1 if file.has_line_end else None
     model = NgramModel(
-        tables,
-        context="line" if file.has_line_end else "stream",
-        line_end=line_end,
-        smoothing="arpa",
-        notes=file.notes,
+        tables, context="line" if file.has_line_end else "stream", line_end=line_end, smoothing="arpa", notes=file.notes
     )
     return model, [unescape(form) for form in file.forms] if escaped else file.forms
 

@@ -43,13 +43,7 @@ BUDGET = 3_000_000
 WORD_UNITS, LETTER_UNITS = 64, 224
 """Units of a layer of the models of sentences, and of letters."""
 
-_LINES: Table = {
-    "text.context": "line",
-    "batching": "lines",
-    "batch": 16,
-    "dropout": 0.0,
-    "validate_every": 500,
-}
+_LINES: Table = {"text.context": "line", "batching": "lines", "batch": 16, "dropout": 0.0, "validate_every": 500}
 # Narrow word vectors keep the files small. A tied embedding would make "dog" and "dogs" alike: as words to be predicted
 # they are. A Transformer can tell them apart in its first block.
 _CELLS = _LINES | {"hidden": WORD_UNITS, "embed": 32, "layers": 1, "tied": False, "rate": 0.01}

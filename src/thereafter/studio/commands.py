@@ -154,12 +154,7 @@ class StoredCommands:
         if not fits or not self._is_known(run, stored.source):
             return None
         return TrainCommand(
-            do="train",
-            source=stored.source,
-            model=stored.model,
-            tokens=stored.tokens,
-            options=options,
-            run=stored.run,
+            do="train", source=stored.source, model=stored.model, tokens=stored.tokens, options=options, run=stored.run
         )
 
     def _is_known(self, run: str, source: str) -> bool:

@@ -155,9 +155,7 @@ async def exporting(studio: TheStudio) -> ExportAnswer:
 
 
 @ROUTER.post(
-    "/export",
-    response_class=Response,
-    responses={200: {"content": _BYTES, "description": "The page as a file."}},
+    "/export", response_class=Response, responses={200: {"content": _BYTES, "description": "The page as a file."}}
 )
 async def export(asked: ExportAsked, visitor: TheVisitor) -> Response:
     """A model as one page that works without a network, after its check. One at a time; others wait for their turn."""

@@ -104,10 +104,7 @@ def check(asked: CompletionRequest) -> None:
         raise FieldError("suffix", "suffix is given, but models read from left to right; try it without a suffix")
     if asked.logit_bias:
         raise FieldError("logit_bias", "logit_bias is not supported; try top_k, top_p or min_p to leave tokens out")
-    for name, value in (
-        ("presence_penalty", asked.presence_penalty),
-        ("frequency_penalty", asked.frequency_penalty),
-    ):
+    for name, value in (("presence_penalty", asked.presence_penalty), ("frequency_penalty", asked.frequency_penalty)):
         if value:
             raise FieldError(name, f"{name} is {value:g}; expected 0; try repetition_penalty=1.2 instead")
     prompts = len(_batch(asked))

@@ -235,7 +235,9 @@ class _Session:
                 try:
                     self._note(_COMMAND.validate_json(message.get("text") or message.get("bytes") or b""))
                 except ValidationError as error:
-                    self._complaints.append(_sentence(error))
+                    first = error.errors()[0]
+                    where = ".".join(str(part) for part in first["loc"]) or "the message"
+                    self._complaints.append(f"{where}: {first['msg']}")
                 self._changed.set()
         self._closed = True
         self._changed.set()
@@ -341,12 +343,6 @@ class _Pen:
             return work(text)
 
         return await self._visitor.ask(name, go_on)
-
-
-def _sentence(error: ValidationError) -> str:
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"]) or "the message"
-    return f"{where}: {first['msg']}"
 
 
 def _steps(text: GrowingText, count: int) -> list[str]:

@@ -250,10 +250,7 @@ def _write_parts(
     stream: Iterator[tuple[Part, Sentence]], wanted: dict[str, int], places: dict[str, tuple[Path, Path]], label: str
 ) -> None:
     """Deal the stream out to the files of its parts (text, records) until each has what it wants."""
-    with (
-        ExitStack() as files,
-        progress.task(label, total=sum(wanted.values()), unit="sentences") as advance,
-    ):
+    with ExitStack() as files, progress.task(label, total=sum(wanted.values()), unit="sentences") as advance:
         pens = {
             part: tuple(files.enter_context(open(path, "w", encoding="utf-8", newline="\n")) for path in paths)
             for part, paths in places.items()
