@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from watchdog import STATUS
 
 from refusals import assert_refused
 from thereafter.cells import CELLS
+from thereafter.kernels import gpu
 from thereafter.kernels.gpu.compiling import noted
 from thereafter.kernels.jobs import Job
 from thereafter.kernels.plain import REFERENCE
@@ -253,3 +255,29 @@ def test_sides_take_turns(bench: Any):
     assert set(bench.alternating(steps, 3, "cpu")) == {"a", "b"}
     side = bench.Side("a", lambda: (torch.zeros(1),))
     assert bench.as_graph(side) is side.step
+
+
+def _is_number(value: ast.expr) -> bool:
+    return all(isinstance(part, ast.Constant) for part in (value.elts if isinstance(value, ast.Tuple) else [value]))
+
+
+def test_no_loop_of_a_program_turns_a_number_into_an_array():
+    """Triton compiles a name that a loop carries with one type: the wide backward pass with peepholes once had two,
+    which only compiling it shows."""
+    offenders = []
+    for path in sorted((Path(gpu.__file__).parent / "code").glob("*.py")):
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            for loop in ast.walk(function):
+                if not (isinstance(loop, ast.For) and ast.unparse(loop.iter).startswith("range(")):
+                    continue
+                inside = list(ast.walk(loop))
+                stored = {part.id for part in inside if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+                offenders += [
+                    f"{path.name}:{assigned.lineno} {ast.unparse(assigned)}"
+                    for assigned in ast.walk(function)
+                    if isinstance(assigned, ast.Assign) and assigned not in inside and assigned.lineno < loop.lineno
+                    if _is_number(assigned.value) and ast.unparse(assigned.targets[0]) in stored
+                ]
+    assert not offenders

@@ -299,6 +299,7 @@ def backward(
         kept_h = share_kept(hold_h + now, here, share_h, dc, HOLD_H)
         kept_c = share_kept(hold_c + now, here, share_c, dc, HOLD_C)
         dh = direct
+        p_t = p
         if WIDE:
             if back > 0:
                 wait_for(counter + (t + 1) * APART, SLICES)
@@ -308,7 +309,7 @@ def backward(
             arrive(team_counter + t * APART)
             if PEEPHOLE:
                 # read again at every step, while the others arrive: there are no registers for them between
-                p = load_peepholes(peepholes, own + fresh, K)
+                p_t = load_peepholes(peepholes, own + fresh, K)
             wait_for(team_counter + t * APART, 4)
             for block in gl.static_range(4):
                 dh += gl.load(shared_sums + block * (M * ROWS) + (part_loaded + fresh))
@@ -334,7 +335,7 @@ def backward(
                 new_c = k[1].to(gl.float32) * before + k[0].to(gl.float32) * k[2].to(gl.float32)
         dc, dc_old = unsettle(dc, kept_c, mark, MARKED, HOLD_C)
         dh, direct = unsettle(dh, kept_h, mark, MARKED, HOLD_H)
-        d, dc = retreat(dh, dc, in_float32(k), before, new_c, p, FORM, PEEPHOLE)
+        d, dc = retreat(dh, dc, in_float32(k), before, new_c, p_t, FORM, PEEPHOLE)
         dc += dc_old
         store_four(d_gates + now * 4, d_blocks + fresh, K, d)
         arrive(counter + t * APART)
