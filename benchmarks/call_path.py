@@ -66,6 +66,7 @@ def train(words: list[str], profile: CallPath | None = None) -> None:
     """Run the command until its training begins the first step."""
 
     def stop(training: object) -> None:
+        sys.setprofile(None)  # what is closed on the way out comes after the first step
         raise FirstStepError
 
     sys.argv = ["thereafter", "train", *words]

@@ -61,7 +61,7 @@ ALLOWED = {
     "cast( in contracts of models": 0,
     ": Any = in contracts of models": 0,
     "type: ignore in contracts of models": 0,
-    "Any in all of src": 119,
+    "Any in all of src": 118,
     "cast(, : Any =, type: ignore in all": 12,
     "isinstance of cells in kernels": 0,
     "found, held, said, told as names": 0,
@@ -124,13 +124,13 @@ def test_nothing_goes_past_the_contracts_that_did_not_before():
 
 
 LARGEST = {
-    "lines of code": 78_760,
-    "files": 549,
-    "files under 60 lines": 68,
-    "files under 80 lines with one importer": 4,
+    "lines of code": 75_070,
+    "files": 454,
+    "files under 60 lines": 57,
+    "files under 80 lines with one importer": 2,
     "entries at the top of the package": 32,
     "methods of Task": 12,
-    "Protocols": 76,
+    "Protocols": 67,
 }
 """How large the package may be (`counted.sizes`). These figures may go down; whoever raises one says why."""
 
@@ -163,7 +163,7 @@ def test_the_kinds_of_model_are_listed_once():
     """Only `base/kinds.py` names nearly all kinds: no other tuple, table, sentence or statement of the page does."""
     second: dict[str, set[str]] = {}
     for path in sorted(PACKAGE.rglob("*.py")):
-        if path.name == "base/kinds.py" and path.parent == PACKAGE:
+        if path == PACKAGE / "base" / "kinds.py":
             continue
         for node in nodes_of(path):
             parts: list[Any] = []

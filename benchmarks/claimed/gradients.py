@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from thereafter import nn
-from thereafter.training.weights import clip
+from thereafter.training.weights import clip_gradients
 
 
 def _with_radius(size: int, radius: float, seed: int, *, orthogonal: bool) -> Tensor:
@@ -72,7 +72,7 @@ def explosion(
         out, _ = rnn(x)
         loss = (head(out[:, -1]).squeeze(-1) - x.sum((1, 2))).square().mean()
         gradients = list(torch.autograd.grad(loss, weights))
-        _, divisor = clip(gradients, clipped)
+        _, divisor = clip_gradients(gradients, clipped)
         with torch.no_grad():
             moved = 0.0
             for weight, gradient in zip(weights, gradients, strict=True):

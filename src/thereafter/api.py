@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, overload
 
 from thereafter.base import config as toml
 from thereafter.base.progress import show_progress
-from thereafter.comparing.compare import Comparison
 from thereafter.data.corpora import require_own
 from thereafter.data.files import AnySource, Files, Parts
 from thereafter.errors import OptionError
@@ -29,6 +28,7 @@ from thereafter.training.kinds import MODELS, ModelKind, sort_options
 from thereafter.training.settings import TextSettings
 
 if TYPE_CHECKING:
+    from thereafter.comparing.compare import Comparison
     from thereafter.comparing.differences import ComparedRuns
     from thereafter.comparing.task_trials import TaskComparison
     from thereafter.series.frames import AnyTable
@@ -388,7 +388,6 @@ def _no_models(source: AnyTable | Sequence[LanguageModel | str | PathLike[str]] 
 
 
 __all__ = [
-    "Comparison",
     "LanguageModel",
     "Score",
     "Trace",

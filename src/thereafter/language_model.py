@@ -28,7 +28,6 @@ from thereafter.evaluation.scores import Score, score_text
 from thereafter.evaluation.switches import Switches
 from thereafter.evaluation.text_reading import TOP, Context, items_before, walk_of
 from thereafter.evaluation.text_units import check_unit
-from thereafter.inspection.dynamics import find_token, nearest_rows
 from thereafter.inspection.surprisal import Surprisals, tabulate
 from thereafter.inspection.trace import LIMIT, Trace, record, say_what_is_cut
 from thereafter.models.any_model import AnyModel
@@ -334,6 +333,8 @@ class LanguageModel(RunView):
                 f"the model {self.config['model']!r} has no embeddings, so words have no neighbours in it; "
                 f"these models have: {', '.join(NEURAL)}"
             )
+        from thereafter.inspection.dynamics import find_token, nearest_rows
+
         token = find_token(word, self.tokenizer, self.normalise)
         near = nearest_rows(embedding, token, k, self._never_generated)
         return [(self.tokenizer.piece(i), cosine) for i, cosine in near]

@@ -258,7 +258,9 @@ def test_sides_take_turns(bench: Any):
 
 
 def _is_number(value: ast.expr) -> bool:
-    return all(isinstance(part, ast.Constant) for part in (value.elts if isinstance(value, ast.Tuple) else [value]))
+    """Of one float or several."""
+    parts = value.elts if isinstance(value, ast.Tuple) else [value]
+    return bool(parts) and all(isinstance(part, ast.Constant) and isinstance(part.value, float) for part in parts)
 
 
 def test_no_loop_of_a_program_turns_a_number_into_an_array():

@@ -110,7 +110,7 @@ FAULTS = (
     Fault("wilson-interval", "evaluation/bootstrap.py", "z**2 / (4 * n_X**2)", "z**2 / (2 * n_X**2)"),
     Fault(
         "smape-is-a-share",
-        "series/forecasting/measures.py",
+        "series/forecasting/score.py",
         "mean_of_known(200 * np.divide",
         "mean_of_known(2 * np.divide",
     ),

@@ -104,7 +104,7 @@ class Compiled(Generic[P, R]):
         return self._fast(*args, **kwargs)
 
 
-def jit(**options: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def jit(**options: object) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """numba's own decorator, its machine code kept in `kernel_folder`.
 
     For modules of loops that call each other: numba is imported there and then, so import such a module only where

@@ -160,14 +160,16 @@ _MEANING = 35  # where the meaning stands
 
 def settings_of(task: str, source: AnySource | None) -> set[str]:
     """The options of the network of a task, or of the one that takes this source in its place."""
-    return set(field_names(TASKS.load(_named(task, source)).settings))
+    return set(field_names(_task_for(task, source).settings))
 
 
-def _named(task: str, source: AnySource | None) -> str:
-    """The task that takes this source."""
+def _task_for(name: str, source: AnySource | None) -> AnyTask:
+    """The task of that name, or the one that takes this source in its place."""
     from thereafter.tasks.task import name_for
 
-    return task if source is None else name_for(TASKS.load(task), source)
+    task: AnyTask = TASKS.load(name)
+    chosen = name if source is None else name_for(task, source)
+    return task if chosen == name else TASKS.load(chosen)
 
 
 def remedy_for(task: str, model: str, own: set[str]) -> str:
@@ -192,9 +194,9 @@ def print_settings(task: str | None, source: AnySource | None = None) -> None:
     if task is None:
         raise OptionError(
             f"--options lists the settings of a task; expected --task with {', '.join(TASKS)}; the settings of a "
-            "language model are those of --help and docs/models.md"
+            "language model are those of --help"
         )
-    known = TASKS.load(_named(task, source))
+    known = _task_for(task, source)
     typer.echo(f"{known.name}: --set NAME=VALUE, with these names and defaults")
     for name, default, meaning in described_settings(known.settings):
         _print_line(name, default, meaning)

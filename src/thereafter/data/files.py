@@ -22,6 +22,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol, Self, runtime_checkable
 
+from thereafter.base.config import Table
 from thereafter.errors import SourceError, StorageError, UnknownNameError, forget_shown, show_as
 
 if TYPE_CHECKING:
@@ -123,6 +124,11 @@ class Parts:
         if self.corpus is not None or "text" in self.parts:
             return None
         return {part: [str(path.absolute()) for path in files.files] for part, files in self.parts.items()}
+
+    def named_files(self) -> Table:
+        """For the configuration: the user's own files of each part; or that they are one because that was asked for."""
+        files = self.part_files
+        return ({"parts": False} if self.joined else {}) | ({} if files is None else {"part_files": files})
 
     def _joined(self, part: str) -> Files | None:
         """The files whose names begin with that of a part, and those that belong to no part; None if it is no such."""

@@ -12,9 +12,9 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress, islice
+from itertools import chain, compress, islice
 from pathlib import Path
 
 import numpy as np
@@ -62,8 +62,10 @@ class TableLayout:
 def table_layout(path: Path, named: Sequence[str] = ()) -> TableLayout:
     """Look at the first rows of a table; a first row that has one of the `named` columns is its header."""
     encoding = guess_encoding(path)
-    separator = _separator(path, encoding)
-    lines, rows = next(_row_blocks(path, separator, encoding, _SAMPLE, None), ([], []))
+    text = read_lines(path, encoding=encoding)
+    first_lines = list(islice(text, 50))
+    separator = _separator(first_lines)
+    lines, rows = next(_row_blocks(path, chain(first_lines, text), separator, _SAMPLE), ([], []))
     if not rows:
         raise SourceError(
             f"{os.fspath(path)} has no rows; expected a table of times and numbers; is it the right file?"
@@ -88,7 +90,9 @@ def table_blocks(
     """
     is_first = layout.has_header
     width = layout.width if counted else 0
-    for lines, rows in _row_blocks(layout.path, layout.separator, layout.encoding, _BLOCK, advance, width):
+    text = read_lines(layout.path, encoding=layout.encoding, advance=advance)
+    counts_lines = width == 1 and not _is_double_spaced(layout)
+    for lines, rows in _row_blocks(layout.path, text, layout.separator, _BLOCK, width, counts_lines):
         _check_width(layout.path, lines, rows, layout.width)
         begin, is_first = (1 if is_first else 0), False
         if len(rows) > begin:
@@ -96,19 +100,16 @@ def table_blocks(
 
 
 def _row_blocks(
-    path: Path, separator: str, encoding: str | None, size: int, advance: Callable[[float], None] | None, width: int = 0
+    path: Path, text: Iterable[str], separator: str, size: int, width: int = 0, counts_lines: bool = False
 ) -> Iterator[tuple[list[int], list[list[str]]]]:
     """Rows with their line numbers; rows without any content are left out.
 
-    With a `width` those between other rows stay, as so many empty cells. In a single column an empty line is such a
-    row, unless every other line is empty.
+    With a `width` those between other rows stay, as so many empty cells. `counts_lines`: an empty line is such a row.
     """
     empty_lines: list[int] = []  # rows without content, until a row with content follows
-    counts_lines = width == 1 and not _is_double_spaced(path, encoding)
     begun = False
-    text = (line + "\n" for line in read_lines(path, encoding=encoding, advance=advance))
     # strict: a quote that is never closed would otherwise swallow the rest of the file
-    reader = csv.reader(text, delimiter=separator, strict=True)
+    reader = csv.reader((line + "\n" for line in text), delimiter=separator, strict=True)
     while True:
         begin = reader.line_num + 1
         try:
@@ -156,9 +157,9 @@ def _check_width(path: Path, lines: list[int], rows: list[list[str]], width: int
     )
 
 
-def _separator(path: Path, encoding: str | None) -> str:
+def _separator(first_lines: list[str]) -> str:
     """The first of tab, semicolon, comma and bar that stands in each of the first lines equally often, or at all."""
-    lines = [line for line in islice(read_lines(path, encoding=encoding), 50) if line.strip()]
+    lines = [line for line in first_lines if line.strip()]
     if not lines or max(map(len, lines)) > _LONGEST_LINE_LOOKED_AT:
         return "," if not lines or "," in lines[0] else "\t"
     counts = {separator: [line.count(separator) for line in lines] for separator in _SEPARATORS}
@@ -167,9 +168,9 @@ def _separator(path: Path, encoding: str | None) -> str:
     return (even or some or [","])[0]
 
 
-def _is_double_spaced(path: Path, encoding: str | None) -> bool:
-    """Whether every other line is empty, as where line ends were written twice."""
-    lines = list(islice(read_lines(path, encoding=encoding), 50))
+def _is_double_spaced(layout: TableLayout) -> bool:
+    """Whether every other line of a single column is empty, as where line ends were written twice."""
+    lines = list(islice(read_lines(layout.path, encoding=layout.encoding), 50))
     return len(lines) > 2 and not any(line.strip() for line in lines[1::2])
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import ClassVar, NamedTuple, Self
@@ -31,7 +31,7 @@ from thereafter.series.table import (
     observed_ends,
     split_ends,
 )
-from thereafter.series.times import Frequency
+from thereafter.series.times import Frequency, Times
 
 _LARGEST = 1e150  # of a value: its square is a number, and so is the sum of many
 _MOST_COVARIATES = 10_000
@@ -90,6 +90,7 @@ class SeriesScales:
     """
 
     codec: ClassVar[str] = "series"
+    size: ClassVar[int] = 0
     columns: ColumnChoice
     calendar: bool
     known: int
@@ -101,10 +102,6 @@ class SeriesScales:
     rows_hash: str
     scales: dict[str, SeriesScale]
     _latest: dict[int, _ScaledTable] = field(default_factory=dict, repr=False, compare=False)
-
-    @property
-    def size(self) -> int:
-        return 0
 
     @property
     def targets(self) -> int:
@@ -120,18 +117,20 @@ class SeriesScales:
                 f"the values of {table.source} are as large as {largest:.3g}, and their squares would be infinite; "
                 f"expected {_LARGEST:g} at most; try another unit"
             )
-        scales = {}
-        for at, name in enumerate(table.names):
-            scale = _scale_of(table, at, int(windows.ends_S3[at, 0]), int(windows.ends_S3[at, 1]), frame.season)
-            times, values = _sample_of(table, at, int(windows.ends_S3[at, 1]))
+        scales, short, gaps = {}, {}, False
+        first_rows = []
+        for at, (name, (learned, seen, _)) in enumerate(zip(table.names, windows.ends_S3.tolist(), strict=True)):
+            values_TD, times_T = table.values(at)[:seen], table.times(at)
+            scale = _scale_of(table, at, values_TD[:learned], times_T[: max(1, seen)], frame.season)
+            times, values = _sample_of(values_TD, times_T, len(table.names))
             scales[name] = replace(scale, sample_times=times, sample_values=values)
-        short = [at for at, end in enumerate(windows.ends_S3[:, 0]) if _counted(table.values(at)[:end]) < 2]
-        others = [scales[name] for at, name in enumerate(table.names) if at not in set(short)]
-        for at in short:
-            scales[table.names[at]] = _pooled(
-                scales[table.names[at]], table.values(at)[: windows.ends_S3[at, 1]], others
-            )
-        gaps = any(np.isnan(windows.learned_rows(at)).any() for at in range(len(table)))
+            first_rows.append(values_TD)
+            gaps |= bool(np.isnan(values_TD[:learned]).any())
+            if _counted(values_TD[:learned]) < 2:
+                short[name] = values_TD
+        others = [scale for name, scale in scales.items() if name not in short]
+        for name, values_TD in short.items():
+            scales[name] = _pooled(scales[name], values_TD, others)
         covariates = table.known_NK.shape[1] + table.past_NP.shape[1]
         return cls(
             columns,
@@ -140,9 +139,9 @@ class SeriesScales:
             covariates,
             table.frequency,
             frame,
-            bool(gaps),
+            gaps,
             counts,
-            rows_hash(table, windows.ends_S3[:, 1]),
+            rows_hash(first_rows),
             scales,
         )
 
@@ -182,10 +181,10 @@ class SeriesScales:
 
     def _own_scale(self, table: SeriesTable, at: int) -> SeriesScale:
         """The scale of a series that training did not see, by rows none of which is forecast."""
-        end = self._first_rows(table, at)
-        scale = _scale_of(table, at, end, 0, self.frame.season)
-        if _counted(table.values(at)[:end]) < 2:
-            scale = _pooled(scale, table.values(at)[:end], list(self.scales.values()))
+        values_TD = table.values(at)[: self._first_rows(table, at)]
+        scale = _scale_of(table, at, values_TD, table.times(at)[:1], self.frame.season)
+        if _counted(values_TD) < 2:
+            scale = _pooled(scale, values_TD, list(self.scales.values()))
         if self.calendar:  # the same for all series, and a few rows are not all of a year
             first, last = len(self.columns.known), self.known
             mean, deviation = list(scale.covariate_mean), list(scale.covariate_deviation)
@@ -206,7 +205,7 @@ class SeriesScales:
         scales = list(self.scales.values()) if len(self.scales) == len(table) == 1 else [one for one in named if one]
         if compare and len(scales) == len(table):
             ends = [rows_until(table, at, scale) for at, scale in enumerate(scales)]
-            if rows_hash(table, np.array(ends, np.int64)) == self.rows_hash:
+            if rows_hash(table.values(at)[:end] for at, end in enumerate(ends)) == self.rows_hash:
                 return [Recognised(scale, True) for scale in scales]
         return [self._recognise(table, at, compare=compare) for at in range(len(table))]
 
@@ -268,11 +267,11 @@ class SeriesScales:
         return made
 
 
-def rows_hash(table: SeriesTable, ends_S: NDArray[np.int64]) -> str:
-    """What the first rows of each series are known by."""
+def rows_hash(first_rows: Iterable[NDArray[np.float64]]) -> str:
+    """What the first rows of each series, [T, D], are known by."""
     digest = hashlib.sha256()
-    for at, end in enumerate(ends_S.tolist()):
-        digest.update(np.ascontiguousarray(table.values(at)[:end]).tobytes())
+    for values_TD in first_rows:
+        digest.update(np.ascontiguousarray(values_TD).tobytes())
     return digest.hexdigest()
 
 
@@ -284,15 +283,15 @@ def rows_until(table: SeriesTable, at: int, scale: SeriesScale) -> int:
     return int(np.searchsorted(times, int(until), "right")) if until else 0
 
 
-def _sample_of(table: SeriesTable, at: int, seen: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
+def _sample_of(values_TD: NDArray[np.float64], times: Times, series: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """The first, the last and some rows between them of those that were seen: their times, and their targets."""
-    third = min(_SAMPLE, _MOST_STORED // (len(table) * table.values_ND.shape[1])) // 3
+    seen, targets = values_TD.shape
+    third = min(_SAMPLE, _MOST_STORED // (series * targets)) // 3
     if not third or not seen:
         return (), ()
     between = np.linspace(0, seen - 1, third).round().astype(np.int64)
     rows = np.unique(np.concatenate([np.arange(min(third, seen)), between, np.arange(max(0, seen - third), seen)]))
-    times = table.times(at)[rows].astype(np.int64).tolist()
-    return tuple(times), tuple(table.values(at)[rows].ravel().tolist())
+    return tuple(times[rows].astype(np.int64).tolist()), tuple(values_TD[rows].ravel().tolist())
 
 
 def _has_rows_of(scale: SeriesScale, table: SeriesTable, at: int) -> bool | None:
@@ -352,15 +351,13 @@ def _sound(scale: SeriesScale, targets: int, covariates: int) -> bool:
     )
 
 
-def _scale_of(table: SeriesTable, at: int, learned: int, seen: int, season: int) -> SeriesScale:
-    values_TD = table.values(at)[:learned]
-    begin = int(table.bounds_S1[at])
+def _scale_of(table: SeriesTable, at: int, values_TD: NDArray[np.float64], seen_T: Times, season: int) -> SeriesScale:
+    begin, learned = int(table.bounds_S1[at]), len(values_TD)
     covariates = (table.known_NK[begin : begin + learned], table.past_NP[begin : begin + learned])
     mean, deviation = _moments(values_TD)
     covariate_mean, covariate_deviation = _moments(np.concatenate(covariates, 1))
     absolute, squared = _naive_errors(values_TD, season)
-    times = table.times(at)
-    until = str(times[max(0, min(seen, len(times)) - 1)]) if len(times) else ""
+    until = str(seen_T[-1]) if len(seen_T) else ""
     return SeriesScale(mean, deviation, covariate_mean, covariate_deviation, absolute, squared, until)
 
 

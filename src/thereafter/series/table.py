@@ -19,7 +19,7 @@ from typing import NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.errors import EmptyCorpusError, OptionError
+from thereafter.errors import OptionError
 from thereafter.series.times import DAY, Frequency, Times
 
 
@@ -357,15 +357,3 @@ def thinned(windows: Windows, most: int) -> Windows:
 def end_of(table: SeriesTable, series: int) -> Window:
     """The window whose forecast begins after the last value of a series."""
     return Window(table, series, int(observed_ends(table)[series]))
-
-
-def all_windows(examples: Sequence[Window]) -> Windows:
-    """Examples as the windows of their table."""
-    if isinstance(examples, Windows):
-        return examples
-    if not examples:
-        raise EmptyCorpusError("there are no windows to forecast; expected at least one")
-    table = examples[0].table
-    base = cut_windows(table, WindowFrame(1, 1), "all", WHOLE)
-    series = np.array([one.series for one in examples], np.int32)
-    return replace(base, series_W=series, origin_W=np.array([one.origin for one in examples], np.int64))

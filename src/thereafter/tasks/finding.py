@@ -19,7 +19,6 @@ from thereafter.errors import EmptyCorpusError, SourceError
 from thereafter.series.frames import IN_MEMORY
 from thereafter.tasks import TASKS
 from thereafter.tasks.task import AnyTask, Dividing, Locating, Preparing, aspect, name_for
-from thereafter.training.finding import named_files
 
 HELD_OUT = 0.1
 """Of the examples, where no others are given to validate on: the last ones."""
@@ -182,7 +181,7 @@ def describe_examples(
 ) -> Table:
     """What the configuration says of the examples, so that they can be found again."""
     about: Table = {"name": name_of(source), "files": _full_names(source, train), "sha256": train.fingerprint}
-    about |= named_files(parts) | {"valid_sha256": valid.fingerprint}
+    about |= parts.named_files() | {"valid_sha256": valid.fingerprint}
     if valid_source is not None:
         about |= {"valid_name": name_of(valid_source), "valid_files": _full_names(valid_source, valid)}
     return about

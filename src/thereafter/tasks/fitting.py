@@ -23,7 +23,7 @@ from thereafter.base.config import Table
 from thereafter.base.devices import device_for, placed, precision_for
 from thereafter.base.storage import read_plain, write_text
 from thereafter.data.codecs import StoredCodec, restore_codecs, store_codecs
-from thereafter.data.files import AnySource
+from thereafter.data.files import AnySource, Parts
 from thereafter.errors import FormatError, OptionError, nearest
 from thereafter.models.task_net import Batched, TaskNet
 from thereafter.runs import folder as files
@@ -139,13 +139,11 @@ def train(
     task = task.configured(settings)
     with nullcontext() if folder is None else files.owning(folder):
         parts = finding.located(task, source)
-        if valid is None and isinstance(task, Dividing):
-            settings = task.settled(settings, parts)
-            task = task.configured(settings)
+        if valid is None:
+            task, settings = _settled(task, settings, parts)
         examples, heldout, notes = finding.train_and_valid(task, parts, valid)
-        if valid is None and isinstance(task, Dividing):
-            settings = task.settled(settings, parts, examples.examples)
-            task = task.configured(settings)
+        if valid is None:
+            task, settings = _settled(task, settings, parts, examples.examples)
         about = finding.describe_examples(source, parts, examples, valid, heldout)
         return fit(task, examples, heldout, settings, training, source=about, notes=notes, out=folder, body=body)
 
@@ -175,8 +173,8 @@ def fit(
         words = body.lexicon(counts)
         codecs, initial = {**codecs, "words": words}, _initial(body, words, task)
         notes = [*notes, *body.notes(counts, words)]
-    task.check(train.examples, codecs, train.name)
-    task.check(valid.examples, codecs, valid.name)
+    for part in (train, valid):
+        task.check(part.examples, codecs, part.name)
     config: Table = {"format": FORMAT, "task": task.name, "source": dict(source), task.name: toml.as_table(settings)}
     config |= {} if body is None else {START: body.start.describe()}
     if training.batch == AUTO:
@@ -184,17 +182,28 @@ def fit(
         rows = usual if isinstance(usual, int) else _ROWS
         rows, note = choose_batch(task, codecs, train.examples, valid.examples, settings, training, rows)
         training, notes = replace(training, batch=rows), [*notes, note]
-    training = preparing.budget(training, len(train.examples))
+    count, validated = len(train.examples), len(valid.examples)
+    training = preparing.budget(training, count)
     if training.validate_every is None:
         batches = len(Examples(task, codecs, training, train.examples).epoch(0))
         training = replace(training, validate_every=batches)
     config["training"] = asdict(training)
-    figures: Line = {"examples": len(train.examples), "validation_examples": len(valid.examples), "notes": notes}
+    figures: Line = {"examples": count, "validation_examples": validated, "notes": notes}
     figures |= {f"{name}_forms": codec.size for name, codec in codecs.items() if codec.size}
     for note in notes:
         progress.tell(note)
     place = writer.begin(out, config, CodecsFile(codecs), figures, initial)
     return _run(task, codecs, config, train, valid, settings, training, place)
+
+
+def _settled(
+    task: AnyTask, settings: object, parts: Parts, examples: Sequence[object] | None = None
+) -> tuple[AnyTask, object]:
+    """The task and its settings after what its files, or its examples, decide of them."""
+    if not isinstance(task, Dividing):
+        return task, settings
+    settings = task.settled(settings, parts, examples)
+    return task.configured(settings), settings
 
 
 def _initial(body: Body, words: Lexicon, task: OnBody[Codecs]) -> dict[str, NDArray[np.generic]]:

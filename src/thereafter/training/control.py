@@ -31,7 +31,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from types import FrameType
 from typing import Self
 
@@ -223,12 +223,12 @@ ATTEMPTS = 3
 SLOWER = 0.5
 
 
+@dataclass
 class Guard:
     """Counts failures. `factor`: what the learning rate is multiplied by after them."""
 
-    def __init__(self) -> None:
-        self.attempts = 0
-        self.factor = 1.0
+    attempts: int = 0
+    factor: float = 1.0
 
     def trip(self, step: int, what: str, rate: float) -> str:
         """Count a failure. Returns the message for the user; TrainingError after too many attempts."""
@@ -244,12 +244,8 @@ class Guard:
             f"({self.attempts} of {ATTEMPTS} attempts)"
         )
 
-    def state(self) -> Table:
-        """What it remembers."""
-        return {"attempts": self.attempts, "factor": self.factor}
-
     def restore(self, facts: Table) -> None:
-        """Remember what `state` gave."""
+        """Remember what its attributes were."""
         self.attempts, self.factor = int(facts["attempts"]), float(facts["factor"])
 
 
@@ -321,11 +317,11 @@ class TakenStep:
         return math.isfinite(self.loss) and math.isfinite(self.norm)
 
 
+@dataclass
 class PendingSteps:
     """Steps whose figures have not been read, the oldest first."""
 
-    def __init__(self) -> None:
-        self._steps: list[tuple[Tensor, int, float, int, int]] = []
+    _steps: list[tuple[Tensor, int, float, int, int]] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self._steps)
@@ -352,11 +348,12 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _DEFAULTS = (signal.default_int_handler, signal.SIG_DFL)
 
 
+@dataclass
 class Stop:
     """Whether a signal to stop has come (`asked`), and whether no step is under way (`whole`)."""
 
-    def __init__(self) -> None:
-        self.asked = self.whole = False
+    asked: bool = False
+    whole: bool = False
 
     def allow(self) -> None:
         """From here on the training may be interrupted at any moment; at once where a signal has come already."""

@@ -133,14 +133,8 @@ def describe_source(texts: Texts, source: Source) -> Table:
     """What the configuration says of the text, so that it can be found again; with its hash, and that of the whole text
     that it was cut from."""
     about: Table = {"name": texts.name, "part": source.name, "detail": texts.detail, "sha256": source.fingerprint()}
-    about |= named_files(texts) | {"text_sha256": source.text_hash()}
+    about |= texts.named_files() | {"text_sha256": source.text_hash()}
     return about | ({"whole_text_sha256": source.whole().text_hash()} if isinstance(source, SourceSlice) else {})
-
-
-def named_files(given: Parts) -> Table:
-    """For the configuration: the user's own files of each part; or that they are one because that was asked for."""
-    files = given.part_files
-    return ({"parts": False} if given.joined else {}) | ({} if files is None else {"part_files": files})
 
 
 def describe_validation(parts: Texts, valid: Texts | None, split: str | None) -> Table:

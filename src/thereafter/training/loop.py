@@ -245,7 +245,7 @@ class Loop(Generic[B]):
         self.loss_scale = max(1.0, self.loss_scale / _LOWER)
         self._graphs = self.new_graphs()  # the scale is part of what was recorded
         what = f"a gradient is beyond the largest number of float16; the loss scale is {self.loss_scale:g} from here on"
-        self.journal.write({"event": "guard", "step": step, "what": what, **self.guard.state()})
+        self.journal.write({"event": "guard", "step": step, "what": what, **vars(self.guard)})
         progress.note(f"step {step}: {what}")
         self._back(step, None)
 
@@ -270,11 +270,11 @@ class Loop(Generic[B]):
             self._careful = step
         else:
             message = self.guard.trip(step, what, self.at.rate)
-            self.journal.write({"event": "guard", "step": step, "what": what, **self.guard.state()})
+            self.journal.write({"event": "guard", "step": step, "what": what, **vars(self.guard)})
             progress.note(message)
         # Time does not go back, and the best weights found since are kept as they are.
         kept = {"seconds": self.at.elapsed(), "best": self.at.best, "best_step": self.at.best_step}
-        facts = {**self._good.facts, "guard": self.guard.state(), "log_bytes": self.journal.length}
+        facts = {**self._good.facts, "guard": dict(vars(self.guard)), "log_bytes": self.journal.length}
         facts |= {"loss_scale": self.loss_scale, "careful": self._careful}
         facts["at"] = {**facts["at"], **kept}
         self.restore(replace(self._good, facts=facts))
@@ -355,7 +355,7 @@ class Loop(Generic[B]):
             "at": self.at.as_dict(),
             "optimizer": remembered,
             "schedule": self._schedule.state(),
-            "guard": self.guard.state(),
+            "guard": dict(vars(self.guard)),
             "loss_scale": self.loss_scale,
             "careful": self._careful,
             "log_bytes": self.journal.length,

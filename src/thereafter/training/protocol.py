@@ -34,7 +34,6 @@ from thereafter.text.tokenizers import TOKENIZERS, load_tokenizer
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.text.writing import describe_writing, describe_writing_of_run, texts_in_style, writing_of_run
 from thereafter.training import finding
-from thereafter.training.control import COUNTED
 from thereafter.training.kinds import MODELS, About, ModelKind, Sorted, Trained, TrainingJob, load_trained, read_config
 from thereafter.training.settings import START, TextSettings, TrainingSettings, check_logs
 
@@ -131,6 +130,8 @@ def resume(folder: Path) -> Trained:
 
     The text is found again by what `config.toml` says of it; the tokenizer and all settings are those of the run.
     """
+    from thereafter.training.control import COUNTED  # imports torch, which counting does without
+
     read_config(folder)
     return writer.resume(folder, COUNTED, load_trained, _go_on)
 

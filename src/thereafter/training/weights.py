@@ -298,7 +298,7 @@ class Optimizer:
 
     @torch.no_grad()
     def step(self, rate: float | Tensor, scale: Tensor | None = None) -> None:
-        """Change the weights by their gradients, divided by `scale` (see `clip`)."""
+        """Change the weights by their gradients, divided by `scale` (see `clip_gradients`)."""
         for factor in dict.fromkeys(self._factors):
             own = ((row, weight.grad) for row, weight in enumerate(self.parameters) if self._factors[row] == factor)
             gradients = {row: gradient for row, gradient in own if gradient is not None}

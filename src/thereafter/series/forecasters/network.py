@@ -162,7 +162,7 @@ class ForecastNetwork(Forecaster):
         super().__init__(facts)
         self.norm, segment = _norm(settings), _segment(settings, facts)
         self.dropout, self.recursive = settings.dropout, settings.recursive
-        self.reach = 1 if settings.recursive else facts.horizon
+        self.reach = 1 if self.recursive else facts.horizon
         inputs = facts.targets * (2 if facts.gaps else 1) + facts.covariates
         self.body = make_body(settings, inputs, facts.lookback, segment)
         outputs = self.reach * facts.targets

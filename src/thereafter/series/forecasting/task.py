@@ -48,7 +48,6 @@ from thereafter.series.table import (
     Window,
     WindowFrame,
     Windows,
-    all_windows,
     check_split,
     cut_windows,
     end_of,
@@ -203,7 +202,7 @@ class Forecasting(
 
     def check(self, examples: Sequence[Window], codecs: SeriesCodecs, name: str) -> None:
         scales, windows = codecs["series"], all_windows(examples)
-        if not len(windows):
+        if not len(windows.origin_W):
             raise EmptyCorpusError(
                 f"{name} has no {scales.frame.horizon} rows in a row to forecast; try a smaller horizon (--horizon), "
                 "or another split (--split 70/15/15)"
@@ -425,6 +424,18 @@ def columns_of(settings: ForecastSettings) -> ColumnChoice:
     return ColumnChoice(
         settings.time, names(settings.target), settings.series, names(settings.past), names(settings.known)
     )
+
+
+def all_windows(examples: Sequence[Window]) -> Windows:
+    """Examples as the windows of their table."""
+    if isinstance(examples, Windows):
+        return examples
+    if not examples:
+        raise EmptyCorpusError("there are no windows to forecast; expected at least one")
+    table = examples[0].table
+    base = cut_windows(table, WindowFrame(1, 1), "all", WHOLE)
+    series = np.array([one.series for one in examples], np.int32)
+    return replace(base, series_W=series, origin_W=np.array([one.origin for one in examples], np.int64))
 
 
 def natural_season(frequency: Frequency) -> int:
