@@ -10,7 +10,7 @@ folder of the comparison, and one that was broken off goes on where it was: the 
     OUT/results/NAME.npz     what each line of the test part costs it
     OUT/results/NAME.pairs.json    its verdicts on minimal pairs
     OUT/compare.json         everything
-    OUT/report.html          everything, to be read
+    OUT/report.html          everything, to be read, with curves where plotly is installed (its script lies beside)
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from pathlib import Path
 from thereafter.base import config as toml
 from thereafter.base import progress
 from thereafter.base.config import Table
+from thereafter.base.packages import installed
 from thereafter.base.processor import processor
 from thereafter.base.storage import write_text
 from thereafter.base.tabular import Tabular, finite
@@ -61,6 +62,7 @@ from thereafter.comparing.trials import measure_lines, run_trial
 from thereafter.data.corpora import require_own
 from thereafter.data.files import AnySource
 from thereafter.errors import EmptyCorpusError, FormatError, TrainingError
+from thereafter.figures.pictures import write_script
 from thereafter.inspection.measurement import DrawnFigure, draw
 from thereafter.inspection.pairs import PairFiles
 from thereafter.runs.folder import is_run
@@ -86,7 +88,7 @@ class Comparison(Compared, Tabular):
         return tables.advice([self])
 
     def html(self) -> str:
-        """A page that needs nothing but itself."""
+        """A page that needs nothing but itself; its curves are interactive, and drawn where plotly is installed."""
         return report.page(self)
 
     def figure(self, name: str | None = None, **options: object) -> DrawnFigure:
@@ -110,10 +112,12 @@ class Comparison(Compared, Tabular):
         return json.dumps(finite(self.as_dict()), indent=1, allow_nan=False)
 
     def save(self, folder: str | PathLike[str]) -> Path:
-        """Write `compare.json` and `report.html`."""
+        """Write `compare.json`, `report.html` and the script that draws the curves of the page."""
         place = Path(folder)
         write_text(place / JSON, self.to_json() + "\n")
-        write_text(place / REPORT, self.html())
+        write_text(place / REPORT, report.page(self, beside=True))
+        if installed("plotly"):
+            write_script(place)
         return place
 
     def __str__(self) -> str:

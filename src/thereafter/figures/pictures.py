@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from thereafter.base import progress
 from thereafter.base.packages import require
-from thereafter.base.storage import replacing
+from thereafter.base.storage import replacing, write_text
 from thereafter.errors import ExportError, MissingPackageError, OptionError, ShapeError
 from thereafter.figures.figure import Figure, page, script_name, script_text
 from thereafter.figures.style import Plot, canvas
@@ -256,10 +256,8 @@ def write(figures: Sequence[Figure], path: Path) -> Path:
         title = figures[0].title if len(figures) == 1 else path.stem.replace("-", " ").replace("_", " ")
         beside = not path.exists() or path.is_file()  # a pipe has no folder of its own
         contents = {path: page(figures, title=title, beside=beside).encode()}
-        script = path.with_name(script_name())
-        if beside and not script.exists():
-            contents[script] = script_text().encode()
         if beside:
+            script = write_script(path.parent)
             progress.note(f"{path.name} needs {script.name} beside it: to send the page, copy both, or draw a .png")
     else:
         places = [path] if len(figures) == 1 else [path.with_stem(f"{path.stem}-{one.name}") for one in figures]
@@ -274,6 +272,14 @@ def write(figures: Sequence[Figure], path: Path) -> Path:
         with replacing(place) as temporary:
             temporary.write_bytes(content)
     return next(iter(contents))
+
+
+def write_script(folder: Path) -> Path:
+    """plotly's script as a file that all pages of a folder share; returns its path."""
+    script = folder / script_name()
+    if not script.exists():
+        write_text(script, script_text())
+    return script
 
 
 def format_of(path: Path) -> str:
