@@ -138,18 +138,15 @@ class Figure(Tabular):
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]:
         """What a notebook shows: the interactive plot under its title and caption."""
         html = as_html(self.plot, self.title, self.caption, script=next(_shown) == 0)
-        return {PLOTLY: titled(self.plot, self.title, self.caption), HTML: html}
+        return {PLOTLY: json.loads(titled(self).to_json()), HTML: html}
 
 
-# A plot as a notebook shows it: with its title, and its caption below that.
-#
-# Two forms of one picture: plotly's own, which JupyterLab and VS Code draw, and HTML for every other page. plotly's
-# script (5 MB) is written into the HTML of the first figure of a session only, as plotly itself does it.
-
+# A notebook gets two forms of one picture: plotly's own, which JupyterLab and VS Code draw, and HTML for every other
+# page. plotly's script (5 MB) is written into the HTML of the first figure of a session only, as plotly itself does it.
 
 PLOTLY = "application/vnd.plotly.v1+json"
 HTML = "text/html"
-_TITLE, _LINE = 44, 17
+_TITLE, _LINE = 27, 17
 _shown = count()
 
 
@@ -159,18 +156,23 @@ def as_html(plot: Plot, title: str, caption: str, *, script: bool = True) -> str
     return f"<h4>{escape(title)}</h4>{drawn}<p>{escape(caption)}</p>"
 
 
-def titled(plot: Plot, title: str, caption: str) -> dict[str, object]:
-    """plotly's description of a copy of the plot that has the title and the caption above it."""
-    copy: Plot = require("plotly.graph_objects", "drawing a picture").Figure(plot)
+def titled(figure: Figure) -> Plot:
+    """A copy of the plot with the figure's title and caption above it, as notebooks and files show it."""
+    copy: Plot = require("plotly.graph_objects", "drawing a picture").Figure(figure.plot)
     width, height = int(copy.layout.width or 760), int(copy.layout.height or 460)
-    lines = textwrap.wrap(caption, max(30, width // 7)) or [""]
-    above, before = _TITLE + _LINE * len(lines), int(copy.layout.margin.t or 0)
-    words = {"text": escape(title, quote=False), "x": 0.02, "xanchor": "left", "y": 1 - 16 / (height + above)}
-    words["yanchor"], words["yref"] = "top", "container"
-    subtitle = {"text": "<br>".join(escape(line, quote=False) for line in lines), "font": {"size": 12}}
+    heading = textwrap.wrap(figure.title, max(20, (width - 48) // 10)) or [""]
+    lines = textwrap.wrap(figure.caption, max(30, width // 7)) or [""]
+    above, before = _TITLE * len(heading) + _LINE * (1 + len(lines)), int(copy.layout.margin.t or 0)
+    words = {"text": _plain(heading), "x": 0.02, "xanchor": "left", "y": 1 - 16 / (height + above)}
+    words |= {"yanchor": "top", "yref": "container"}
+    subtitle = {"text": _plain(lines), "font": {"size": 12}}
     copy.update_layout(title={**words, "subtitle": subtitle}, height=height + above, margin={"t": before + above})
-    described: dict[str, object] = json.loads(copy.to_json())
-    return described
+    return copy
+
+
+def _plain(lines: Sequence[str]) -> str:
+    """Text that plotly shows as it is; it knows the names of <, > and &, and would show that of a quotation mark."""
+    return "<br>".join(escape(line, quote=False) for line in lines)
 
 
 ROWS_SHOWN = 200
