@@ -117,13 +117,10 @@ class LanguageModel(RunView):
             before = items_before(context, of_table=_is_own_table(source, chosen))
             chunks, walk = walk_of(chosen, before)
             with reading.switch_on(self.trained, Switches.of(cache, dynamic), tuning) as on:
-                return score_text(
-                    on.model,
-                    self.tokenizer,
-                    chunks,
-                    name=chosen.name,
-                    context=self.trained.context if before is None else "item" if before == 0 else f"{before} items",
-                    walk=walk,
+                read_as = self.trained.context if before is None else "item" if before == 0 else f"{before} items"
+                score = score_text(on.model, self.tokenizer, chunks, name=chosen.name, context=read_as, walk=walk)
+                return replace(
+                    score,
                     switches=reading.describe_switches(self.trained, on, tuning, chosen),
                     weights=on.weights,
                     caveat=reading.caveat(self.trained, chosen, tuning),

@@ -303,8 +303,8 @@ def test_models_are_matched_in_parameters(book: Path):
 
 
 def test_the_lstm_is_what_others_are_matched_to():
-    assert entries.target_of("parameters", {"gru-word": 5, "awd-lstm-word": 6, "lstm-char": 7}) == 7
-    assert entries.target_of("parameters", {"gru-word": 5, "rnn-word": 6}) == 5
+    assert entries.reference(entries.parse_entries("gru,awd-lstm,lstm:char", "word")) == "lstm-char"
+    assert entries.reference(entries.parse_entries("gru,rnn,unigram", "word")) == "gru-word"
     assert entries.read_match("1.5M") == 1_500_000
 
 

@@ -6,15 +6,15 @@ import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
-from itertools import pairwise
+from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 
+from thereafter.comparing import compare as comparing
+from thereafter.comparing import report
 from thereafter.comparing.compare import Comparison
 from thereafter.comparing.differences import MeanSpread
-from thereafter.comparing.report import Axis, ChartLine, chart
 from thereafter.comparing.rows import Row, Trial
 from thereafter.comparing.tables import advice, amount, figure
 
@@ -87,75 +87,74 @@ def test_the_page_is_whole_and_needs_nothing(whole: Comparison):
     tags.feed(page)
     assert tags.open == []
     names = {tag for tag, _ in tags.seen}
-    assert not names & {"script", "link", "img", "iframe", "object", "embed", "i"}
+    assert not names & {"link", "img", "iframe", "object", "embed", "i"}
     attributes = {(name, value) for _, attrs in tags.seen for name, value in attrs.items()}
-    assert not {name for name, _ in attributes} & {"src", "href", "onclick", "onload"}
-    assert re.findall(r"https?://\S+?(?=\")", page) == ["http://www.w3.org/2000/svg"] * 3
-    assert "url(http" not in page
-    assert "@import" not in page
+    assert not {name for name, _ in attributes} & {"src", "onclick", "onload"}
+    assert all(str(value).startswith("data:") for name, value in attributes if name == "href")
+
+
+def test_without_plotly_the_page_has_no_script_and_says_how_to_get_the_curves(
+    whole: Comparison, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    for module in (report, comparing):
+        monkeypatch.setattr(module, "installed", lambda package: False)
+    whole.save(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["compare.json", "report.html"]
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    tags = Tags()
+    tags.feed(page)
+    assert not {tag for tag, _ in tags.seen} & {"script", "link", "img", "iframe", "object", "embed"}
+    assert not re.findall(r"https?://|url\(|@import", page)
+    assert "pip install plotly" in tags.text
+    assert "Agreement over a distance" in tags.text
+
+
+def test_the_script_of_a_saved_page_lies_beside_it(whole: Comparison, tmp_path: Path):
+    whole.save(tmp_path)
+    (source,) = re.findall(r'<script src="([^"]+)"', (tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert (tmp_path / source).stat().st_size > 1_000_000
 
 
 def test_the_page_says_everything(whole: Comparison):
-    tags = Tags()
-    tags.feed(whole.html())
+    tags, page = Tags(), whole.html()
+    tags.feed(page)
     for text in ("Language models on <book>", "thereafter compare '<book>'", "2020-02-02", "a machine", "python 3"):
         assert text in tags.text
     for text in ("0, 1", "2 minutes", "a <note>", "<b>", "& <i>", "1.6000 ±0.1414", "hidden 8", "rate 0.1"):
         assert text in tags.text
     for axis in ("seconds of training", "tokens trained on (logarithmic)", "validation bits per byte"):
-        assert axis in tags.text
+        assert axis in page
     for axis in ("words between subject and verb", "verbs with the right number", "chance"):
-        assert axis in tags.text
+        assert axis in page
     for sentence in whole.advice():
         assert sentence in tags.text
 
 
-def pictures(page: str) -> list[ElementTree.Element]:
-    return [ElementTree.fromstring(svg) for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL)]
-
-
-def test_pictures_are_well_formed_and_show_the_spread(whole: Comparison):
-    agreement, time, tokens = pictures(whole.html())
-    space = "{http://www.w3.org/2000/svg}"
-    for picture in (agreement, time, tokens):
-        names = [text.text for text in picture.iter(f"{space}text")]
-        assert {"lstm", "unigram"} <= set(names)
-    bands = [one for one in agreement.iter(f"{space}polygon") if one.get("opacity")]
+def test_figures_show_every_model_and_the_spread_over_seeds(whole: Comparison):
+    (probed,) = whole.probes()
+    agreement, (time, tokens) = report.probe_figure(whole, probed), report.learning_figures(whole)
+    for figure_of in (agreement, time, tokens):
+        assert {"lstm", "unigram"} <= {trace.name for trace in figure_of.plot.data}
+    bands = [trace for trace in agreement.plot.data if trace.fill]
     assert len(bands) == 1  # the unigram has one seed
-    tops = {float(point.split(",")[1]) for point in str(bands[0].get("points")).split()}
-    assert len(tops) == 3  # no spread near, 7.1 % to both sides far
+    assert len({round(value, 6) for value in bands[0].y}) == 3  # no spread near, 7.1 % to both sides far
+    rows = [row for row in agreement.to_rows() if row["model"] == "lstm"]
+    assert (rows[0]["accuracy"], rows[-1]["accuracy"]) == (pytest.approx(0.9), pytest.approx(0.75))
 
 
-def test_points_lie_where_their_axes_say():
-    x, y = Axis("x", 0.0, 10.0), Axis("y", 0.0, 1.0)
-    svg = chart([ChartLine("one", [(0.0, 0.0), (5.0, 1.0), (10.0, 0.5)])], x, y, "a title")
-    points = re.search(r'<polyline points="([^"]+)"', svg)
-    assert points is not None
-    (x0, y0), (x1, y1), (x2, y2) = (tuple(map(float, point.split(","))) for point in points.group(1).split())
-    assert (x1 - x0, x2 - x1) == pytest.approx((x1 - x0,) * 2)
-    assert y0 - y1 == pytest.approx(2 * (y0 - y2), abs=0.2)
-    frame = re.search(r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)" fill="none"', svg)
-    assert frame is not None
-    left, top, width, height = map(float, frame.groups())
-    assert (x0, y1, x2 - x0, y0 - y1) == pytest.approx((left, top, width, height), abs=0.2)
-
-
-def test_axes_have_round_numbers():
-    assert Axis("", 0.0, 40.0).ticks() == [0, 10, 20, 30, 40]
-    assert Axis("", 1.37, 2.61).ticks() == pytest.approx([1.5, 2.0, 2.5])
-    assert Axis("", 900.0, 60_000.0, log=True).ticks() == [1000, 2000, 5000, 10_000, 20_000, 50_000]
-    log = Axis("", 1.0, 100.0, log=True)
-    assert (log.at(1), log.at(10), log.at(100)) == pytest.approx((0, 0.5, 1))
-    assert Axis("", 0, 1).spell(250_000) == "250k"
-
-
-def test_names_at_the_ends_do_not_cover_each_other():
-    curves = [ChartLine(f"c{k}", [(0.0, 0.0), (1.0, 0.001 * k)], k) for k in range(9)]
-    svg = chart(curves, Axis("", 0, 1), Axis("", 0, 1), "names")
-    places = sorted(float(at) for at in re.findall(r'y="([\d.]+)" fill="#222">c', svg))
-    assert len(places) == 9
-    assert min(b - a for a, b in pairwise(places)) > 12
-    assert max(places) < 400
+def test_learning_curves_are_means_over_seeds_from_start_to_end(whole: Comparison):
+    time, tokens = report.learning_figures(whole)
+    assert set(time.words("model")) == {"lstm"}  # the unigram is a level across
+    seconds, bits = time.numbers("seconds of training"), time.numbers("bits per byte")
+    assert (seconds[0], seconds[-1]) == (10.0, 60.0)
+    assert (bits[0], bits[-1]) == (pytest.approx(2.6), pytest.approx(1.6 + 1 / 6))
+    (level,) = (trace for trace in time.plot.data if trace.name == "unigram")
+    assert set(level.y) == {3.0}
+    low, high = time.plot.layout.yaxis.range
+    assert low < min(bits)
+    assert high > 3.0
+    assert tokens.plot.layout.xaxis.type == "log"
+    assert tokens.numbers("tokens trained on (logarithmic)")[-1] == 6000.0
 
 
 def test_the_best_is_named_by_its_figures():

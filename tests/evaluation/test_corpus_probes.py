@@ -88,7 +88,7 @@ def test_a_memory_task_is_asked_about_its_test_lines(name: str, tmp_path: Path):
     questions = offered_questions(test)
     assert list(questions) == [name]
     lm = thereafter.train(memory_part(tmp_path, name, "train"), tokens="word", order=6, context="line")
-    verdicts = questions[name].ask(SentenceReader.of(lm.model, lm.tokenizer, lm.config))
+    verdicts = questions[name](SentenceReader.of(lm.model, lm.tokenizer, lm.config))
     assert verdicts is not None
     if name != "balanced-brackets":  # there a line has more questions than one
         lengths = Counter(len(line.split()) for line in test.text().splitlines())
@@ -101,7 +101,7 @@ def test_a_memory_task_is_asked_about_its_test_lines(name: str, tmp_path: Path):
     if (chance := PROBES[name].chance) is not None:
         assert verdicts.between(15, 30).accuracy == pytest.approx(chance, abs=0.1)
     letters = thereafter.train(memory_part(tmp_path, name, "train"), tokens="char", order=2)
-    assert questions[name].ask(SentenceReader.of(letters.model, letters.tokenizer, letters.config)) is None
+    assert questions[name](SentenceReader.of(letters.model, letters.tokenizer, letters.config)) is None
 
 
 def test_another_text_is_asked_nothing(tmp_path: Path):

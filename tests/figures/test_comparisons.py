@@ -27,7 +27,7 @@ def compared(tmp_path: Path) -> Path:
 
 def test_every_trial_is_a_measurement(compared: Path):
     for path in (compared, compared / "compare.json"):
-        found = catalogue.agreements(path)
+        found = catalogue.measure_comparison(path, catalogue.agreements_of)
         assert [one.about["model"] for one in found] == ["lstm", "lstm", "ngram"]
         np.testing.assert_array_equal(found[0]["right_distance"], [8, 5])
         np.testing.assert_array_equal(found[2]["distance"], [0, 7])
@@ -44,7 +44,7 @@ def test_the_folder_is_drawn_with_its_seeds(compared: Path):
 def test_another_file_is_refused(tmp_path: Path):
     (tmp_path / "compare.json").write_text('{"rows": 3}', encoding="utf-8")
     with assert_refused(FormatError, "comparison"):
-        catalogue.agreements(tmp_path)
+        catalogue.measure_comparison(tmp_path, catalogue.agreements_of)
     (tmp_path / "compare.json").write_text('{"rows": [], "source": "book.txt"}', encoding="utf-8")
     with assert_refused(FormatError, "agreement"):
-        catalogue.agreements(tmp_path)
+        catalogue.measure_comparison(tmp_path, catalogue.agreements_of)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -22,6 +23,8 @@ from thereafter.runs.narrow import SCALE, widened
 from thereafter.studio.panels import comparison
 from thereafter.text.sources import Source
 
+MAKING = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "ready_models.py"))
+"""The script that makes what ships."""
 SHIPPED = [one for one in models.READY if one.kind != "ngram"]
 EVERY = [*SHIPPED, *tasks.READY_TASKS]
 PLAIN = ("lstm", "window", "tagger", "sine-lstm")
@@ -123,13 +126,13 @@ def test_a_shipped_log_keeps_its_curve_and_all_that_is_no_step():
     steps = [{"event": "step", "step": at} for at in range(1_000)]
     others = [{"event": "validation", "step": 7}, {"event": "trained"}]
     log = "".join(json.dumps(line) + "\n" for line in (*steps[:500], others[0], *steps[500:], others[1]))
-    kept = [json.loads(line) for line in shipped.thin(log).splitlines()]
+    kept = [json.loads(line) for line in MAKING["thin"](log).splitlines()]
     assert [line for line in kept if line["event"] != "step"] == others
     places = [line["step"] for line in kept if line["event"] == "step"]
-    assert len(places) == shipped.STEPS
+    assert len(places) == MAKING["STEPS"]
     assert places == sorted(places)
     assert (places[0], places[-1]) == (0, 999)
-    assert shipped.thin(shipped.thin(log)) == shipped.thin(log)
+    assert MAKING["thin"](MAKING["thin"](log)) == MAKING["thin"](log)
 
 
 def test_another_recipe_is_not_what_ships(tmp_path: Path):
@@ -141,7 +144,7 @@ def test_another_recipe_is_not_what_ships(tmp_path: Path):
 @pytest.mark.parametrize("one", measured(one for one in SHIPPED if one.source == models.SENTENCES_NAME))
 def test_the_models_of_sentences_score_what_their_cards_say(one: models.Ready, folder: Path):
     """On any machine: sums in another order move the last digits, not the first."""
-    card, measured = shipped.cards()[one.name]["scores"], shipped.measure(one, folder)
+    card, measured = shipped.cards()[one.name]["scores"], MAKING["scores_of"](one, folder)
     assert measured["perplexity"] == pytest.approx(card["perplexity"], rel=0.01)
     for name in ("agreement", "agreement_far"):
         assert measured[name] == pytest.approx(card[name], abs=0.5), name
@@ -186,7 +189,7 @@ def test_what_ships_to_be_compared_is_what_is_measured_here(one: models.Ready, f
 def test_the_character_model_scores_what_its_card_says(folder: Path):
     """Python code differs from one interpreter to the next, and with it the figures, a little."""
     one = next(one for one in SHIPPED if one.name == "letters")
-    card, measured = shipped.cards()["letters"]["scores"], shipped.measure(one, folder)
+    card, measured = shipped.cards()["letters"]["scores"], MAKING["scores_of"](one, folder)
     assert measured["bits_per_character"] == pytest.approx(card["bits_per_character"], abs=0.15)
     unit, auc, control = measured["units"]["quotes-or-comment"]
     assert unit == card["units"]["quotes-or-comment"][0]
@@ -196,7 +199,7 @@ def test_the_character_model_scores_what_its_card_says(folder: Path):
 
 @pytest.mark.parametrize("one", measured(tasks.READY_TASKS))
 def test_the_task_models_score_what_their_cards_say(one: tasks.ReadyTask, folder: Path):
-    card, measured = shipped.cards()[one.name]["scores"], shipped.measure_task(one, folder)
+    card, measured = shipped.cards()[one.name]["scores"], MAKING["task_scores_of"](one, folder)
     assert set(card) == set(measured)
     for name, value in card.items():
         assert measured[name] == pytest.approx(value, rel=0.02, abs=0.01), name

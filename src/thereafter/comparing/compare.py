@@ -10,7 +10,7 @@ folder of the comparison, and one that was broken off goes on where it was: the 
     OUT/results/NAME.npz     what each line of the test part costs it
     OUT/results/NAME.pairs.json    its verdicts on minimal pairs
     OUT/compare.json         everything
-    OUT/report.html          everything, to be read
+    OUT/report.html          everything, to be read, with curves where plotly is installed (its script lies beside)
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from pathlib import Path
 from thereafter.base import config as toml
 from thereafter.base import progress
 from thereafter.base.config import Table
+from thereafter.base.packages import installed
 from thereafter.base.processor import processor
 from thereafter.base.storage import write_text
 from thereafter.base.tabular import Tabular, finite
@@ -61,6 +62,7 @@ from thereafter.comparing.trials import measure_lines, run_trial
 from thereafter.data.corpora import require_own
 from thereafter.data.files import AnySource
 from thereafter.errors import EmptyCorpusError, FormatError, TrainingError
+from thereafter.figures.pictures import write_script
 from thereafter.inspection.measurement import DrawnFigure, draw
 from thereafter.inspection.pairs import PairFiles
 from thereafter.runs.folder import is_run
@@ -70,6 +72,8 @@ from thereafter.training.kinds import load_trained
 from thereafter.training.settings import TextSettings
 
 JSON, REPORT = "compare.json", "report.html"
+LINES, PAIRS = ".npz", ".pairs.json"
+"""Endings of the files in which a trial has its sums by line, and its answers to minimal pairs."""
 FORMAT = 1
 
 
@@ -86,7 +90,7 @@ class Comparison(Compared, Tabular):
         return tables.advice([self])
 
     def html(self) -> str:
-        """A page that needs nothing but itself."""
+        """A page that needs nothing but itself; its curves are interactive, and drawn where plotly is installed."""
         return report.page(self)
 
     def figure(self, name: str | None = None, **options: object) -> DrawnFigure:
@@ -110,10 +114,12 @@ class Comparison(Compared, Tabular):
         return json.dumps(finite(self.as_dict()), indent=1, allow_nan=False)
 
     def save(self, folder: str | PathLike[str]) -> Path:
-        """Write `compare.json` and `report.html`."""
+        """Write `compare.json`, `report.html` and the script that draws the curves of the page."""
         place = Path(folder)
         write_text(place / JSON, self.to_json() + "\n")
-        write_text(place / REPORT, self.html())
+        write_text(place / REPORT, report.page(self, beside=True))
+        if installed("plotly"):
+            write_script(place)
         return place
 
     def __str__(self) -> str:
@@ -201,11 +207,13 @@ def compare(
         trials, failed = _run_all(jobs, dealt, shared, questions)
         about = {key: plan[key] for key in ("source", "sha256", "budget", "match", "options")}
         spelled = options if parts else {**options, "parts": False}
+        called: Table = {"models": [entry.name for entry in entries], **budget, "seeds": list(chosen)}
+        called |= {"match": match, "pairs": pairs, "out": out}
         about |= {
             "detail": texts.detail,
             "bytes": {name: part.size for name, part in shared.parts.items()},
             "seeds": chosen,
-            "command": command or _call(texts.name, entries, budget, chosen, match, pairs, out, spelled),
+            "command": command or _call(texts.name, called, spelled),
             "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
             "machine": machine(),
             "versions": versions(),
@@ -250,7 +258,9 @@ def _run_all(
         if trial is None:
             progress.note(f"{number} of {len(jobs)}: {job.label}")
             try:
-                trial = run_trial(job.entry, job.seed, shared, dealt[job.entry.stem], job.run, questions, job.lines)
+                trial = run_trial(
+                    job.entry, job.seed, shared, dealt[job.entry.stem], job.run, questions, job.result(LINES)
+                )
             except (TrainingError, EmptyCorpusError) as error:
                 failed.append(f"{job.label} failed: {error}")
                 progress.note(failed[-1])
@@ -260,7 +270,7 @@ def _run_all(
                     f"stopped; {number - 1} of {len(jobs)} are finished; the same command goes on with the rest"
                 )
                 raise
-            write_text(job.result, json.dumps(trial.as_dict(), indent=1) + "\n", durable=True)
+            write_text(job.result(), json.dumps(trial.as_dict(), indent=1) + "\n", durable=True)
         trials[job] = replace(trial, name=job.entry.name)
     return trials, failed
 
@@ -279,24 +289,18 @@ def _take(options: Table, table: str, names: Iterable[str]) -> Table:
     return {spelled[name]: options.pop(name) for name in list(options) if name in spelled}
 
 
-def _call(
-    source: str,
-    entries: Sequence[Entry],
-    budget: Table,
-    seeds: Sequence[int],
-    match: str | int | None,
-    pairs: PairFiles | None,
-    out: str | PathLike[str] | None,
-    options: Table,
-) -> str:
+def _call(source: str, given: Table, options: Table) -> str:
     """The call in Python, for those who did not come by the command line."""
-    given: Table = {"models": [entry.name for entry in entries], **budget, "seeds": list(seeds)}
-    files = os.fspath(pairs) if isinstance(pairs, str | PathLike) else [os.fspath(one) for one in pairs or ()]
-    given |= {} if match is None else {"match": match}
-    given |= {} if pairs is None else {"pairs": files}
-    given |= {} if out is None else {"out": str(out)}
-    words = [repr(source), *(f"{name}={value!r}" for name, value in given.items())]
-    return f"thereafter.compare({', '.join([*words, *([f'**{dict(options)!r}'] if options else [])])})"
+    words = [f"{name}={_spelled(value)!r}" for name, value in given.items() if value is not None]
+    more = [f"**{dict(options)!r}"] if options else []
+    return f"thereafter.compare({', '.join([repr(source), *words, *more])})"
+
+
+def _spelled(value: object) -> object:
+    """A path as its name, several of them too."""
+    if isinstance(value, str | PathLike):
+        return os.fspath(value)
+    return [_spelled(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 _PACKAGES = ("numpy", "torch", "numba", "tokenizers")
@@ -352,46 +356,36 @@ class PlannedTrial:
     def run(self) -> Path:
         return self.folder / "runs" / self.stem
 
-    @property
-    def result(self) -> Path:
-        return self.folder / "results" / f"{self.stem}.json"
-
-    @property
-    def lines(self) -> Path:
-        """The file of its sums by line."""
-        return self.folder / "results" / f"{self.stem}.npz"
-
-    @property
-    def pairs(self) -> Path:
-        """The file of its answers to minimal pairs."""
-        return self.folder / "results" / f"{self.stem}.pairs.json"
+    def result(self, ending: str = ".json") -> Path:
+        """A file of what came of it: of the trial, of its sums by line, or of its answers to minimal pairs."""
+        return self.folder / "results" / f"{self.stem}{ending}"
 
     def finished_trial(self) -> Trial | None:
         """What came of it, where it was finished before."""
         try:
-            return Trial.from_dict(json.loads(self.result.read_text(encoding="utf-8")))
+            return Trial.from_dict(json.loads(self.result().read_text(encoding="utf-8")))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, RecursionError) as error:
-            raise FormatError(f"{self.result} cannot be read: {error}; try removing it: it is made again") from error
+            raise FormatError(f"{self.result()} cannot be read: {error}; try removing it: it is made again") from error
 
     def line_sums(self, test: Source) -> LineSums | None:
         """What each line of the test part costs it; measured where that was not kept, None where it cannot be."""
         try:
-            return LineSums.load(self.lines)
+            return LineSums.load(self.result(LINES))
         except FileNotFoundError:
             sums = measure_lines(load_trained(self.run), test) if is_run(self.run) else None
             if sums is not None:
-                sums.save(self.lines)
+                sums.save(self.result(LINES))
             return sums
 
     def pair_verdicts(self, asked: AskedPairs) -> PairVerdicts | None:
         """Its answers to these pairs; measured where they were not kept, None where its run is gone."""
-        kept = PairVerdicts.load(self.pairs)
+        kept = PairVerdicts.load(self.result(PAIRS))
         if kept is not None and kept.sha256 == asked.sha256:
             return kept
         if not is_run(self.run):
             return None
         verdicts = asked.ask(load_trained(self.run))
-        verdicts.save(self.pairs)
+        verdicts.save(self.result(PAIRS))
         return verdicts

@@ -11,7 +11,7 @@ n-grams are left as they are: their tables follow from the text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -180,11 +180,6 @@ def scale(settings: NeuralSettings, factor: float) -> NeuralSettings:
     return replace(settings, **wider)
 
 
-def widths(settings: NeuralSettings) -> Table:
-    """The options that give a model the widths of these settings."""
-    return {name: value for name, value in settings.widths().items() if value}
-
-
 def match_settings(settings: NeuralSettings, target: int, count: Callable[[NeuralSettings], int]) -> NeuralSettings:
     """The settings scaled so that `count` comes as near to the target as it can."""
     counted: dict[NeuralSettings, int] = {}
@@ -211,27 +206,22 @@ def reference(entries: Sequence[Entry]) -> str | None:
     return next((stem for stem in neural if stem.startswith(f"{_REFERENCE}-")), neural[0] if neural else None)
 
 
-def target_of(match: str | int, counted: Mapping[str, int]) -> int:
-    """The number to match: the given one, else what an LSTM has if there is one, else the first model."""
-    if isinstance(match, int):
-        return match
-    if not counted:
-        raise OptionError("match='parameters' is for neural models, and there is none to compare; leave it out")
-    return next(
-        (count for name, count in counted.items() if name.startswith(f"{_REFERENCE}-")), next(iter(counted.values()))
-    )
-
-
 def match_entries(entries: Sequence[Entry], dealt: dict[str, Table], text: SharedText, match: str | int) -> list[str]:
     """Add to the options of all neural models those that give them as many parameters; returns a note about it."""
     neural = {entry.stem: entry for entry in entries if entry.kind.trained_in_steps}
     sizes = {stem: _sizes(entry, dealt[stem], text) for stem, entry in neural.items()}
     counts = {stem: partial(count_parameters, neural[stem].model, sizes[stem][1]) for stem in neural}
-    target = target_of(match, {stem: count(sizes[stem][0]) for stem, count in counts.items()})
+    matched_to = reference(entries)
+    if isinstance(match, int):
+        target = match
+    elif matched_to is None:
+        raise OptionError("match='parameters' is for neural models, and there is none to compare; leave it out")
+    else:
+        target = counts[matched_to](sizes[matched_to][0])
     sizes_reached = []
     for stem, entry in neural.items():
         one = match_settings(sizes[stem][0], target, counts[stem])
-        dealt[stem] |= {f"{entry.model}.{name}": value for name, value in widths(one).items()}
+        dealt[stem] |= {f"{entry.model}.{name}": value for name, value in one.widths().items() if value}
         sizes_reached.append(f"{entry.name} {counts[stem](one):,}")
     return [f"matched to {target:,} parameters: " + ", ".join(sizes_reached)]
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from thereafter.errors import OptionError
 from thereafter.evaluation.agreement import (
@@ -29,8 +28,8 @@ from thereafter.evaluation.agreement import (
 )
 from thereafter.inspection.memory import answers
 from thereafter.inspection.sentence_reader import SentenceReader
-from thereafter.text.agreement import Sentence, read_sentences
-from thereafter.text.memory import DEFAULT_LINES, Line, lines, task
+from thereafter.text.agreement import read_sentences
+from thereafter.text.memory import DEFAULT_LINES, lines, task
 from thereafter.text.sources import Source
 
 
@@ -43,8 +42,6 @@ class ProbeWords:
 
     heading: str
     """Over its section of a report."""
-    title: str
-    """Of the picture, for those who do not see it."""
     x_label: str
     y_label: str
     caption: str
@@ -79,33 +76,8 @@ class ProbeTable:
     columns: tuple[Column, ...]
 
 
-class Questions(Protocol):
-    """Questions about one test text, ready to be put to models."""
-
-    def ask(self, reader: SentenceReader) -> Verdicts | None:
-        """The answers of a model; None where it cannot be asked, such as one that reads other tokens."""
-
-
-class CorpusProbe(Protocol):
-    """Questions that a corpus can ask about itself."""
-
-    @property
-    def name(self) -> str:
-        """That of the corpus; results are stored under it."""
-
-    @property
-    def words(self) -> ProbeWords:
-        """How its results are spoken of."""
-
-    @property
-    def chance(self) -> float | None:
-        """The share that guessing gets right; None where it is not the same over all distances."""
-
-    def questions(self, test: Source) -> Questions | None:
-        """The questions about a test text; None where the text is not one of this corpus."""
-
-    def tables(self, results: Sequence[Verdicts]) -> list[ProbeTable]:
-        """The tables that these results are shown in."""
+Questions = Callable[[SentenceReader], Verdicts | None]
+"""Questions about one test text: the answers of a model; None where it cannot be asked, as it reads other tokens."""
 
 
 def name_span(low: int, high: int) -> str:
@@ -127,47 +99,64 @@ NOUNS = ((0, 0), (1, 1), (2, 2), (3, 5), (6, 99))
 """Numbers of nouns between that are shown together, both ends included."""
 
 
-@dataclass(frozen=True)
-class DependencyQuestions:
-    """For each sentence: which of two forms is the likelier one."""
+def sentence_questions(name: str, test: Source) -> Questions | None:
+    """Which of two forms is the likelier one, for each sentence of `NAME.test.txt` by the records beside it."""
+    if len(test.files) != 1 or not test.files[0].name.startswith(f"{name}."):
+        return None
+    records = test.files[0].with_suffix(".jsonl")
+    if not records.is_file():
+        return None
+    sentences = tuple(read_sentences(records))
 
-    sentences: tuple[Sentence, ...]
-
-    def ask(self, reader: SentenceReader) -> Verdicts:
+    def ask(reader: SentenceReader) -> Verdicts:
         prepare = reader.prepare if reader.lower or reader.letters_only else None
-        return measure_agreement(
-            reader.model, reader.tokenizer, self.sentences, context=reader.context, prepare=prepare
-        )
+        return measure_agreement(reader.model, reader.tokenizer, sentences, context=reader.context, prepare=prepare)
+
+    return ask
+
+
+def memory_questions(name: str, test: Source) -> Questions | None:
+    """What came n words before, for all lines of a memory task; they are drawn again, a pure function of their seed."""
+    if len(test.files) != 1 or not test.files[0].parent.name.startswith(f"{name}-"):
+        return None
+    drawn = tuple(lines(task(name), DEFAULT_LINES["test"], part="test"))
+    if test.text() != "".join(f"{line.text}\n" for line in drawn):
+        return None
+
+    def ask(reader: SentenceReader) -> Verdicts | None:
+        try:
+            pairs = list(answers(reader, drawn))
+        except OptionError:  # it reads other tokens than words, or does not know them
+            return None
+        counted = count_by((question.n for question, _ in pairs), (share for _, share in pairs))
+        return Verdicts(dict(sorted(counted.items())))
+
+    return ask
 
 
 @dataclass(frozen=True)
-class DependencyProbe:
-    """How often a model knows the form that a word far back asks for, in a corpus of that name.
+class CorpusProbe:
+    """Questions that a corpus can ask about itself, how they are spoken of, and the titles of their tables.
 
-    `by_distance` and `by_nouns` are the titles of its two tables; `has_number`: whether nouns in between can lead the
-    second word of the pair astray, since it agrees in number with the first.
+    `name` is that of the corpus; results are stored under it. `chance` is the share that guessing gets right; None
+    where it is not the same over all distances. `find` gives the questions about a test text; None where the text is
+    not one of this corpus. `has_number`: whether nouns in between can lead the second word of a pair astray, since it
+    agrees in number with the first.
     """
 
     name: str
     words: ProbeWords
     by_distance: str
-    by_nouns: str
+    by_nouns: str = ""
+    find: Callable[[str, Source], Questions | None] = sentence_questions
+    chance: float | None = 0.5
     has_number: bool = True
 
-    @property
-    def chance(self) -> float:
-        """Each question is between two forms, and each is right as often as the other."""
-        return 0.5
-
-    def questions(self, test: Source) -> DependencyQuestions | None:
-        """The sentences of `NAME.test.txt`, by the records that the generator wrote beside it."""
-        if len(test.files) != 1 or not test.files[0].name.startswith(f"{self.name}."):
-            return None
-        records = test.files[0].with_suffix(".jsonl")
-        return DependencyQuestions(tuple(read_sentences(records))) if records.is_file() else None
-
     def tables(self, results: Sequence[Verdicts]) -> list[ProbeTable]:
-        """By words between the two; by nouns between them, and by the number of the last where there is one."""
+        """By distance; where nouns stand between, by their number too, and by the number of the last of them."""
+        table = ProbeTable(self.by_distance, distance_columns(BINS, results))
+        if not self.by_nouns:
+            return [table]
         nouns = max((key for one in results for key in one.groups[ATTRACTORS] if isinstance(key, int)), default=0)
         columns = [Column("all", lambda verdicts: verdicts.overall)]
         columns += [
@@ -184,18 +173,14 @@ class DependencyProbe:
                 for same, name in CONGRUENCE.items()
                 if same is not None
             ]
-        return [
-            ProbeTable(self.by_distance, distance_columns(BINS, results)),
-            ProbeTable(self.by_nouns, tuple(columns)),
-        ]
+        return [table, ProbeTable(self.by_nouns, tuple(columns))]
 
 
-DEPENDENCIES = (
-    DependencyProbe(
+_PROBES = (
+    CorpusProbe(
         "agreement",
         ProbeWords(
             heading="Agreement over a distance",
-            title="Accuracy of the verb's number by distance",
             x_label="words between subject and verb",
             y_label="verbs with the right number",
             caption="How often the model prefers the verb form that its subject asks for.",
@@ -206,11 +191,10 @@ DEPENDENCIES = (
         "The verb's number by words between it and its subject",
         "The same by nouns between them, and by the number of the last of these",
     ),
-    DependencyProbe(
+    CorpusProbe(
         "reflexives",
         ProbeWords(
             heading="Reflexive pronouns over a distance",
-            title="Accuracy of the reflexive pronoun by distance",
             x_label="words between noun and pronoun",
             y_label="pronouns that fit their noun",
             caption="How often the model prefers the reflexive pronoun that fits the noun it refers to.",
@@ -221,11 +205,10 @@ DEPENDENCIES = (
         "The reflexive pronoun by words between it and its noun",
         "The same by nouns between them, and by the number of the last of these",
     ),
-    DependencyProbe(
+    CorpusProbe(
         "filler-gap",
         ProbeWords(
             heading="Fillers and gaps over a distance",
-            title="Accuracy of the verb's object by distance",
             x_label="words between filler and gap",
             y_label="objects left out or said as the filler asks",
             caption="How often the model knows whether the object of a verb is missing.",
@@ -237,51 +220,10 @@ DEPENDENCIES = (
         "The same by nouns between them",
         has_number=False,
     ),
-)
-
-
-@dataclass(frozen=True)
-class MemoryQuestions:
-    """All questions of the lines of a test text."""
-
-    lines: tuple[Line, ...]
-
-    def ask(self, reader: SentenceReader) -> Verdicts | None:
-        try:
-            pairs = list(answers(reader, self.lines))
-        except OptionError:  # it reads other tokens than words, or does not know them
-            return None
-        counted = count_by((question.n for question, _ in pairs), (share for _, share in pairs))
-        return Verdicts(dict(sorted(counted.items())))
-
-
-@dataclass(frozen=True)
-class MemoryProbe:
-    """How often a model knows what came n words before, in the memory task of that name."""
-
-    name: str
-    words: ProbeWords
-    by_distance: str
-    chance: float | None
-
-    def questions(self, test: Source) -> MemoryQuestions | None:
-        """The questions of the lines, drawn again: the corpus is a pure function of its seed."""
-        if len(test.files) != 1 or not test.files[0].parent.name.startswith(f"{self.name}-"):
-            return None
-        drawn = tuple(lines(task(self.name), DEFAULT_LINES["test"], part="test"))
-        return MemoryQuestions(drawn) if test.text() == "".join(f"{line.text}\n" for line in drawn) else None
-
-    def tables(self, results: Sequence[Verdicts]) -> list[ProbeTable]:
-        """By words to remember over."""
-        return [ProbeTable(self.by_distance, distance_columns(BINS, results))]
-
-
-MEMORY_TASKS = (
-    MemoryProbe(
+    CorpusProbe(
         "remember-first",
         ProbeWords(
             heading="Remembering the first symbol",
-            title="Accuracy of the symbol that comes back, by distance",
             x_label="words between the symbol and its return",
             y_label="symbols that are right",
             caption="How often the model expects the symbol that the line began with.",
@@ -292,13 +234,13 @@ MEMORY_TASKS = (
             answer="its symbol",
         ),
         "The symbol that comes back, by words between",
+        find=memory_questions,
         chance=0.25,
     ),
-    MemoryProbe(
+    CorpusProbe(
         "count-and-fire",
         ProbeWords(
             heading="Counting",
-            title="Accuracy of counting, by how far",
             x_label="words to count",
             y_label="lines that are right in every word",
             caption="How often the model expects the mark after as many words as it has counted, and not before.",
@@ -310,13 +252,13 @@ MEMORY_TASKS = (
             answer="its count",
         ),
         "Counting, by the number of words",
+        find=memory_questions,
         chance=None,
     ),
-    MemoryProbe(
+    CorpusProbe(
         "balanced-brackets",
         ProbeWords(
             heading="Closing brackets over a distance",
-            title="Accuracy of the closing bracket by distance",
             x_label="words between the two brackets",
             y_label="brackets of the right kind",
             caption="How often the model expects the kind of bracket that was opened.",
@@ -327,12 +269,12 @@ MEMORY_TASKS = (
             answer="its bracket",
         ),
         "The closing bracket by words between it and the opening one",
-        chance=0.5,
+        find=memory_questions,
     ),
 )
 
 
-PROBES: dict[str, CorpusProbe] = {probe.name: probe for probe in (*DEPENDENCIES, *MEMORY_TASKS)}
+PROBES = {probe.name: probe for probe in _PROBES}
 
 ALWAYS_STORED = ("agreement",)
 """The results that files have a key for whether they were measured or not: those of the first probe there was."""
@@ -340,5 +282,5 @@ ALWAYS_STORED = ("agreement",)
 
 def offered_questions(test: Source) -> dict[str, Questions]:
     """The questions that the corpus of a test text asks, by the name of their probe; none for any other text."""
-    offered = {name: probe.questions(test) for name, probe in PROBES.items()}
+    offered = {name: probe.find(name, test) for name, probe in PROBES.items()}
     return {name: questions for name, questions in offered.items() if questions is not None}

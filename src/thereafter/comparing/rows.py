@@ -192,14 +192,12 @@ class PairTable:
 
     def row_of(self, model: str) -> TableRow:
         """The columns of a model in a table, empty where it could not be asked."""
-        known = self.mean(model) if model in self.models else None
-        return {
-            "pairs_accuracy": None if known is None else known.accuracy.mean,
-            "pairs_accuracy_spread": None if known is None else known.accuracy.spread,
-            "pairs_low": None if known is None else known.low,
-            "pairs_high": None if known is None else known.high,
-            "pairs_judged": None if known is None else known.judged,
-        }
+        names = ("pairs_accuracy", "pairs_accuracy_spread", "pairs_low", "pairs_high", "pairs_judged")
+        if model not in self.models:
+            return dict.fromkeys(names)
+        mean = self.mean(model)
+        figures = (mean.accuracy.mean, mean.accuracy.spread, mean.low, mean.high, mean.judged)
+        return dict(zip(names, figures, strict=True))
 
     def as_dict(self) -> Table:
         """For JSON: every group of every model."""

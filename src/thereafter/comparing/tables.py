@@ -146,14 +146,10 @@ def difference_table(differences: Sequence[ModelDifference]) -> tuple[str, list[
     ]
     if any(one.ratio for one in differences):
         heads.append("perplexity ratio")
-        lines = [[*line, _ratio(one)] for line, one in zip(lines, differences, strict=True)]
+        ratios = [difference.ratio for difference in differences]
+        shown = [f"{one.value:.3f} ({one.low:.3f} to {one.high:.3f})" if one else "-" for one in ratios]
+        lines = [[*line, ratio] for line, ratio in zip(lines, shown, strict=True)]
     return title, heads, lines
-
-
-def _ratio(one: ModelDifference) -> str:
-    if one.ratio is None:
-        return "-"
-    return f"{one.ratio.value:.3f} ({one.ratio.low:.3f} to {one.ratio.high:.3f})"
 
 
 def probe_tables(probed: ProbeRows) -> list[tuple[str, list[str], list[list[str]]]]:

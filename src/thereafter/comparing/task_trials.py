@@ -225,7 +225,8 @@ def _compare(
         solving, about = aspect(known, Solving), aspect(known, Comparing)
         solved = tuple(dict.fromkeys(name for (name, _), (settings, _) in wanted.items() if solving.solves(settings)))
         differences = task_differences(resampled)
-        beside = rows_beside(chosen, examples, tested)
+        rows = answering.baseline_rows(chosen, examples, tested) if chosen.name in _TASKS else []
+        beside = tuple(Beside(name, numbers(measured.as_dict())) for name, measured in rows)
         comparison = TaskComparison(
             task, plan["source"], part, tuple(trials), kept, differences, about.reported, about.judged, solved, beside
         )
@@ -280,7 +281,7 @@ def _cell(mean: float, half: float) -> str:
 
 
 _TASKS = ("caption",)
-"""Tasks whose figures mean little without them."""
+"""Tasks whose figures mean little without answers that are found by counting and comparing the training examples."""
 
 
 @dataclass(frozen=True)
@@ -289,12 +290,6 @@ class Beside:
 
     name: str
     figures: Mapping[str, float]
-
-
-def rows_beside(task: AnyTask, train: Part, tested: Part) -> tuple[Beside, ...]:
-    """The rows of a task that are found by counting and comparing its training examples."""
-    rows = answering.baseline_rows(task, train, tested) if task.name in _TASKS else []
-    return tuple(Beside(name, numbers(measured.as_dict())) for name, measured in rows)
 
 
 def numbers(figures: Table) -> dict[str, float]:

@@ -145,7 +145,7 @@ def measure_validation(trained: Trained, valid: Source) -> ValidationCurve:
 def ask_all(trained: Trained, questions: Mapping[str, Questions]) -> dict[str, Stored]:
     """What a model answers to the questions of its corpus, by the name of the probe."""
     reader = SentenceReader.of(trained.model, trained.tokenizer, trained.config)
-    asked = {name: several.ask(reader) for name, several in questions.items()}
+    asked = {name: several(reader) for name, several in questions.items()}
     return {name: verdicts.as_dict() for name, verdicts in asked.items() if verdicts is not None}
 
 

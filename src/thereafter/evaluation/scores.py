@@ -172,11 +172,6 @@ def score_text(
     *,
     name: str,
     context: str,
-    switches: str = "",
-    weights: tuple[float, ...] = (),
-    caveat: str = "",
-    form: str = "",
-    written: str = "",
     watch: Callable[[ScoredPiece], None] | None = None,
     walk: Walk = score_pieces,
 ) -> Score:
@@ -212,11 +207,6 @@ def score_text(
         tokenizer=tokenizer.name,
         context=context,
         normalised=is_normalised(model),
-        switches=switches,
-        weights=weights,
-        caveat=caveat,
-        form=form,
-        written=written,
     )
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import inspect
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from thereafter.inspection.measurement import Arrays, Measurement
 from thereafter.inspection.memory import from_tallies
 from thereafter.inspection.trace import Trace
 
+M = TypeVar("M")
 LOG_NAME = "log.jsonl"
 TRACE, SURPRISAL = "trace", "surprisal"
 
@@ -165,8 +166,12 @@ def _read(path: Path, name: str, entry: FigureEntry) -> Sequence[Trace | Measure
         return [_of_trace(path, name, entry)]
     if entry.takes == TRACE and not holds(path, MEASUREMENT):
         return [Trace.load(path)]
-    if entry.takes in ("agreement", "comparison") and is_comparison(path):
-        return agreements(path) if entry.takes == "agreement" else [scores(path)]
+    if entry.takes in _OF_COMPARISONS and ((path / FILE).is_file() if path.is_dir() else path.name == FILE):
+        return (
+            measure_comparison(path, agreements_of)
+            if entry.takes == "agreement"
+            else [measure_comparison(path, scores_of)]
+        )
     measurement = Measurement.load(path)
     if measurement.kind != entry.takes:
         fitting = [other for other, known in FIGURES.items() if known.takes == measurement.kind]
@@ -307,23 +312,6 @@ def _has_arrays(trace: Trace, needs: str) -> bool:
 FILE = "compare.json"
 
 
-def is_comparison(path: Path) -> bool:
-    """Whether a path is the folder of a comparison, or its file."""
-    return (path / FILE).is_file() if path.is_dir() else path.name == FILE
-
-
-def agreements(path: Path) -> list[Measurement]:
-    """The verdicts of every trial; several of one model are its seeds."""
-    with _reading(path) as stored:
-        return agreements_of(stored)
-
-
-def scores(path: Path) -> Measurement:
-    """The bits per byte of every model: a measurement "comparison"."""
-    with _reading(path) as stored:
-        return scores_of(stored)
-
-
 def agreements_of(stored: Table) -> list[Measurement]:
     """The verdicts of every trial, from all that a comparison keeps (`Comparison.as_dict`)."""
     source = str(stored["source"])
@@ -354,13 +342,11 @@ def scores_of(stored: Table) -> Measurement:
     return Measurement.of("comparison", arrays, about)
 
 
-@contextmanager
-def _reading(path: Path) -> Iterator[Table]:
-    """What a file of a comparison holds; FormatError that names it where it is something else."""
+def measure_comparison(path: Path, measure: Callable[[Table], M]) -> M:
+    """What is measured of a comparison in a file; FormatError that names it where it is something else."""
     file = path / FILE if path.is_dir() else path
     try:
-        stored = json.loads(file.read_text(encoding="utf-8"))
-        yield stored
+        return measure(json.loads(file.read_text(encoding="utf-8")))
     except FormatError as error:
         raise FormatError(f"{file}: {error}") from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -377,7 +363,7 @@ _ROW = 34  # pixels a model
 def bits_by_model(measurement: Measurement) -> Figure:
     """Bits per byte of every model of a comparison, the best first, with the spread over seeds.
 
-    Example: figures.bits_by_model(scores(Path("runs/compare-book")))
+    Example: figures.bits_by_model(scores_of(comparison.as_dict()))
     """
     bits, spread = measurement["bits_per_byte"], measurement["spread"]
     order = [int(place) for place in np.argsort(bits, kind="stable") if np.isfinite(bits[place])]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from thereafter.base.packages import require
 from thereafter.figures import style
 from thereafter.figures.figure import Cell, Figure
-from thereafter.figures.lines import Values, add_curve, add_rows
+from thereafter.figures.lines import Values, add_curve, add_rows, log_ticks
 from thereafter.figures.style import Plot
 from thereafter.inspection.measurement import Measurement
 
@@ -105,8 +105,7 @@ def senses(measurement: Measurement, *, model: str) -> Figure:
         )
     grid.update_xaxes(title_text=f"component 1 ({measurement['share'][0]:.0%})", row=1, col=3)
     grid.update_yaxes(title_text=f"component 2 ({measurement['share'][1]:.0%})", row=1, col=3)
-    grid.update_xaxes(linecolor="#444444", ticks="outside")
-    grid.update_yaxes(linecolor="#444444", ticks="outside", title_standoff=6)
+    grid.update_yaxes(title_standoff=6)
     grid.update_annotations(font_size=15)
     grid.update_layout(
         margin={"t": 48, "b": 84}, legend={"orientation": "h", "x": 1, "xanchor": "right", "y": -0.22, "yanchor": "top"}
@@ -255,9 +254,7 @@ def timescales(measurement: Measurement, *, model: str) -> Figure:
         add_curve(plot, ranks, steps, f"layer {layer}", {"color": style.CYCLE[place], "width": 3})
         add_rows(columns, {"layer": layer, "rank": ranks, "steps": steps.round(4)})
     levels = np.array(columns["steps"])
-    ticks = [m * 10.0**p for p in range(-2, 6) for m in (1, 2, 5)]
-    ends = [np.log10(levels.min()) - 0.1, np.log10(levels.max()) + 0.1]
-    plot.update_yaxes(type="log", tickvals=ticks, ticktext=[f"{t:g}" for t in ticks], range=ends)
+    log_ticks(plot, levels.tolist(), 0.1)
     plot.update_layout(showlegend=len(measurement["layer"]) > 1)
     return Figure(
         "timescales",

@@ -10,7 +10,7 @@ import base64
 import json
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import count
@@ -138,18 +138,15 @@ class Figure(Tabular):
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, object]:
         """What a notebook shows: the interactive plot under its title and caption."""
         html = as_html(self.plot, self.title, self.caption, script=next(_shown) == 0)
-        return {PLOTLY: titled(self.plot, self.title, self.caption), HTML: html}
+        return {PLOTLY: json.loads(titled(self).to_json()), HTML: html}
 
 
-# A plot as a notebook shows it: with its title, and its caption below that.
-#
-# Two forms of one picture: plotly's own, which JupyterLab and VS Code draw, and HTML for every other page. plotly's
-# script (5 MB) is written into the HTML of the first figure of a session only, as plotly itself does it.
-
+# A notebook gets two forms of one picture: plotly's own, which JupyterLab and VS Code draw, and HTML for every other
+# page. plotly's script (5 MB) is written into the HTML of the first figure of a session only, as plotly itself does it.
 
 PLOTLY = "application/vnd.plotly.v1+json"
 HTML = "text/html"
-_TITLE, _LINE = 44, 17
+_TITLE, _LINE = 27, 17
 _shown = count()
 
 
@@ -159,18 +156,23 @@ def as_html(plot: Plot, title: str, caption: str, *, script: bool = True) -> str
     return f"<h4>{escape(title)}</h4>{drawn}<p>{escape(caption)}</p>"
 
 
-def titled(plot: Plot, title: str, caption: str) -> dict[str, object]:
-    """plotly's description of a copy of the plot that has the title and the caption above it."""
-    copy: Plot = require("plotly.graph_objects", "drawing a picture").Figure(plot)
+def titled(figure: Figure) -> Plot:
+    """A copy of the plot with the figure's title and caption above it, as notebooks and files show it."""
+    copy: Plot = require("plotly.graph_objects", "drawing a picture").Figure(figure.plot)
     width, height = int(copy.layout.width or 760), int(copy.layout.height or 460)
-    lines = textwrap.wrap(caption, max(30, width // 7)) or [""]
-    above, before = _TITLE + _LINE * len(lines), int(copy.layout.margin.t or 0)
-    words = {"text": escape(title, quote=False), "x": 0.02, "xanchor": "left", "y": 1 - 16 / (height + above)}
-    words["yanchor"], words["yref"] = "top", "container"
-    subtitle = {"text": "<br>".join(escape(line, quote=False) for line in lines), "font": {"size": 12}}
+    heading = textwrap.wrap(figure.title, max(20, (width - 48) // 10)) or [""]
+    lines = textwrap.wrap(figure.caption, max(30, width // 7)) or [""]
+    above, before = _TITLE * len(heading) + _LINE * (1 + len(lines)), int(copy.layout.margin.t or 0)
+    words = {"text": _plain(heading), "x": 0.02, "xanchor": "left", "y": 1 - 16 / (height + above)}
+    words |= {"yanchor": "top", "yref": "container"}
+    subtitle = {"text": _plain(lines), "font": {"size": 12}}
     copy.update_layout(title={**words, "subtitle": subtitle}, height=height + above, margin={"t": before + above})
-    described: dict[str, object] = json.loads(copy.to_json())
-    return described
+    return copy
+
+
+def _plain(lines: Sequence[str]) -> str:
+    """Text that plotly shows as it is; it knows the names of <, > and &, and would show that of a quotation mark."""
+    return "<br>".join(escape(line, quote=False) for line in lines)
 
 
 ROWS_SHOWN = 200
@@ -189,9 +191,17 @@ details { margin: .5rem 0; } summary { cursor: pointer; color: var(--quiet); fon
 .wide { overflow: auto; max-height: 28rem; }
 table { border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums; margin: .4rem 0; }
 th, td { padding: .2rem .6rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
-td.word, th.word { text-align: left; }
+td.word, th.word { text-align: left; } td.best { font-weight: 700; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; border: 1px solid var(--line); padding: .6rem .8rem;
+  font: .86rem/1.45 ui-monospace, Menlo, Consolas, monospace; margin: .2rem 0 1rem; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1rem; font-size: .92rem; }
+dt { color: var(--quiet); } dd { margin: 0; overflow-wrap: anywhere; }
 .missing { display: none; } .bare .missing { display: block; } .bare .plot { display: none; }
-@media print { .plot, figure { break-inside: avoid; } details { display: none; } }
+@media print { body { margin: 0; max-width: none; font-size: 11pt; } h2 { break-after: avoid; }
+  details { display: none; }
+  figure, table, section.text { break-inside: avoid; } .wide { max-height: none; overflow: visible; }
+  table { font-size: 8pt; }
+  .plot { overflow: visible; zoom: .8; print-color-adjust: exact; } .plot .modebar { display: none; } }
 """
 _CONFIG = {"displaylogo": False, "responsive": False}
 
@@ -216,30 +226,41 @@ def page(
 ) -> str:
     """The whole page. `lead` stands below its title; `sources` says of a figure's name whom it is after. `beside`:
     plotly's script is read from the file `script_name()` beside the page."""
-    script, missing = f"<script>{script_text()}</script>", ""
-    if beside:
-        script = f"""<script src="{script_name()}" onerror="document.documentElement.className = 'bare'"></script>"""
-        missing = f'<p class="missing">The plots need {script_name()} in the folder of this page; try copying both.</p>'
     alone = len(figures) == 1 and figures[0].title == title
-    parts = [
-        "<!doctype html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{escape(title)}</title><style>{_STYLE}</style>",
-        f"{script}</head><body>",
-        f"<h1>{escape(title)}</h1>{missing}",
-    ]
-    if lead:
-        parts.append(f"<p>{escape(lead)}</p>")
+    parts = [f"<p>{escape(lead)}</p>"] if lead else []
     if len(figures) > 2:
         links = "".join(f'<li><a href="#{escape(one.name)}">{escape(one.title)}</a></li>' for one in figures)
         parts.append(f"<nav><ol>{links}</ol></nav>")
     for one in figures:
-        parts.append(_section(one, heading=not alone, source=(sources or {}).get(one.name, "")))
-    return "\n".join([*parts, "</body></html>", ""])
+        parts.append(section(one, heading=not alone, source=(sources or {}).get(one.name, "")))
+    return document(title, parts, beside=beside)
 
 
-def _section(figure: Figure, *, heading: bool, source: str) -> str:
+def document(title: str, parts: Sequence[str], *, plots: bool = True, beside: bool = False) -> str:
+    """A page with a title above its parts; where it has `plots`, with plotly's script inside or `beside` it."""
+    script, missing = "", ""
+    if plots and beside:
+        script = f"""<script src="{script_name()}" onerror="document.documentElement.className = 'bare'"></script>"""
+        missing = f'<p class="missing">The plots need {script_name()} in the folder of this page; try copying both.</p>'
+    elif plots:
+        script = f"<script>{script_text()}</script>"
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(title)}</title><style>{_STYLE}</style>",
+            f"{script}</head><body>",
+            f"<h1>{escape(title)}</h1>{missing}",
+            *parts,
+            "</body></html>",
+            "",
+        ]
+    )
+
+
+def section(figure: Figure, *, heading: bool = True, source: str = "") -> str:
+    """A figure on a page: title, plot, caption, and its numbers, folded. `source`: whom it is after."""
     plot = figure.plot.to_html(full_html=False, include_plotlyjs=False, config=_CONFIG)
     parts = [f'<section id="{escape(figure.name)}">']
     if heading:
@@ -252,25 +273,42 @@ def _section(figure: Figure, *, heading: bool, source: str) -> str:
 def _numbers(figure: Figure) -> str:
     """The table, folded, and all of it as a file inside the page."""
     rows = list(zip(*figure.table.values(), strict=True))
-    named = "".join(f'<th class="word">{escape(str(name))}</th>' for name in figure.table)
-    cells = ["<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows[:ROWS_SHOWN]]
+    lines = [[plain(cell) for cell in row] for row in rows[:ROWS_SHOWN]]
+    words = {place for line in lines for place, text in enumerate(line) if not _is_number(text)}
     shown = f", the first {ROWS_SHOWN} below" if len(rows) > ROWS_SHOWN else ""
     source = base64.b64encode(figure.csv().encode()).decode()
     file = f'<a download="{escape(figure.name)}.csv" href="data:text/csv;base64,{source}">{escape(figure.name)}.csv</a>'
-    table = f"<table><thead><tr>{named}</tr></thead><tbody>{''.join(cells)}</tbody></table>"
     return (
         f"<details><summary>The numbers ({len(rows):,} rows{shown})</summary><p>{file}</p>"
-        f'<div class="wide">{table}</div></details>'
+        f"{html_table(list(figure.table), lines, words=words)}</details>"
     )
 
 
-def _cell(value: Cell) -> str:
-    shown = plain(value)
+def html_table(
+    heads: Sequence[str],
+    lines: Sequence[Sequence[str]],
+    *,
+    words: Collection[int] = (0,),
+    best: tuple[int, int] | None = None,
+) -> str:
+    """A table of texts: the columns `words` are no numbers, `best` is the cell in bold (line, column)."""
+
+    def row(tag: str, number: int, texts: Sequence[str]) -> str:
+        kinds = [["word"] * (column in words) + ["best"] * ((number, column) == best) for column in range(len(texts))]
+        marks = [f' class="{" ".join(kind)}"' if kind else "" for kind in kinds]
+        cells = (f"<{tag}{mark}>{escape(text)}</{tag}>" for mark, text in zip(marks, texts, strict=True))
+        return f"<tr>{''.join(cells)}</tr>"
+
+    body = "\n".join(row("td", number, line) for number, line in enumerate(lines))
+    return f'<div class="wide"><table><thead>{row("th", -1, heads)}</thead><tbody>\n{body}\n</tbody></table></div>'
+
+
+def _is_number(text: str) -> bool:
     try:
-        float(shown)
+        float(text)
     except ValueError:
-        return f'<td class="word">{escape(shown)}</td>'
-    return f"<td>{shown}</td>"
+        return False
+    return True
 
 
 def plain(value: object) -> str:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from thereafter.errors import OptionError
 from thereafter.figures.figure import Cell, Figure
 from thereafter.figures.lines import add_curve, add_rows, log_axis
-from thereafter.figures.style import AMOUNT, AXIS, CYCLE, DASHES, FONT, GREY, Plot, canvas, colour
+from thereafter.figures.style import AMOUNT, CYCLE, DASHES, GREY, Plot, canvas, colour, panels
 from thereafter.inspection.gradients import KEPT, SHARE, fit_decay, in_words
 from thereafter.inspection.measurement import Measurement
 
@@ -277,18 +277,13 @@ class FlowCurve:
 def what_was_measured(flows: Sequence[Measurement], what: str) -> str:
     """Which loss, which states or word vectors, how many of them."""
     counts = " or ".join(map(str, sorted({int(flow.about["losses"]) for flow in flows})))
-    if not all(at_verb(flow) for flow in flows):
+    if any(flow.about.get("at") != "verb" for flow in flows):  # else each verb back to its own subject
         return f"Norm of the gradient of the loss at one step in the {what} before it, mean over {counts} losses"
     between = " or ".join(map(str, sorted({int(flow.about["distance"]) for flow in flows})))
     return (
         f"Norm of the gradient of the loss at a verb in the {what} back to its subject, with {between} words between, "
         f"mean over {counts} sentences"
     )
-
-
-def at_verb(flow: Measurement) -> bool:
-    """Whether the losses are those of verbs, each back to its own subject."""
-    return flow.about.get("at") == "verb"
 
 
 def accuracy_at_verbs(flows: Sequence[Measurement]) -> str:
@@ -368,7 +363,12 @@ def activation_stability(measurement: Measurement, *, name: str = "activation-st
     """
     radii, activations = measurement["radius"].tolist(), measurement["activation"].tolist()
     rows = {"state": ("step", "largest state"), "gradient": ("distance", "gradient gain")}
-    figure = _panels(len(rows), radii, width=940, height=640)
+    titles = [f"spectral radius {radius:g}" for radius in radii]
+    shares = {"shared_yaxes": "rows", "horizontal_spacing": 0.03, "vertical_spacing": 0.17}
+    figure = panels(len(rows), len(radii), width=940, height=640, column_titles=titles, **shares)
+    figure.update_yaxes(type="log", exponentformat="power", nticks=6)
+    figure.update_annotations(font_size=14)
+    figure.update_layout(margin={"t": 40, "l": 110}, legend={"x": 1.02, "y": 1})
     columns: dict[str, list[Cell]] = {}
     for j, radius in enumerate(radii):
         for i, activation in enumerate(activations):
@@ -437,17 +437,3 @@ def _growth(measurement: Measurement) -> str:
         ]
         parts.append(f"{', '.join(names) or 'none'} at {radius:g}")
     return f"the gradient grows a hundredfold with {'; '.join(parts)}"
-
-
-def _panels(rows: int, radii: list[float], width: int, height: int) -> Plot:
-    """Small panels in the common look, a column for each spectral radius."""
-    figure = canvas(width=width, height=height)
-    titles = [f"spectral radius {radius:g}" for radius in radii]
-    figure.set_subplots(
-        rows, len(radii), column_titles=titles, shared_yaxes="rows", horizontal_spacing=0.03, vertical_spacing=0.17
-    )
-    figure.update_xaxes(**AXIS)
-    figure.update_yaxes(**AXIS, type="log", exponentformat="power", nticks=6)
-    figure.update_annotations(font={"family": FONT, "size": 14})
-    figure.update_layout(margin={"t": 40, "l": 110}, legend={"x": 1.02, "y": 1})
-    return figure

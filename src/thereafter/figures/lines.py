@@ -125,6 +125,14 @@ def log_axis(plot: Plot) -> None:
     plot.update_layout(legend={"x": 1.02, "y": 1}, margin={"l": 92})
 
 
+def log_ticks(plot: Plot, values: Sequence[float], room: float) -> None:
+    """A logarithmic axis along y, ticks at 1, 2 and 5 of every power of ten, and `room` powers beyond the values."""
+    low, high = np.log10(min(values)), np.log10(max(values))
+    ticks = [m * 10.0**p for p in range(int(np.floor(low)), int(np.ceil(high)) + 1) for m in (1, 2, 5)]
+    spelled = [f"{tick:g}" for tick in ticks]
+    plot.update_yaxes(type="log", range=[low - room, high + room], tickvals=ticks, ticktext=spelled)
+
+
 def add_rows(table: dict[str, list[Cell]], columns: Mapping[str, Cell | Sequence[Cell] | NDArray[np.generic]]) -> None:
     """Rows below those of a table; a single value stands in each of them.
 

@@ -1,7 +1,7 @@
 """Pictures as files and within plots: figures as PNG or SVG, pixels as PNG, frames, weights spread over a picture.
 
-A figure has its title above and its caption below. Kaleido draws them in a browser, one for all. Files are written by
-the ending of their name:
+Kaleido draws figures in a browser, one for all, with title and caption above the plot. Files are written by the ending
+of their name:
 
 .html        one page, however many figures; plotly's script is a file beside it, which all pages of a folder share
 .png .svg    pictures with title and caption, through kaleido and a browser
@@ -16,13 +16,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import struct
-import textwrap
 import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -31,19 +29,15 @@ from numpy.typing import NDArray
 
 from thereafter.base import progress
 from thereafter.base.packages import require
-from thereafter.base.storage import replacing
+from thereafter.base.storage import replacing, write_text
 from thereafter.errors import ExportError, MissingPackageError, OptionError, ShapeError
-from thereafter.figures.figure import Figure, page, script_name, script_text
-from thereafter.figures.style import Plot, canvas
+from thereafter.figures.figure import Figure, page, script_name, script_text, titled
+from thereafter.figures.style import Plot
 
 PATIENCE = 60
 """Seconds in which a browser opens, or draws a picture; it takes one or two."""
 SCALE = 1.5
 """Pixels of a PNG for each pixel of the plot."""
-_TITLE_SIZE, _CAPTION_SIZE = 18, 13
-_TITLE_LINE, _CAPTION_LINE = 26, 18
-_SIDE, _ABOVE, _BELOW = 24, 12, 14
-_TYPES = {"png": "image/png", "svg": "image/svg+xml"}
 
 
 def render(figures: Sequence[Figure], format: str = "png", scale: float = SCALE) -> list[bytes]:
@@ -78,7 +72,8 @@ async def _drawn(
         try:
             await asyncio.wait_for(browser.open(), PATIENCE)
             for figure in figures[len(pictures) :]:
-                pictures.append(await asyncio.wait_for(_picture(browser, figure, format, scale), PATIENCE))
+                drawing = browser.calc_fig(titled(figure), opts={"format": format, "scale": scale})
+                pictures.append(await asyncio.wait_for(drawing, PATIENCE))
                 advance(1)
             break
         except TimeoutError:
@@ -88,50 +83,6 @@ async def _drawn(
             with suppress(TimeoutError):
                 await asyncio.wait_for(browser.close(), PATIENCE)
     return pictures
-
-
-async def _picture(browser: Any, figure: Figure, format: str, scale: float) -> bytes:
-    size = {"format": format, "scale": scale}
-    plot = await browser.calc_fig(figure.plot, opts=size)
-    # two steps, so that nothing the plot puts round its axes can meet the title or the caption
-    picture: bytes = await browser.calc_fig(framed(figure, plot, format), opts=size)
-    return picture
-
-
-def framed(figure: Figure, picture: bytes, format: str) -> Plot:
-    """A plotly figure that shows a drawn plot between the figure's title and its caption."""
-    width, height = int(figure.plot.layout.width), int(figure.plot.layout.height)
-    title = textwrap.wrap(figure.title, max(20, (width - 2 * _SIDE) // 11)) or [""]
-    caption = textwrap.wrap(figure.caption, max(30, int((width - 2 * _SIDE) / 6.9))) or [""]
-    top = _even(_ABOVE + _TITLE_LINE * len(title))
-    bottom = _even(_BELOW + _CAPTION_LINE * len(caption) + 4)
-    frame = canvas(width=width, height=top + height + bottom)
-    frame.update_layout(margin={"l": 0, "r": 0, "t": top, "b": bottom})
-    frame.update_xaxes(visible=False, range=(0, 1))
-    frame.update_yaxes(visible=False, range=(0, 1))
-    source = f"data:{_TYPES[format]};base64,{base64.b64encode(picture).decode()}"
-    corner = {"x": 0, "y": 1, "sizex": 1, "sizey": 1, "xanchor": "left", "yanchor": "top"}
-    frame.add_layout_image(source=source, xref="paper", yref="paper", sizing="stretch", layer="above", **corner)
-    common = {"xref": "paper", "yref": "paper", "x": 0, "xshift": _SIDE, "showarrow": False, "align": "left"}
-    common |= {"xanchor": "left"}
-    frame.add_annotation(
-        text="<b>" + "<br>".join(map(_plain, title)) + "</b>", y=1, yanchor="bottom", font_size=_TITLE_SIZE, **common
-    )
-    frame.add_annotation(
-        text="<br>".join(map(_plain, caption)), y=0, yanchor="top", yshift=-6, font_size=_CAPTION_SIZE,
-        font_color="#444444", **common,
-    )  # fmt: skip
-    return frame
-
-
-def _plain(text: str) -> str:
-    """Text that plotly shows as it is; it knows the names of <, > and &, and would show that of a quotation mark."""
-    return escape(text, quote=False)
-
-
-def _even(size: int) -> int:
-    """Sizes that stay whole at scale 1.5, so that the drawn plot keeps its own pixels."""
-    return size + size % 2
 
 
 Pixels = NDArray[np.uint8]
@@ -174,15 +125,11 @@ def enlarged(pixels_HWC: Pixels, least: int) -> Pixels:
 
 def spread_over(weights_RQ: NDArray[np.floating], height: int, width: int) -> NDArray[np.float64]:
     """Weights of the places of a grid, bilinear between the middles of the places, [height, width]."""
-    values = np.asarray(weights_RQ, np.float64)
-    for axis, size in enumerate((height, width)):
-        count = values.shape[axis]
-        places = np.clip((np.arange(size) + 0.5) * count / size - 0.5, 0, count - 1)
-        low = np.minimum(places.astype(np.intp), max(0, count - 2))
-        share = (places - low).reshape((-1, 1) if axis == 0 else (1, -1))
-        high = np.minimum(low + 1, count - 1)
-        values = values.take(low, axis) * (1 - share) + values.take(high, axis) * share
-    return values
+    import torch
+
+    weights = torch.as_tensor(np.asarray(weights_RQ, np.float64))[None, None]
+    spread = torch.nn.functional.interpolate(weights, size=(height, width), mode="bilinear", align_corners=False)
+    return spread[0, 0].numpy()
 
 
 def lit_by(pixels_HWC: Pixels, weights_RQ: NDArray[np.floating]) -> Pixels:
@@ -256,10 +203,8 @@ def write(figures: Sequence[Figure], path: Path) -> Path:
         title = figures[0].title if len(figures) == 1 else path.stem.replace("-", " ").replace("_", " ")
         beside = not path.exists() or path.is_file()  # a pipe has no folder of its own
         contents = {path: page(figures, title=title, beside=beside).encode()}
-        script = path.with_name(script_name())
-        if beside and not script.exists():
-            contents[script] = script_text().encode()
         if beside:
+            script = write_script(path.parent)
             progress.note(f"{path.name} needs {script.name} beside it: to send the page, copy both, or draw a .png")
     else:
         places = [path] if len(figures) == 1 else [path.with_stem(f"{path.stem}-{one.name}") for one in figures]
@@ -274,6 +219,14 @@ def write(figures: Sequence[Figure], path: Path) -> Path:
         with replacing(place) as temporary:
             temporary.write_bytes(content)
     return next(iter(contents))
+
+
+def write_script(folder: Path) -> Path:
+    """plotly's script as a file that all pages of a folder share; returns its path."""
+    script = folder / script_name()
+    if not script.exists():
+        write_text(script, script_text())
+    return script
 
 
 def format_of(path: Path) -> str:

@@ -1,19 +1,26 @@
 """One calm look for all pictures: readable in print, by colour-blind readers, and on light or dark pages.
 
 Colours are those of Okabe and Ito 2008, which all common kinds of colour blindness keep apart. A kind of model has the
-same colour in every picture. Plotly has no types of its own, and is imported only where it draws.
+same colour in every picture.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from thereafter.base.kinds import KINDS
 from thereafter.base.packages import require
 
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+    Plot: TypeAlias = Figure
+else:
+    Plot = object  # plotly is imported where it draws
+
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
-YELLOW, BLUE, RED, PURPLE = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
+BLUE, RED, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 GREY = "#7F7F7F"
 CYCLE = (BLUE, RED, GREEN, ORANGE, PURPLE, SKY, BLACK, GREY)
 
@@ -81,36 +88,11 @@ def panels(rows: int, columns: int, *, width: int, height: int, **options: objec
     """Small plots in the common look; `options` are those of plotly's `make_subplots`."""
     grid: Plot = require("plotly.subplots", "drawing a picture").make_subplots(rows, columns, **options)
     grid.update_layout(canvas(width=width, height=height).layout)
+    grid.update_xaxes(**AXIS)
+    grid.update_yaxes(**AXIS)
     return grid
 
 
 def colour_bar(title: str, **options: object) -> dict[str, object]:
     """The scale of colours beside a map or a surface."""
     return {"title": {"text": title, "side": "right"}, "thickness": 12, **options}
-
-
-class Plot(Protocol):
-    """A plotly figure: traces, axes, annotations, and the ways to write it out."""
-
-    layout: Any  # plotly's own tree of settings
-    data: Any  # its traces
-
-    def add_trace(self, trace: object, **place: object) -> object: ...
-    def add_scatter(self, **options: object) -> object: ...
-    def add_bar(self, **options: object) -> object: ...
-    def add_heatmap(self, **options: object) -> object: ...
-    def add_shape(self, **options: object) -> object: ...
-    def add_hline(self, **options: object) -> object: ...
-    def add_vline(self, **options: object) -> object: ...
-    def add_annotation(self, **options: object) -> object: ...
-    def add_layout_image(self, **options: object) -> object: ...
-    def set_subplots(self, rows: int, columns: int, **options: object) -> object: ...
-    def update_layout(self, layout: object = None, **options: object) -> object: ...
-    def update_xaxes(self, **options: object) -> object: ...
-    def update_yaxes(self, **options: object) -> object: ...
-    def update_scenes(self, **options: object) -> object: ...
-    def update_traces(self, **options: object) -> object: ...
-    def update_annotations(self, **options: object) -> object: ...
-    def to_html(self, **options: object) -> str: ...
-    def to_json(self) -> str: ...
-    def _repr_mimebundle_(self, *include: object, **options: object) -> object: ...

@@ -332,11 +332,10 @@ def sparsity(measurement: Measurement) -> Figure:
     step = max(1, -lowest // 6)
     ticks = [10.0**power for power in range(0, lowest, -step)]
     names = ["1" if t == 1 else f"10<sup>{round(np.log10(t))}</sup>" for t in ticks]
-    line = {"linecolor": "#444444", "ticks": "outside"}
-    plot.update_xaxes(title_text="order n", tickvals=orders, **line)
-    plot.update_yaxes(title_text="share", range=[0, 1.1], tickformat=".0%", gridcolor="#E6E6E6", **line, row=1, col=1)
+    plot.update_xaxes(title_text="order n", tickvals=orders)
+    plot.update_yaxes(title_text="share", range=[0, 1.1], tickformat=".0%", row=1, col=1)
     logarithmic = {"type": "log", "range": [lowest, 0.8], "tickvals": ticks, "ticktext": names}
-    plot.update_yaxes(title_text="share of V<sup>n</sup>", gridcolor="#E6E6E6", **logarithmic, **line, row=1, col=2)
+    plot.update_yaxes(title_text="share of V<sup>n</sup>", **logarithmic, row=1, col=2)
     plot.update_annotations(font_size=15)
     plot.update_layout(margin={"t": 48})
     return Figure(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from thereafter.errors import OptionError
 from thereafter.figures import style
 from thereafter.figures.figure import Cell, Figure
-from thereafter.figures.lines import add_rows
+from thereafter.figures.lines import add_rows, log_ticks
 from thereafter.inspection.dynamics import gates_of
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.trace import Trace
@@ -60,7 +60,7 @@ def gates(
     )
     label = "cell state" if memory == "c" else "state"
     grid.add_bar(x=places, y=size, marker_color=style.PURPLE, showlegend=False, row=2, col=1)
-    grid.update_yaxes(title_text=f"mean |{memory}|", row=2, col=1, gridcolor="#E6E6E6")
+    grid.update_yaxes(title_text=f"mean |{memory}|", row=2, col=1)
     grid.update_yaxes(title_text="gate", title_standoff=4, autorange="reversed", row=1, col=1)
     grid.update_xaxes(ticks="", row=1, col=1)
     words = [token.strip() or "¬" for token in (trace.tokens if labels is None else labels)]
@@ -140,9 +140,7 @@ def training_curves(logs: Mapping[str, Sequence[LogLine]], *, text: str) -> Figu
             levels += [value for value in rounded if value < np.inf]
     if not levels:
         raise OptionError("the logs have no steps; expected the log of a neural model's training")
-    low, high = np.log10(min(levels)), np.log10(max(levels))
-    ticks = [m * 10.0**p for p in range(int(np.floor(low)), int(np.ceil(high)) + 1) for m in (1, 2, 5)]
-    plot.update_yaxes(type="log", range=[low - 0.05, high + 0.05], tickvals=ticks, ticktext=[f"{t:g}" for t in ticks])
+    log_ticks(plot, levels, 0.05)
     plot.update_layout(legend={"x": 0.98, "xanchor": "right", "y": 0.98})
     return Figure(
         "training-curves",
@@ -244,8 +242,6 @@ def head_maps(trace: Trace, *, model: str, text: str) -> Figure:
             grid.update_xaxes(title_text="token read" if last else None, tickfont_size=12, showgrid=False, **at)
             grid.update_yaxes(tickvals=places, ticktext=words, tickfont_size=12, showgrid=False, **at)
             grid.update_yaxes(autorange="reversed", title_text="reading token" if head == 0 else None, **at)
-    grid.update_xaxes(linecolor="#444444", ticks="outside")
-    grid.update_yaxes(linecolor="#444444", ticks="outside")
     grid.update_annotations(font_size=15)
     rows = [(la, h, r, c) for la in range(layers) for h in range(heads) for r in range(steps) for c in range(r + 1)]
     return Figure(
@@ -284,8 +280,6 @@ def positions(table_CH: NDArray[np.float64], *, kind: str, model: str) -> Figure
     grid.update_xaxes(title_text="dimension", row=1, col=1)
     grid.update_xaxes(title_text="position", row=1, col=2)
     grid.update_yaxes(title_text="position", autorange="reversed")
-    grid.update_xaxes(linecolor="#444444", ticks="outside")
-    grid.update_yaxes(linecolor="#444444", ticks="outside")
     grid.update_layout(margin={"t": 40})
     places, sizes = table.shape
     return Figure(

@@ -284,10 +284,9 @@ def _plot(
         grid.update_yaxes(title_text=gate, range=[-0.05, 1.05], tickvals=[0, 0.5, 1], row=row, col=1)
     for place in (subject, verb):
         grid.add_vline(x=place, line={"color": style.GREY, "width": 1, "dash": "dash"})
-    grid.update_xaxes(linecolor="#444444", gridcolor="#E6E6E6", range=[-0.5, len(words) - 0.5], tickvals=places)
-    grid.update_xaxes(ticktext=[""] * len(words))
+    grid.update_xaxes(range=[-0.5, len(words) - 0.5], tickvals=places, ticktext=[""] * len(words))
     grid.update_xaxes(ticktext=list(words), tickangle=-50, title_text="word read", row=rows, col=1)
-    grid.update_yaxes(linecolor="#444444", gridcolor="#E6E6E6", title_standoff=8)
+    grid.update_yaxes(title_standoff=8)
     grid.update_layout(margin={"l": 92, "b": 130, "t": 44}, legend={"orientation": "h", "x": 0, "y": 1.09})
     return grid
 

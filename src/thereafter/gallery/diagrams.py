@@ -25,7 +25,7 @@ from thereafter.figures.diagrams.network import (
 )
 from thereafter.figures.figure import Figure
 from thereafter.figures.style import BLUE
-from thereafter.gallery.models import LECTURE, GalleryPicture, after_book
+from thereafter.gallery.models import HOCHREITER, LECTURE, GalleryPicture, after_book
 from thereafter.layers.inputs import Lane, build_lanes
 from thereafter.models.build import NEURAL, settings_of
 from thereafter.models.settings import (
@@ -117,7 +117,7 @@ PICTURES: list[GalleryPicture] = [
         "lstm-cell", after_book("Gers, Schmidhuber and Cummins (2000)"), lambda models: cell_figure(_cell("lstm"))
     ),
     GalleryPicture("lstm-variants", "Gers and Schmidhuber (2000) and Greff et al. (2017)", _lstm_variants),
-    GalleryPicture("memory-highway", after_book("Hochreiter and Schmidhuber (1997)"), _highway),
+    GalleryPicture("memory-highway", after_book(HOCHREITER), _highway),
     GalleryPicture("gru-and-lstm", after_book("Cho et al. (2014)"), _gru_and_lstm),
     GalleryPicture("mingru-cell", "Feng et al. (2024)", lambda models: cell_figure(_cell("mingru"))),
     GalleryPicture(

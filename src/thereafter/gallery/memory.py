@@ -12,41 +12,24 @@ from functools import cache
 
 import numpy as np
 
+from thereafter import figures
 from thereafter.base.config import Table
 from thereafter.base.kinds import KINDS
 from thereafter.errors import OptionError
-from thereafter.figures import gradients
 from thereafter.figures.figure import Figure
-from thereafter.figures.gradients import (
-    gradient_decay,
-    gradient_depth,
-    jacobian_paths,
-    jacobian_spectrum,
-    truncation_kept,
-)
-from thereafter.figures.memory import (
-    accuracy_by_congruence,
-    accuracy_by_distance,
-    accuracy_by_n,
-    bptt_memory_by_length,
-    expectation_along,
-    information_decay,
-    memory_by_length,
-    state_by_length,
-    time_by_length,
-    word_class_by_layer,
-)
-from thereafter.figures.units import coloured_units, unit_ranking
 from thereafter.gallery import claims
 from thereafter.gallery.models import (
     ARTICLE,
     BEFORE_VERB,
     BETWEEN,
     BUDGET,
+    HOCHREITER,
+    KARPATHY,
     LECTURE,
     LINES,
     TRANSFORMERS,
     VERB,
+    WILLIAMS,
     GalleryPicture,
     Models,
     after_book,
@@ -82,12 +65,12 @@ def _flow(lm: LanguageModel, name: str) -> Measurement:
 
 def _decay(models: Models) -> Figure:
     kinds = ("rnn", "gru", "lstm", "mingru", "transformer")
-    return gradient_decay([_flow(models.agreement(kind), kind) for kind in kinds], layer="words")
+    return figures.gradient_decay([_flow(models.agreement(kind), kind) for kind in kinds], layer="words")
 
 
 def _rnn_against_lstm(models: Models) -> Figure:
     flows = [_flow(models.agreement(kind), kind) for kind in ("rnn", "lstm")]
-    return gradient_decay(flows, name="gradient-rnn-lstm", title="Gradients in an RNN and in an LSTM")
+    return figures.gradient_decay(flows, name="gradient-rnn-lstm", title="Gradients in an RNN and in an LSTM")
 
 
 def _depth(models: Models) -> Figure:
@@ -95,7 +78,7 @@ def _depth(models: Models) -> Figure:
     parts = models.sentences()
     options |= LINES | {"tokens_budget": 1_200_000, "seed": models.seed, "tokens": "word", "valid": parts["valid"]}
     deep = models.trained("agreement-lstm-3", parts["train"], "lstm", **options)
-    return gradient_depth(_flow(deep, "lstm, 3 layers"))
+    return figures.gradient_depth(_flow(deep, "lstm, 3 layers"))
 
 
 def _truncation(models: Models) -> Figure:
@@ -104,7 +87,7 @@ def _truncation(models: Models) -> Figure:
         lm = models.agreement(kind)
         ids, text = _ids(models, lm)
         truncations.append(truncation_effect(lm.model, ids, rows=16, name=kind, text=text))
-    return truncation_kept(truncations)
+    return figures.truncation_kept(truncations)
 
 
 def _jacobians(models: Models, kind: str) -> Measurement:
@@ -172,7 +155,7 @@ def _information_decay(models: Models) -> Figure:
     lstm = agreement_reader(models, "lstm")
     probed.append(probe_number(lstm, distances, field="c"))
     probed.append(probe_number(replace(lstm, name="lstm, h"), distances))
-    return information_decay(probed)
+    return figures.information_decay(probed)
 
 
 def _by(name: str, source: str, draw: Callable[..., Figure], claim: Callable[[Figure], str]) -> GalleryPicture:
@@ -189,14 +172,14 @@ def _was_or_were(models: Models) -> Figure:
     expectations = [
         expectation(agreement_reader(models, kind), BEFORE_VERB, ("was", "were")) for kind in ("rnn", "gru", "lstm")
     ]
-    return expectation_along(expectations, verb=VERB)
+    return figures.expectation_along(expectations, verb=VERB)
 
 
 def _word_class(models: Models) -> Figure:
     options: Table = {"tokens": "word", "layers": 2, "hidden": 128, "connect": "residual", "tied": False}
     options |= {"dropout": 0.0, "batch": 16, "rate": 0.01, "tokens_budget": BUDGET // 3, "seed": models.seed}
     deep = models.trained("agreement-lstm-deep", models.sentences()["train"], "lstm", **options, **LINES)
-    return word_class_by_layer([probe_class(reader_of(deep, "agreement", "lstm, 2 layers"), count=300)])
+    return figures.word_class_by_layer([probe_class(reader_of(deep, "agreement", "lstm, 2 layers"), count=300)])
 
 
 _ONE_SEED = "one seed each, settings chosen so that the task can be learned: no neutral comparison"
@@ -207,7 +190,7 @@ def _measure(readers: Sequence[SentenceReader], name: str, spans: Sequence[int],
 
 
 def _drawn(measured: Sequence[Measurement], name: str, title: str, note: str, asked: str = "") -> Figure:
-    return accuracy_by_n(measured, name=f"memory-{name}", title=title, note=f"{note}; {_ONE_SEED}", asked=asked)
+    return figures.accuracy_by_n(measured, name=f"memory-{name}", title=title, note=f"{note}; {_ONE_SEED}", asked=asked)
 
 
 def _remember(models: Models) -> Figure:
@@ -268,9 +251,6 @@ def _relu(models: Models) -> Figure:
     return _drawn(measured, "relu-tanh", "ReLU and tanh with light and heavy clipping", note, asked)
 
 
-KARPATHY = "Karpathy, Johnson and Li (2015)"
-
-
 @cache
 def _search(models: Models) -> Measurement:
     """The search, made once for all pictures of it."""
@@ -280,55 +260,51 @@ def _search(models: Models) -> Measurement:
 
 def _follows(name: str, picture: str) -> GalleryPicture:
     def build(models: Models) -> Figure:
-        return replace(coloured_units(_search(models), name), name=picture)
+        return replace(figures.coloured_units(_search(models), name), name=picture)
 
     return GalleryPicture(picture, KARPATHY, build)
 
 
 PICTURES: list[GalleryPicture] = [
     GalleryPicture("gradient-decay", after_book("Bengio, Simard and Frasconi (1994)"), _decay),
-    GalleryPicture("gradient-rnn-lstm", after_book("Hochreiter and Schmidhuber (1997)"), _rnn_against_lstm),
+    GalleryPicture("gradient-rnn-lstm", after_book(HOCHREITER), _rnn_against_lstm),
     GalleryPicture("gradient-depth", after_book(), _depth),
-    GalleryPicture("truncated-bptt", after_book("Williams and Peng (1990)"), _truncation),
+    GalleryPicture("truncated-bptt", after_book(WILLIAMS), _truncation),
     GalleryPicture(
         "jacobian-paths",
         LECTURE,
-        lambda models: jacobian_paths([_jacobians(models, kind) for kind in ("rnn", "gru", "lstm")]),
+        lambda models: figures.jacobian_paths([_jacobians(models, kind) for kind in ("rnn", "gru", "lstm")]),
     ),
     GalleryPicture(
         "jacobian-spectrum",
         f"Pascanu, Mikolov and Bengio (2013) and {LECTURE}",
-        lambda models: jacobian_spectrum(_jacobians(models, "lstm")),
+        lambda models: figures.jacobian_spectrum(_jacobians(models, "lstm")),
     ),
     GalleryPicture(
-        "activation-stability", LECTURE, lambda models: gradients.activation_stability(stability.activation_stability())
+        "activation-stability", LECTURE, lambda models: figures.activation_stability(stability.activation_stability())
     ),
     GalleryPicture(
         "repeated-multiplication",
         ARTICLE,
-        lambda models: gradients.repeated_multiplication(stability.repeated_multiplication()),
+        lambda models: figures.repeated_multiplication(stability.repeated_multiplication()),
     ),
-    GalleryPicture("bptt-memory", ARTICLE, lambda models: bptt_memory_by_length(bptt_memory())),
-    _by_length("time-by-length", time_by_length),
-    _by_length("memory-by-length", memory_by_length),
-    _by_length("state-by-length", state_by_length),
+    GalleryPicture("bptt-memory", ARTICLE, lambda models: figures.bptt_memory_by_length(bptt_memory())),
+    _by_length("time-by-length", figures.time_by_length),
+    _by_length("memory-by-length", figures.memory_by_length),
+    _by_length("state-by-length", figures.state_by_length),
     GalleryPicture("information-decay", after_book(), _information_decay, claims.rnn_forgets),
-    _by("distance", after_book(LINZEN), accuracy_by_distance, claims.distance_hurts_rnn),
-    _by("congruence", LINZEN, accuracy_by_congruence, claims.attractors_mislead),
+    _by("distance", after_book(LINZEN), figures.accuracy_by_distance, claims.distance_hurts_rnn),
+    _by("congruence", LINZEN, figures.accuracy_by_congruence, claims.attractors_mislead),
     GalleryPicture("was-or-were", after_book(), _was_or_were, claims.verb_is_expected),
     GalleryPicture("word-class-by-layer", after_book("Hewitt and Liang (2019)"), _word_class, claims.lower_layers_know),
-    GalleryPicture(
-        "memory-remember-first", "Hochreiter and Schmidhuber (1997)", _remember, claims.gated_remember_longer
-    ),
-    GalleryPicture("memory-count-and-fire", "Hochreiter and Schmidhuber (1997)", _count, claims.gated_remember_longer),
-    GalleryPicture(
-        "memory-balanced-brackets", "Hochreiter and Schmidhuber (1997)", _brackets, claims.gated_remember_longer
-    ),
-    GalleryPicture(
-        "memory-by-truncation", after_book("Williams and Peng (1990)"), _memory_by_truncation, claims.truncation_hurts
-    ),
+    GalleryPicture("memory-remember-first", HOCHREITER, _remember, claims.gated_remember_longer),
+    GalleryPicture("memory-count-and-fire", HOCHREITER, _count, claims.gated_remember_longer),
+    GalleryPicture("memory-balanced-brackets", HOCHREITER, _brackets, claims.gated_remember_longer),
+    GalleryPicture("memory-by-truncation", after_book(WILLIAMS), _memory_by_truncation, claims.truncation_hurts),
     GalleryPicture("memory-relu-tanh", LECTURE, _relu, claims.clipping_saves_relu),
-    GalleryPicture("unit-ranking", KARPATHY, lambda models: unit_ranking(_search(models)), claims.units_follow_text),
+    GalleryPicture(
+        "unit-ranking", KARPATHY, lambda models: figures.unit_ranking(_search(models)), claims.units_follow_text
+    ),
     _follows("quotes-or-comment", "unit-quotes-or-comment"),
     _follows("quotes", "unit-quotes"),
     _follows("line-position", "unit-line-position"),

@@ -59,6 +59,9 @@ TRANSFORMERS = "the chapter “Recurrent Networks and Transformers” after Jura
 ARTICLE = "the article “From counting word pairs to networks with memory”"
 SEQUENCES = "the chapter “Working with Sequences” of the book “Dive into Deep Learning”"
 
+HOCHREITER, WILLIAMS = "Hochreiter and Schmidhuber (1997)", "Williams and Peng (1990)"
+KARPATHY = "Karpathy, Johnson and Li (2015)"
+
 
 def after_book(papers: str = "") -> str:
     """The book, and the papers its picture goes back to.

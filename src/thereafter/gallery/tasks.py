@@ -15,16 +15,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter import instruments
+from thereafter import figures, instruments
 from thereafter.base.storage import write_text
 from thereafter.data import corpora
 from thereafter.figures.figure import Figure
-from thereafter.figures.surprisal import unusual_points
 from thereafter.gallery.claims import per_model, verdict
 from thereafter.gallery.models import SEQUENCES, GalleryPicture, Models, after_book
 from thereafter.inspection.measurement import Measurement
 from thereafter.series.forecasting.answers import Forecast, ForecastTable
-from thereafter.series.forecasting.figures import error_by_steps, forecast_fan, gates_over_series, steps_ahead
 from thereafter.series.made import seasonal_values
 from thereafter.series.reading import read_series
 from thereafter.series.table import Window
@@ -34,19 +32,6 @@ from thereafter.vision.clips.labels import ClipExplained
 from thereafter.vision.clips.moving import MovingClips
 from thereafter.vision.clips.next_frames import FramesExplained, JudgedFrames, NextFrames
 from thereafter.vision.drawing.network import Drawer
-from thereafter.vision.figures import (
-    attended_picture,
-    belief_by_frame,
-    drawn_strokes,
-    glimpse_path,
-    measured_belief,
-    measured_frames,
-    measured_glimpses,
-    measured_nats,
-    measured_strokes,
-    nats_by_step,
-    predicted_frames,
-)
 from thereafter.vision.glimpsing.network import GlimpseSensor
 from thereafter.vision.glimpsing.task import GlimpsesExplained
 from thereafter.vision.made_pictures import clutter_rules, moving_rules
@@ -64,8 +49,8 @@ def far_is_worse(figure: Figure) -> str:
     errors.pop("last value", None)
     growth = {model: rows["64"] / rows["1"] for model, rows in errors.items()}
     evidence = ", ".join(f"{model} {factor:.1f}" for model, factor in growth.items())
-    figures = f"the error 64 steps ahead over that of one step: {evidence}"
-    return verdict(min(growth.values()) > _WORSE, "forecasts lose their quality many steps ahead", figures)
+    evidence = f"the error 64 steps ahead over that of one step: {evidence}"
+    return verdict(min(growth.values()) > _WORSE, "forecasts lose their quality many steps ahead", evidence)
 
 
 def faults_are_marked(planted: tuple[str, ...]) -> Callable[[Figure], str]:
@@ -109,7 +94,7 @@ def _sine(models: Models, steps: tuple[int, ...] = (1, 4, 16, 64)) -> Measuremen
 
 def _sine_errors(models: Models) -> Figure:
     linear = _least_squares(models, SINE, horizon=16, lookback=64)
-    return error_by_steps(
+    return figures.error_by_steps(
         [
             _sine(models, STEPS),
             instruments.steps_ahead(linear, SINE, STEPS, name="linear"),
@@ -133,7 +118,7 @@ def _real_measured(models: Models, steps: tuple[int, ...]) -> Measurement:
 def _real_errors(models: Models) -> Figure:
     source, columns = _real()
     linear = _least_squares(models, source, **columns)
-    return error_by_steps(
+    return figures.error_by_steps(
         [_real_measured(models, STEPS), instruments.steps_ahead(linear, source, STEPS, name="linear")]
     )
 
@@ -145,7 +130,7 @@ def _window(days_before_end: int) -> Window:
 
 def _gates(models: Models) -> Figure:
     trace = models.ready_task("season-lstm").trace(_window(20))
-    return gates_over_series(trace, model="an LSTM", text=SEASONAL, last=48)
+    return figures.gates_over_series(trace, model="an LSTM", text=SEASONAL, last=48)
 
 
 def _fan(models: Models) -> Figure:
@@ -155,7 +140,9 @@ def _fan(models: Models) -> Figure:
     rows = slice(window.origin - 24 * 5, window.origin)
     history = (window.table.times(0)[rows], window.table.values(0)[rows])
     note = f"the series is {SEASONAL}; nothing after {window.table.times(0)[12_263]} was learned from"
-    return forecast_fan(ForecastTable((forecast,), (history,), note.replace("T", " ")), model="an LSTM of 24 units")
+    return figures.forecast_fan(
+        ForecastTable((forecast,), (history,), note.replace("T", " ")), model="an LSTM of 24 units"
+    )
 
 
 def _faulty(folder: Path) -> Path:
@@ -171,7 +158,7 @@ def _faulty(folder: Path) -> Path:
 def _unusual(models: Models) -> Figure:
     source = _faulty(models.folder)
     model = models.forecaster("ar-faulty", source, model="ar", horizon=1, lookback=72, split=SPLIT)
-    return unusual_points(model.surprises(source), model="AR", text="a generated hourly load", rows=24 * _DAYS)
+    return figures.unusual_points(model.surprises(source), model="AR", text="a generated hourly load", rows=24 * _DAYS)
 
 
 def more_frames_are_surer(figure: Figure) -> str:
@@ -182,9 +169,9 @@ def more_frames_are_surer(figure: Figure) -> str:
     for column in columns:
         along = [float(str(row["probability"])) for row in rows if row["column"] == column]
         ends[column] = along[0], along[-1]
-    figures = ", ".join(f"the right {column} has {first:.2f} and {last:.2f}" for column, (first, last) in ends.items())
+    sure = ", ".join(f"the right {column} has {first:.2f} and {last:.2f}" for column, (first, last) in ends.items())
     holds = all(last > first for first, last in ends.values())
-    return verdict(holds, "more frames make the label surer", f"after the first and the last {figures}", "the paper")
+    return verdict(holds, "more frames make the label surer", f"after the first and the last {sure}", "the paper")
 
 
 def beside_copying(figure: Figure) -> str:
@@ -201,8 +188,8 @@ def beside_copying(figure: Figure) -> str:
 def surer_by_looking(figure: Figure) -> str:
     """Whether the right label is likelier after all glimpses than after the first."""
     along = [float(str(row["probability"])) for row in figure.to_rows() if row["right"]]
-    figures = f"after the first and the last the right label has {along[0]:.2f} and {along[-1]:.2f}"
-    return verdict(along[-1] > along[0], "more glimpses make the label surer", figures, "the paper")
+    sure = f"after the first and the last the right label has {along[0]:.2f} and {along[-1]:.2f}"
+    return verdict(along[-1] > along[0], "more glimpses make the label surer", sure, "the paper")
 
 
 SHAPES, GLYPH, CLUTTERED = "shapes", "moving-glyph", "cluttered-glyphs"
@@ -217,7 +204,7 @@ def _attended(models: Models) -> Figure:
     picture = pictures_of(open_pictures(corpora.locate(SHAPES).parts["test"]))[_PICTURE]
     explained = models.ready_task("shapes-captioner").explain(picture)
     assert isinstance(explained, CaptionExplained)
-    return attended_picture(explained, model="an LSTM of 32 units over drawn shapes")
+    return figures.attended_picture(explained, model="an LSTM of 32 units over drawn shapes")
 
 
 def _clips(part: str) -> MovingClips:
@@ -229,7 +216,9 @@ def _belief(models: Models) -> Figure:
     explained = models.ready_task(GLYPH).explain(clip)
     assert isinstance(explained, ClipExplained)
     text = f"a clip of {GLYPH} that no training has seen"
-    return belief_by_frame(measured_belief(explained, model="An LSTM of 28 units", text=text, truth=dict(clip.labels)))
+    return figures.belief_by_frame(
+        figures.measured_belief(explained, model="An LSTM of 28 units", text=text, truth=dict(clip.labels))
+    )
 
 
 @cache
@@ -252,7 +241,7 @@ def _frames(models: Models) -> Figure:
     copy = FramesExplained(explained.read_THW, came_KHW, NextFrames(p_KHW.astype(np.float32)), judged)
     text = f"a clip of {GLYPH} that no training has seen"
     pairs = ((NETWORK, explained), (COPYING, copy))
-    return predicted_frames([measured_frames(one, model=name, text=text) for name, one in pairs])
+    return figures.predicted_frames([figures.measured_frames(one, model=name, text=text) for name, one in pairs])
 
 
 def _nats(models: Models) -> Figure:
@@ -264,9 +253,9 @@ def _nats(models: Models) -> Figure:
         NETWORK: np.stack([one.frames_KHW for one in answers if isinstance(one, NextFrames)]),
         COPYING: copied(frames_NTHW[:, -_AHEAD - 1], _smoothing()),
     }
-    return nats_by_step(
+    return figures.nats_by_step(
         [
-            measured_nats(
+            figures.measured_nats(
                 score_frames(frame_nats(came_NKHW, p_NKHW), frame_errors(came_NKHW, p_NKHW), least_NK),
                 model=name,
                 text=GLYPH,
@@ -283,7 +272,7 @@ def _glimpses(models: Models) -> Figure:
     assert isinstance(explained, GlimpsesExplained)
     sensor = model.net.sensor
     assert isinstance(sensor, GlimpseSensor)
-    measured = measured_glimpses(
+    measured = figures.measured_glimpses(
         explained,
         patch=sensor.patch,
         scales=sensor.scales,
@@ -291,7 +280,7 @@ def _glimpses(models: Models) -> Figure:
         text=f"a picture of {CLUTTERED} that no training has seen",
         truth=pictures.labels()[_CLUTTERED_DIGIT],
     )
-    return glimpse_path(measured)
+    return figures.glimpse_path(measured)
 
 
 def _strokes(models: Models) -> Figure:
@@ -301,14 +290,14 @@ def _strokes(models: Models) -> Figure:
     trace = model.trace(numbered_glyphs([clutter_rules(CLUTTERED)["test"].begin + _DRAWN_DIGIT])[0])
     text = "a written digit that no training has seen"
     sides = {"read": settings.read, "write": settings.write}
-    return drawn_strokes(measured_strokes(trace, **sides, model="A network of 40 units", text=text))
+    return figures.drawn_strokes(figures.measured_strokes(trace, **sides, model="A network of 40 units", text=text))
 
 
 PICTURES = [
-    GalleryPicture("sine-ahead", SEQUENCES, lambda models: steps_ahead(_sine(models))),
+    GalleryPicture("sine-ahead", SEQUENCES, lambda models: figures.steps_ahead(_sine(models))),
     GalleryPicture("sine-errors", SEQUENCES, _sine_errors, far_is_worse),
     GalleryPicture(
-        "series-ahead", SEQUENCES, lambda models: steps_ahead(_real_measured(models, (1, 4, 16, 64)), rows=240)
+        "series-ahead", SEQUENCES, lambda models: figures.steps_ahead(_real_measured(models, (1, 4, 16, 64)), rows=240)
     ),
     GalleryPicture("series-errors", SEQUENCES, _real_errors, far_is_worse),
     GalleryPicture("series-gates", after_book(), _gates),

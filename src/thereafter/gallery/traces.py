@@ -19,19 +19,19 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter import figures
 from thereafter.cells.elman import Elman
 from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
 from thereafter.cells.minimal import MinGRU
 from thereafter.errors import OptionError
-from thereafter.figures import dynamics, surprisal, traces
 from thereafter.figures.figure import Figure
-from thereafter.figures.units import number_along
 from thereafter.gallery import claims
 from thereafter.gallery.models import (
     ARTICLE,
     BETWEEN,
     IN_PLURAL,
+    KARPATHY,
     LECTURE,
     SENTENCE,
     SUBJECT,
@@ -93,29 +93,29 @@ def _senses(models: Models) -> Figure:
     made = senses(
         _as(RecurrentModel, lm.model), lm.tokenizer, BANK, bank_contexts(12), text="4,000 sentences made from templates"
     )
-    return dynamics.senses(made, model="an LSTM of 32 units")
+    return figures.senses(made, model="an LSTM of 32 units")
 
 
 def _hidden(models: Models) -> Figure:
     path = _with_notes(measure.trajectory(models.agreement("rnn").trace(SENTENCE), "l0.h"), text=SENTENCE)
-    return dynamics.trajectory(path, model=f"an RNN (agreement, {WORD_UNITS} units)")
+    return figures.trajectory(path, model=f"an RNN (agreement, {WORD_UNITS} units)")
 
 
 def _cell(models: Models) -> Figure:
     trace, simple = (models.agreement(kind).trace(SENTENCE) for kind in ("lstm", "rnn"))
     path = _with_notes(measure.trajectory(trace, "l0.c"), text=SENTENCE)
-    figure = dynamics.trajectory(path, model=MODEL, name="cell-trajectory")
+    figure = figures.trajectory(path, model=MODEL, name="cell-trajectory")
     return replace(figure, caption=f"{figure.caption} {claims.cell_state_is_smoother(trace['l0.c'], simple['l0.h'])}")
 
 
 def _gate_surface(models: Models) -> Figure:
     lm = models.agreement("lstm")
     surface = _with_notes(gate_surface(lm.model, lm.tokenizer, SENTENCE), text=SENTENCE)
-    return dynamics.gate_surface(surface, model=MODEL)
+    return figures.gate_surface(surface, model=MODEL)
 
 
 def _running(models: Models) -> Figure:
-    figure = traces.gates(models.agreement("lstm").trace(SENTENCE), model=MODEL, name="gates-running-example")
+    figure = figures.gates(models.agreement("lstm").trace(SENTENCE), model=MODEL, name="gates-running-example")
     note = "A mean over all units hides what single ones do: see “The unit that carries the number”."
     return replace(figure, caption=f"{figure.caption} {note}")
 
@@ -126,7 +126,7 @@ def _number(models: Models) -> Figure:
     asked = sentences(_ASKED, seed=78, part="test", min_distance=1, max_distance=BETWEEN)
     best = number_unit(SentenceReader.of(lm.model, lm.tokenizer, lm.config), asked, field="c")
     both = (lm.trace(text) for text in (SENTENCE, IN_PLURAL))
-    return number_along(best, *both, subject=SUBJECT, verb=VERB, model=MODEL, name="gates-agreement")
+    return figures.number_along(best, *both, subject=SUBJECT, verb=VERB, model=MODEL, name="gates-agreement")
 
 
 def _classes(models: Models) -> Figure:
@@ -134,7 +134,7 @@ def _classes(models: Models) -> Figure:
     several = [lm.trace(sentence) for sentence in _test_sentences(models, 200)]
     classes = [[_word_classes().get(token.strip(), "other") for token in trace.tokens] for trace in several]
     by_class = measure.by_class(several, classes)
-    figure = traces.gates_by_class(by_class, model=MODEL, text="agreement (test)")
+    figure = figures.gates_by_class(by_class, model=MODEL, text="agreement (test)")
     note = (
         "Other: conjunctions, commas, pronouns, particles, phrases that open a sentence, words of place (“upstairs”)."
     )
@@ -143,24 +143,24 @@ def _classes(models: Models) -> Figure:
 
 def _saturation(models: Models) -> Figure:
     measurement = measure.saturation(_long_trace(models, "lstm", 80))
-    return dynamics.saturation(_with_notes(measurement, source="agreement (test)"), model=MODEL)
+    return figures.saturation(_with_notes(measurement, source="agreement (test)"), model=MODEL)
 
 
 def _timescales(models: Models) -> Figure:
     measurement = measure.timescales(_long_trace(models, "lstm", 80))
-    return dynamics.timescales(measurement, model=MODEL)
+    return figures.timescales(measurement, model=MODEL)
 
 
 def _prediction(models: Models) -> Figure:
     lm = models.agreement("lstm")
     text_ = " ".join(_test_sentences(models, 40))
     surface = _with_notes(prediction_surface(lm.model, lm.tokenizer, text_), source="agreement (test)")
-    return dynamics.prediction_surface(surface, model=MODEL)
+    return figures.prediction_surface(surface, model=MODEL)
 
 
 def _curves(models: Models) -> Figure:
     logs = {kind: models.agreement(kind).log for kind in ("rnn", "gru", "lstm")}
-    return traces.training_curves(logs, text=f"agreement (one layer of {WORD_UNITS} units each)")
+    return figures.training_curves(logs, text=f"agreement (one layer of {WORD_UNITS} units each)")
 
 
 def _counts(models: Models) -> Figure:
@@ -173,19 +173,19 @@ def _counts(models: Models) -> Figure:
         "mingru": (MinGRU(inputs, hidden, bias="one"), 2 * (hidden * inputs + hidden), "2 (Hd + H)"),
     }
     counted = {name: (count_parameters(cell), expected, how) for name, (cell, expected, how) in rows.items()}
-    return traces.parameter_counts(counted, inputs=inputs, hidden=hidden)
+    return figures.parameter_counts(counted, inputs=inputs, hidden=hidden)
 
 
 def _attention(models: Models) -> Figure:
     lm = models.agreement("transformer")
-    return traces.head_maps(lm.trace(SENTENCE), model="a Transformer (agreement, 2 layers)", text=SENTENCE)
+    return figures.head_maps(lm.trace(SENTENCE), model="a Transformer (agreement, 2 layers)", text=SENTENCE)
 
 
 def _positions(models: Models) -> Figure:
     lm = models.agreement("transformer")
     vectors = _as(TransformerModel, lm.model).positions
     table = vectors.table_CH.detach().cpu().numpy()
-    return traces.positions(table, kind=vectors.kind, model="a Transformer (agreement, 2 layers)")
+    return figures.positions(table, kind=vectors.kind, model="a Transformer (agreement, 2 layers)")
 
 
 def _temperature(models: Models) -> Figure:
@@ -193,14 +193,14 @@ def _temperature(models: Models) -> Figure:
     prompt = "    def __init__(self, "
     tokens = [lm.tokenizer.piece(i) for i in range(len(lm.tokenizer.vocabulary))]
     name = "a character LSTM (python-code)"
-    return surprisal.temperature(lm.distribution(prompt), tokens, model=name, prompt=f"{prompt.strip()}␣")
+    return figures.temperature(lm.distribution(prompt), tokens, model=name, prompt=f"{prompt.strip()}␣")
 
 
 def _sparsity(models: Models) -> Figure:
     lm = models.trained("code-ngram", "python-code:train", "ngram", tokens="prose", order=6)
     new = resolve("python-code:test").parts["text"].text()
     measurement = sparsity(_as(NgramModel, lm.model), lm.tokenizer.encode(new), text="python-code (test)")
-    return surprisal.sparsity(measurement)
+    return figures.sparsity(measurement)
 
 
 @cache
@@ -228,9 +228,7 @@ PICTURES = [
     GalleryPicture("parameter-counts", after_book(), _counts, claims.gru_is_smaller),
     GalleryPicture("training-curves", after_book(), _curves, claims.fast_then_slow),
     GalleryPicture("prediction-surface", after_book(), _prediction),
-    GalleryPicture(
-        "gate-saturation", after_book("Karpathy, Johnson and Li (2015)"), _saturation, claims.more_open_than_shut
-    ),
+    GalleryPicture("gate-saturation", after_book(KARPATHY), _saturation, claims.more_open_than_shut),
     GalleryPicture("timescales", f"Tallec and Ollivier (2018) and {LECTURE}", _timescales, claims.some_remember_long),
     GalleryPicture("attention-heads", "Vaswani et al. (2017)", _attention, claims.heads_look_back(VERB, SUBJECT)),
     GalleryPicture("positional-encodings", "Vaswani et al. (2017)", _positions, claims.near_positions_alike),

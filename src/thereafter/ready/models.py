@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -162,7 +162,7 @@ def make(one: Ready, folder: Path, scale: float = 1.0, **options: Any) -> None:
     if not is_there(one, folder):
         make_run(one, folder, resume, lambda: _train(one, folder, scale, options))
     if not _is_searched(one, folder):
-        write_units(folder / one.name, find_units(one, folder))
+        write_text(folder / one.name / UNITS, json.dumps(find_units(one, folder), indent=1) + "\n")
 
 
 def make_run(one: Made, folder: Path, go_on: Callable[[Path], object], begin: Callable[[], None]) -> None:
@@ -275,8 +275,3 @@ def search_letters(lm: LanguageModel, followed: Sequence[str] = FOLLOWED, **abou
 
     text = resolve(LETTERS_TEXT).parts["text"].text()
     return search(lm.model, lm.tokenizer, text, [PROPERTIES[name] for name in followed], limit=_TOKENS, about=about)
-
-
-def write_units(run: Path, units: Mapping[str, str]) -> None:
-    """Write the unit of each property beside the weights."""
-    write_text(run / UNITS, json.dumps(dict(units), indent=1) + "\n")

@@ -32,12 +32,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from thereafter.base.config import Table
 from thereafter.base.storage import replacing, write_text
 from thereafter.ready import models
+
+if TYPE_CHECKING:
+    from thereafter.vision.acting.game import CatchRule
+    from thereafter.vision.pictures.glyphs import DigitRule
 
 SHAPES, GLYPH = "shapes", "moving-glyph"
 CLUTTERED, GLYPHS = "cluttered-glyphs", "glyphs"
@@ -54,13 +59,7 @@ GLYPH_DRAWER |= {"epochs": 18.0, "rate": 0.008}
 CATCHER: Table = {"hidden": 64, "read": 32, "batch": 256, "epochs": 6.0, "rate": 0.003}
 _STILL = {CLUTTERED: (40, None), GLYPHS: (29, 0)}
 """Pixels on the side of a picture, and how many pieces of others (None: as the rule has it)."""
-_LEAST_DRAWN = {
-    SHAPES: 120,
-    GLYPH: 200,
-    CLUTTERED: 200,
-    GLYPHS: 200,
-    CATCH: 200,
-}  # examples, however short the training is
+_LEAST_SHAPES, _LEAST_RULED = 120, 200  # examples, however short the training is
 
 
 def picture_part(folder: Path, corpus: str, part: str, examples: int, scale: float = 1.0) -> Path:
@@ -69,27 +68,27 @@ def picture_part(folder: Path, corpus: str, part: str, examples: int, scale: flo
     Of `shapes` it is the captions; their pictures lie beside them.
     """
     short = f"-{scale:g}" if scale < 1 else ""
-    count = max(_LEAST_DRAWN[corpus], round(scale * examples)) if part == "train" else 0
-    place = folder / "texts" / f"pictures{short}" / corpus
-    return _shapes(place / part, part, count) if corpus == SHAPES else _ruled(place, corpus, part, count)
+    least, write = (_LEAST_SHAPES, _shapes) if corpus == SHAPES else (_LEAST_RULED, _ruled)
+    count = max(least, round(scale * examples)) if part == "train" else 0
+    return write(folder / "texts" / f"pictures{short}" / corpus, corpus, part, count)
 
 
-def _shapes(place: Path, part: str, count: int) -> Path:
+def _shapes(place: Path, corpus: str, part: str, count: int) -> Path:
     """Captions and pictures of a part; of so many pictures, 0: all."""
     import numpy as np
 
     from thereafter.data import corpora
 
-    captions = place / "captions.tsv"
+    captions = place / part / "captions.tsv"
     if not captions.exists():
-        parts = corpora.locate(SHAPES).parts
+        parts = corpora.locate(corpus).parts
         with np.load(parts[part], allow_pickle=False) as arrays:
             pixels, names = arrays["pixels"], arrays["names"]
         wanted = names[: count or len(names)]
         header, *lines = parts[f"{part}.captions"].read_text(encoding="utf-8").splitlines()
         known = set(wanted.tolist())
-        place.mkdir(parents=True, exist_ok=True)
-        with replacing(place / "pictures.npz") as growing, growing.open("wb") as file:
+        captions.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(captions.with_name("pictures.npz")) as growing, growing.open("wb") as file:
             np.savez_compressed(file, pixels=pixels[: len(wanted)], names=wanted)
         chosen = [line for line in lines if line.partition("\t")[0] in known]
         write_text(captions, "\n".join([header, *chosen]) + "\n")
@@ -98,22 +97,21 @@ def _shapes(place: Path, part: str, count: int) -> Path:
 
 def _ruled(place: Path, corpus: str, part: str, count: int) -> Path:
     """The rule of a part; with so many clips or pictures, 0: all."""
-    from dataclasses import replace
-
     from thereafter.vision.made_pictures import catch_rules, clutter_rules, moving_rules
 
     path = place / f"{part}.json"
-    if not path.exists():
-        if corpus in _STILL:
-            still, (size, pieces) = clutter_rules(CLUTTERED)[part], _STILL[corpus]
-            still = replace(still, size=size, pieces=still.pieces if pieces is None else pieces)
-            write_text(path, (replace(still, count=count) if count else still).to_json())
-        elif corpus == CATCH:
-            games = catch_rules()[part]
-            write_text(path, (replace(games, count=count) if count else games).to_json())
-        else:
-            rule = moving_rules(corpus)[part]
-            write_text(path, (replace(rule, count=count) if count else rule).to_json())
+    if path.exists():
+        return path
+    rule: CatchRule | DigitRule
+    if corpus == CATCH:
+        rule = catch_rules()[part]
+    elif corpus == GLYPH:
+        rule = moving_rules(corpus)[part]
+    else:
+        size, pieces = _STILL[corpus]
+        still = clutter_rules(CLUTTERED)[part]
+        rule = replace(still, size=size, pieces=still.pieces if pieces is None else pieces)
+    write_text(path, (replace(rule, count=count) if count else rule).to_json())
     return path
 
 

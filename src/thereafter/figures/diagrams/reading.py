@@ -224,12 +224,7 @@ def _single(node: TracedValue, named: Mapping[TracedValue, str]) -> str:
         return f"{first} − {second}"
     if node.operation == "neg":
         return f"−{parts[0]}"
-    return f"{_FUNCTIONS.get(node.operation, node.operation)}({formula_of_argument(node, named)})"
-
-
-def formula_of_argument(node: TracedValue, named: Mapping[TracedValue, str]) -> str:
-    """What stands between the brackets of a function."""
-    return " + ".join(_terms(node.made_of[0], named))
+    return f"{_FUNCTIONS.get(node.operation, node.operation)}({' + '.join(_terms(node.made_of[0], named))})"
 
 
 def _factor(node: TracedValue, named: Mapping[TracedValue, str]) -> str:
