@@ -11,7 +11,7 @@ import typer
 from thereafter.base.config import Table
 from thereafter.base.progress import print_caution
 from thereafter.base.tabular import Tabular, finite
-from thereafter.cli import app, load
+from thereafter.cli import app
 from thereafter.cli import options as opt
 from thereafter.cli.options import chosen, command, wants_parts
 from thereafter.cli.tables import print_aligned, print_rows
@@ -40,9 +40,7 @@ def score(
     part: str | None = None,
     parts: str | None = None,
     encoding: str | None = None,
-    tokens: str = "word",
-    as_written: bool = False,
-    device: str = "auto",
+    loading: opt.Loading = opt.LOADING,
     context: opt.ItemContext = None,
     by: str = "text",
     form: str = "",
@@ -69,10 +67,9 @@ def score(
         raise OptionError(f"by is {by!r}; expected text or item; try --by item")
     if holds_task(Path(run)):
         given: Table = {"text": text, "encoding": encoding, **switches, "context": context, "by item": by == "item"}
-        _score_task(run, source, part, chosen(given), device, form, parts=wants_parts(parts))
+        _score_task(run, source, part, chosen(given), loading.device, form, parts=wants_parts(parts))
         return
-    lm = load_mixture(run, switches, tokens, device)
-    lm.as_written = as_written
+    lm = load_mixture(run, switches, loading)
     options: Table = {"text": text, "part": part, "encoding": encoding, **scoring_options(switches)}
     options["context"] = item_context(context, items=by == "item" and context is None)
     if by == "item":
@@ -89,15 +86,16 @@ def score(
         _print_table(result, lm.config["mixture"]["members"] if switches["mix"] else [])
 
 
-def load_mixture(run: str, switches: Table, tokens: str, device: str) -> LanguageModel:
+def load_mixture(run: str, switches: Table, loading: opt.Loading) -> LanguageModel:
     """The model of a run, mixed with those of other runs where there are any."""
-    lm, weights = load(run, tokens, device=device), switches["weights"]
+    lm, weights = loading.load(run), switches["weights"]
     if switches["mix"]:
         import thereafter
 
-        members = [lm, *(load(other, tokens, device=device) for other in switches["mix"])]
-        return thereafter.mixture(members, _parse_weights(weights, switches["tune"]))
-    if weights is not None:
+        members = [lm, *map(loading.load, switches["mix"])]
+        lm = thereafter.mixture(members, _parse_weights(weights, switches["tune"]))
+        lm.as_written = loading.as_written
+    elif weights is not None:
         raise OptionError(f"--weights is {weights!r} and there is nothing to mix with; try --mix RUN")
     return lm
 

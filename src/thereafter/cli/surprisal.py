@@ -9,7 +9,7 @@ import typer
 
 from thereafter.base.config import Table
 from thereafter.base.progress import print_caution
-from thereafter.cli import app, load
+from thereafter.cli import app
 from thereafter.cli import options as opt
 from thereafter.cli.options import chosen, command
 from thereafter.cli.score import item_context, load_mixture, scoring_options
@@ -29,9 +29,7 @@ def surprisal(
     text: str | None = None,
     part: str | None = None,
     encoding: str | None = None,
-    tokens: str = "word",
-    as_written: bool = False,
-    device: str = "auto",
+    loading: opt.Loading = opt.LOADING,
     context: opt.ItemContext = None,
     items: bool = False,
     by: str = "word",
@@ -83,18 +81,18 @@ def surprisal(
     names, source = _split(runs, text)
     if any(holds_task(Path(name)) for name in names):
         of_texts: Table = {"text": text, "part": part, "encoding": encoding, "detail": detail, **switches}
-        of_texts |= {"by": None if by == "word" else by, "as_written": as_written, "context": context, "items": items}
-        _print_points(names, source, device, list(chosen(of_texts)), out, figure, form)
+        of_texts |= {
+            "by": None if by == "word" else by,
+            "as_written": loading.as_written,
+            "context": context,
+            "items": items,
+        }
+        _print_points(names, source, loading.device, list(chosen(of_texts)), out, figure, form)
         return
     mixed = bool(switches["mix"]) or switches["weights"] is not None
     if mixed and len(names) > 1:
         raise OptionError(f"got --mix or --weights with {len(names)} runs; expected one run; try: RUN --mix OTHER")
-    if mixed:
-        models = [load_mixture(names[0], switches, tokens, device)]
-    else:
-        models = [load(name, tokens, device=device) for name in names]
-    for lm in models:
-        lm.as_written = as_written
+    models = [load_mixture(names[0], switches, loading)] if mixed else [loading.load(name) for name in names]
     table = thereafter.surprisal(
         models,
         source,

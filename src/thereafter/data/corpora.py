@@ -20,16 +20,15 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
-from uuid import uuid4
 
 from thereafter.base import progress
 from thereafter.base.kinds import Registry
-from thereafter.base.storage import cache_folder, data_folder
+from thereafter.base.storage import cache_folder, data_folder, write_text
 from thereafter.data import finding
 from thereafter.data.catalogue import CARDS, Corpus, CorpusCard, CorpusFile
 from thereafter.data.download import content_problem, fetch
 from thereafter.data.files import AnySource, Files, Parts, Spool, spooled_stdin
-from thereafter.errors import ChecksumError, CorpusError, OptionError, SourceError, UnknownNameError
+from thereafter.errors import ChecksumError, CorpusError, OptionError, SourceError, StorageError, UnknownNameError
 
 BUILDERS = Registry(
     "built-in corpus",
@@ -195,16 +194,9 @@ def _remember(path: Path, file: CorpusFile, state: list[int]) -> None:
     """
     if time.time_ns() - max(state[1:]) < _SETTLED_NS:
         return
-    kept = _memory() | {str(path.absolute()): [*state, file.sha256]}
-    memory = cache_folder() / "verified.json"
-    growing = memory.with_name(f".verified.{uuid4().hex}.tmp")
-    try:
-        memory.parent.mkdir(parents=True, exist_ok=True)
-        growing.write_text(json.dumps(kept, indent=0))
-        os.replace(growing, memory)
-    except OSError:
-        with suppress(OSError):
-            growing.unlink()
+    checked = _memory() | {str(path.absolute()): [*state, file.sha256]}
+    with suppress(StorageError):
+        write_text(cache_folder() / "verified.json", json.dumps(checked, indent=0))
 
 
 P = TypeVar("P", bound=Parts)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from thereafter.cli import inspect_app, load
-from thereafter.cli.options import Numbers, Picture, command
-from thereafter.cli.tables import draw, print_rows, save
+from thereafter.cli.options import command
+from thereafter.cli.tables import Results, print_rows
 from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
@@ -42,9 +42,8 @@ def gradients(
     distance: int | None = None,
     rows: int | None = None,
     ends: int | None = None,
-    out: Numbers = None,
-    figure: Picture = None,
-    form: str = "",
+    *,
+    results: Results,
 ) -> None:
     """Measure how far a gradient travels back in time: the norm of d loss / d state by distance.
 
@@ -58,6 +57,7 @@ def gradients(
         ends: Number of losses per row of text (default 6).
     """
     from thereafter import instruments
+    from thereafter.figures.gradients import gradient_decay, gradient_depth
 
     given = {"distance": distance, ("count" if at is LossPlace.verb else "rows"): rows, "ends": ends}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
@@ -69,14 +69,10 @@ def gradients(
         name = kind if len(runs) == 1 else f"{kind} ({Path(run).name})"
         flows.append(instruments.gradients(lm, text=text, source=source, at=at.value, name=name, **options))
     table = [{"model": flow.about["model"], **row} for flow in flows for row in flow.to_rows()]
-    if not print_rows(table, form):
+    if not print_rows(table, results.form):
         for line in flow_lines(flows):
             typer.echo(line)
-    save(out, *flows, quiet=bool(form))
-    if figure is not None:
-        from thereafter.figures.gradients import gradient_decay, gradient_depth
-
-        draw([gradient_decay(flows), *map(gradient_depth, flows[:1])], figure, quiet=bool(form))
+    results.save(*flows, pictures=lambda: [gradient_decay(flows), gradient_depth(flows[0])])
 
 
 MEANINGS = {
@@ -92,9 +88,8 @@ def jacobians(
     text: Text = None,
     source: TextSource = None,
     steps: int | None = None,
-    out: Numbers = None,
-    figure: Picture = None,
-    form: str = "",
+    *,
+    results: Results,
 ) -> None:
     """Compute one-step Jacobians of a recurrent model along a text, their products, and the product of the gates alone.
 
@@ -104,15 +99,10 @@ def jacobians(
         steps: Number of steps to multiply (default 40).
     """
     from thereafter import instruments
+    from thereafter.figures.gradients import jacobian_paths, jacobian_spectrum
 
     measured = instruments.jacobians(load(run), text=text, source=source, steps=steps)
-    if not print_rows(measured.to_rows(), form):
-        _print_layers(measured)
-    save(out, measured, quiet=bool(form))
-    if figure is not None:
-        from thereafter.figures.gradients import jacobian_paths, jacobian_spectrum
-
-        draw([jacobian_paths([measured]), jacobian_spectrum(measured)], figure, quiet=bool(form))
+    results.report(measured, _print_layers, lambda: [jacobian_paths([measured]), jacobian_spectrum(measured)])
 
 
 def _print_layers(measured: Measurement) -> None:

@@ -8,24 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from thereafter.cli import inspect_app, load
-from thereafter.cli.options import Numbers, Picture, command
-from thereafter.cli.tables import draw, print_rows, save
+from thereafter.cli.options import Numbers, chosen, command, library
+from thereafter.cli.tables import Results, print_rows, save
 from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
     from thereafter.inspection.measurement import Measurement
 
 
-@command(inspect_app)
+@command(inspect_app, *library("thereafter.inspection.memory:memory", "longest", "count", "seed"))
 def memory(
     run: str,
     name: Annotated[str | None, typer.Option("--task")] = None,
-    longest: int | None = None,
-    count: int = 100,
-    seed: int = 0,
-    out: Numbers = None,
-    figure: Picture = None,
-    form: str = "",
+    *,
+    results: Results,
+    **options: object,
 ) -> None:
     """Measure how far back a model remembers: its accuracy in a memory task by the number of steps n.
 
@@ -40,15 +37,10 @@ def memory(
         seed: Random seed of the lines.
     """
     from thereafter import instruments
+    from thereafter.figures.memory import accuracy_by_n
 
-    measured = instruments.memory(load(run), name, longest=longest, count=count, seed=seed)
-    if not print_rows(measured.to_rows(), form):
-        _print_by_n(measured)
-    save(out, measured, quiet=bool(form))
-    if figure is not None:
-        from thereafter.figures.memory import accuracy_by_n
-
-        draw([accuracy_by_n([measured])], figure, quiet=bool(form))
+    measured = instruments.memory(load(run), name, **chosen(options))
+    results.report(measured, _print_by_n, lambda: [accuracy_by_n([measured])])
 
 
 def _print_by_n(measured: Measurement) -> None:
@@ -62,16 +54,8 @@ def _print_by_n(measured: Measurement) -> None:
     typer.echo(remembered(measured))
 
 
-@command(inspect_app)
-def agreement(
-    run: str,
-    corpus: str | None = None,
-    longest: int | None = None,
-    count: int = 2000,
-    seed: int = 0,
-    out: Numbers = None,
-    form: str = "",
-) -> None:
+@command(inspect_app, *library("thereafter.instruments:agreement", "longest", "count", "seed"))
+def agreement(run: str, corpus: str | None = None, *, out: Numbers = None, form: str = "", **options: object) -> None:
     """Measure how often a model prefers the form that agrees with a word far back, by the number of words between.
 
     First: thereafter train reflexives --model lstm --out runs/reflexives
@@ -86,7 +70,7 @@ def agreement(
     """
     from thereafter import instruments
 
-    verdicts = instruments.agreement(load(run), corpus, longest=longest, count=count, seed=seed)
+    verdicts = instruments.agreement(load(run), corpus, **chosen(options))
     if not print_rows(verdicts.to_rows(), form):
         _print_by_distance(verdicts)
     save(out, verdicts, quiet=bool(form))
@@ -117,16 +101,14 @@ class Probed(StrEnum):
     CLASS = "class"
 
 
-@command(inspect_app)
+@command(inspect_app, *library("thereafter.inspection.probing:probe_number", "field", "count", "seed"))
 def probe(
     run: str,
     what: Annotated[Probed, typer.Option("--property")] = Probed.NUMBER,
-    field: str = "h",
-    count: int = 900,
-    seed: int = 0,
-    out: Numbers = None,
-    figure: Picture = None,
-    form: str = "",
+    *,
+    field: str,
+    results: Results,
+    **options: object,
 ) -> None:
     """Decode a property from a model's states with a linear probe, with a control task of random labels.
 
@@ -143,18 +125,15 @@ def probe(
     from thereafter import instruments
     from thereafter.figures.memory import information_decay, word_class_by_layer
 
-    number = what is Probed.NUMBER
-    options = {"field": field} if number else {}
-    reading = instruments.probe(load(run), "number" if number else "class", count=count, seed=seed, **options)
-    if not print_rows(reading.to_rows(), form):
-        _show(reading, "words after" if number else "layer", number)
-    save(out, reading, quiet=bool(form))
-    if figure is not None:
-        draw([(information_decay if number else word_class_by_layer)([reading])], figure, quiet=bool(form))
+    state = {"field": field} if what is Probed.NUMBER else {}
+    reading = instruments.probe(load(run), what.value, **chosen(options | state))
+    picture = information_decay if what is Probed.NUMBER else word_class_by_layer
+    results.report(reading, _print_probe, lambda: [picture([reading])])
 
 
-def _show(reading: Measurement, head: str, number: bool) -> None:
-    about = reading.about
+def _print_probe(reading: Measurement) -> None:
+    about, number = reading.about, "distance" in reading.arrays
+    head = "words after" if number else "layer"
     typer.echo(f"{about['model']}: {about['text']}")
     typer.echo(f"it knows {about['known_words']:,} of the {about['words']:,} words of these sentences")
     typer.echo(f"{head:14}{'accuracy':>10}{'control':>10}{'selectivity':>13}{'bits':>8}")
@@ -177,16 +156,14 @@ def _show(reading: Measurement, head: str, number: bool) -> None:
         typer.echo(f"word class is most selectively read from {names[best]}")
 
 
-@command(inspect_app)
+@command(inspect_app, *library("thereafter.instruments:steps_ahead", "series", "part"))
 def ahead(
     run: str,
     source: Annotated[str | None, typer.Argument()] = None,
     steps: str = "1,4,16,64",
-    series: str = "",
-    part: str = "test",
-    out: Numbers = None,
-    figure: Picture = None,
-    form: str = "",
+    *,
+    results: Results,
+    **options: object,
 ) -> None:
     """Forecast every row of a part k steps ahead, from the model's own predictions, and measure the error by k.
 
@@ -202,17 +179,17 @@ def ahead(
     from thereafter.series.forecasting.figures import error_by_steps, steps_ahead
     from thereafter.task_model import load_task
 
-    measured = instruments.steps_ahead(load_task(run), source, _numbers(steps), series=series, part=part)
-    if not print_rows(measured.to_rows(), form):
-        about = measured.about
-        typer.echo(f"{about['model']} on {about['text']}, {about['compared_rows']:,} rows of {about['target']}")
-        typer.echo(f"{'steps ahead':>12}{'RMSE':>12}{'MAE':>12}{'value before':>14}")
-        columns = (measured[name].tolist() for name in ("ahead", "rmse", "mae", "last_value_rmse"))
-        for count, rmse, mae, before in zip(*columns, strict=True):
-            typer.echo(f"{count:>12}{rmse:>12.4g}{mae:>12.4g}{before:>14.4g}")
-    save(out, measured, quiet=bool(form))
-    if figure is not None:
-        draw([steps_ahead(measured), error_by_steps([measured])], figure, quiet=bool(form))
+    measured = instruments.steps_ahead(load_task(run), source, _numbers(steps), **chosen(options))
+    results.report(measured, _print_steps, lambda: [steps_ahead(measured), error_by_steps([measured])])
+
+
+def _print_steps(measured: Measurement) -> None:
+    about = measured.about
+    typer.echo(f"{about['model']} on {about['text']}, {about['compared_rows']:,} rows of {about['target']}")
+    typer.echo(f"{'steps ahead':>12}{'RMSE':>12}{'MAE':>12}{'value before':>14}")
+    columns = (measured[name].tolist() for name in ("ahead", "rmse", "mae", "last_value_rmse"))
+    for count, rmse, mae, before in zip(*columns, strict=True):
+        typer.echo(f"{count:>12}{rmse:>12.4g}{mae:>12.4g}{before:>14.4g}")
 
 
 def _numbers(text: str) -> list[int]:

@@ -50,17 +50,10 @@ MOST_NUMBERS = 1_000_000
 Text = Annotated[str, Field(max_length=MOST_CHARACTERS)]
 OneText = Annotated[Text, Field(examples=["the teachers near the farmer are old ."])]
 Texts = Annotated[list[Text], Field(min_length=1, max_length=MOST_TEXTS)]
-RunName = Annotated[
-    str | None,
-    Field(
-        max_length=200,
-        description="The name of a run, as /v1/models lists it; may be left out where the server has one run.",
-    ),
-]
 
 
 class ModelAsked(Asked):
-    model: RunName = None
+    model: protocol.RunName = None
 
 
 class TextsAsked(ModelAsked):
