@@ -98,11 +98,8 @@ def compare(
     options = parse_settings(settings or ()) | chosen(given)
     if not wants_parts(options.pop("parts", None)):
         options["parts"] = False
-    for of_tables in _OF_TABLES:
-        if of_tables.name in chosen(given) and task is None:
-            raise OptionError(
-                f"--{of_tables.name} is for tables of series; got it without --task; try adding --task forecast"
-            )
+    if task is None:
+        opt.refuse_of_series(chosen(given), _OF_TABLES)
     if on is not None:
         unfit = options | {"models": models, "task": task}
         _compare_runs(sources, on, item_context(context, items=items), unfit, form)

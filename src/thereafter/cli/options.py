@@ -228,6 +228,15 @@ def chosen(values: Table) -> Table:
     return {name: value for name, value in values.items() if value is not None and value is not False}
 
 
+def refuse_of_series(given: Table, options: Iterable[Parameter]) -> None:
+    """OptionError where one of these options was given, and no task."""
+    for option in options:
+        if option.name in given:
+            raise OptionError(
+                f"--{option.name} is for tables of series; got it without a task; try adding --task forecast"
+            )
+
+
 # ---- what is checked before anything is computed
 
 
@@ -289,12 +298,14 @@ def _rows(lookback: int | None) -> int | None:
     return lookback
 
 
-def _whole_numbers(spelled: str | None) -> tuple[int, ...] | None:
+def whole_numbers(param: typer.CallbackParam, spelled: str | None) -> tuple[int, ...] | None:
     """ "0,0,1" as numbers."""
     try:
         return None if spelled is None else tuple(int(number) for number in spelled.replace(",", " ").split())
     except ValueError:
-        raise OptionError(f"--cutoffs is {spelled!r}; expected whole numbers separated by commas; try 0,0,1") from None
+        raise OptionError(
+            f"--{param.name} is {spelled!r}; expected whole numbers separated by commas; try 0,0,1"
+        ) from None
 
 
 def wants_parts(spelled: str | None) -> bool:
@@ -406,7 +417,7 @@ NGRAM = (
         "thereafter.training.ngram:NgramSettings",
         *("order", "smoothing", "cutoffs", "alpha", "factor"),
         panel=_NGRAM,
-        cutoffs={"callback": _whole_numbers},
+        cutoffs={"callback": whole_numbers},
     ),
     option("arpa", Path, panel=_NGRAM),
 )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -90,14 +89,6 @@ def _read(file: Path) -> Measurement | Trace:
             raise error from None
 
 
-class Moved(StrEnum):
-    """The printed table: one row per token, per gate or per unit."""
-
-    path = "path"
-    saturation = "saturation"
-    timescales = "timescales"
-
-
 @command(inspect_app)
 def dynamics(
     run: str,
@@ -106,7 +97,7 @@ def dynamics(
     limit: Annotated[int, typer.Option(min=2)] = 2000,
     *,
     results: Results,
-    table: Moved = Moved.path,
+    table: Literal["path", "saturation", "timescales"] = "path",
 ) -> None:
     """Measure the state trajectory, gate saturation and timescales of the units over a text.
 
@@ -136,18 +127,18 @@ def dynamics(
         trace = lm.trace(text, limit=limit, top=1)
     if "cut" in trace.about:
         print_caution(f"caution: {trace.about['cut']}", err=bool(results.form))
-    measured = {Moved.path: measure.trajectory(trace, field)}
+    measured = {"path": measure.trajectory(trace, field)}
     if any(name.rpartition(".")[2] in measure.GATES for name in trace.arrays):  # a plain RNN has a path and no gates
-        measured |= {Moved.saturation: measure.saturation(trace), Moved.timescales: measure.timescales(trace)}
+        measured |= {"saturation": measure.saturation(trace), "timescales": measure.timescales(trace)}
     if table not in measured:
         raise OptionError(f"the model {lm.config['model']!r} has no gates, so no {table}; try --table path")
     if not print_rows(measured[table].to_rows(), results.form):
-        _print_path(measured[Moved.path], field, len(trace.tokens))
-        if Moved.saturation in measured:
-            _print_gates(measured[Moved.saturation], measured[Moved.timescales])
+        _print_path(measured["path"], field, len(trace.tokens))
+        if "saturation" in measured:
+            _print_gates(measured["saturation"], measured["timescales"])
     about, kinds = f"{lm.config['model']} ({Path(run).name})", (drawn.trajectory, drawn.saturation, drawn.timescales)
     pairs = zip(kinds, measured.values(), strict=False)
-    results.save(measured[Moved.path], pictures=lambda: [kind(figures, model=about) for kind, figures in pairs])
+    results.save(measured["path"], pictures=lambda: [kind(figures, model=about) for kind, figures in pairs])
 
 
 def _print_path(path: Measurement, field: str, tokens: int) -> None:

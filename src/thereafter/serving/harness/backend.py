@@ -249,7 +249,9 @@ class RunAnswers:
         after = _Read(whole.ids[len(before.ids) :], whole.unknown_forms[len(before.unknown_forms) :])
         if not len(after.ids):
             after = self._read_text(continuation)
-        return before.ids, Candidate(after.ids, self._spell(after.unknown_forms), len(continuation))
+        forms = list(after.unknown_forms)
+        spelling = self._spelling.total(forms) if self._spelling is not None and forms else 0.0
+        return before.ids, Candidate(after.ids, spelling, len(continuation))
 
     def documents(self, texts: Sequence[str]) -> list[float]:
         """log p of each text as a whole, in nats: what `thereafter score` finds, with its sign turned."""
@@ -312,9 +314,6 @@ class RunAnswers:
         parts = list(self.lm.tokenizer.measure_stream([self.lm.normalise(text)], whole=False))
         forms = tuple(form for part in parts for form in part.unknown_forms)
         return _Read(join_ids(part.ids for part in parts), forms)
-
-    def _spell(self, unknown_forms: tuple[str, ...]) -> float:
-        return self._spelling.total(list(unknown_forms)) if self._spelling is not None and unknown_forms else 0.0
 
 
 # The generation options of a task (`generation_kwargs`, `--gen_kwargs`) as those of `LanguageModel.generate`.

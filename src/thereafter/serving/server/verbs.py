@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, SupportsFloat
+from typing import Annotated, SupportsFloat, TypeVar
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
@@ -61,10 +61,6 @@ class TextsAsked(ModelAsked):
 
     text: OneText | Texts
 
-    @property
-    def texts(self) -> list[str]:
-        return [self.text] if isinstance(self.text, str) else self.text
-
 
 class ScoreAsked(TextsAsked):
     tokens: Annotated[bool, Field(description="Whether to list log p of every token.")] = False
@@ -73,10 +69,6 @@ class ScoreAsked(TextsAsked):
 class NextTokenAsked(ModelAsked):
     prompt: OneText | Texts = ""
     k: Annotated[int, Field(ge=1, le=100, description="How many tokens are listed.")] = 5
-
-    @property
-    def texts(self) -> list[str]:
-        return [self.prompt] if isinstance(self.prompt, str) else self.prompt
 
 
 class TranslateAsked(TextsAsked):
@@ -223,42 +215,36 @@ class TokenizerAnswer(Answer):
     chat_template: str | None
 
 
-def score(lm: LanguageModel, texts: Sequence[str], name: str, *, each: bool = False) -> ScoresAnswer:
-    """log p of texts: the figures of `LanguageModel.score`, and those of `surprisal` by token where `each`."""
-    check_length(texts)
-    return ScoresAnswer(model=name, results=[_score(lm, text, each) for text in texts])
+def score(lm: LanguageModel, asked: ScoreAsked, name: str) -> ScoresAnswer:
+    """log p of texts: the figures of `LanguageModel.score`, and those of `surprisal` by token where they are wanted."""
+    return ScoresAnswer(model=name, results=[_score(lm, text, asked.tokens) for text in read_texts(asked.text)])
 
 
 def _score(lm: LanguageModel, text: str, each: bool) -> TextScoreAnswer:
-    figures = lm.score(text=text)
+    figures, tokens = lm.score(text=text), None
+    if each:
+        reading = lm.surprisal(text=text, by="token").readings[0]
+        costs = zip(reading.pieces(), reading.costs.nats_T.tolist(), strict=True)
+        tokens = [TokenScoreAnswer(text=piece, log_prob=finite(-nats)) for piece, nats in costs]
     return TextScoreAnswer.of(
         figures,
         log_prob=finite(-figures.nats),
         perplexity=finite(figures.perplexity),
         bits_per_byte=finite(figures.bits_per_byte) if figures.bytes else None,
-        each=_tokens(lm, text) if each else None,
+        each=tokens,
     )
 
 
-def _tokens(lm: LanguageModel, text: str) -> list[TokenScoreAnswer]:
-    reading = lm.surprisal(text=text, by="token").readings[0]
-    nats = reading.costs.nats_T.tolist()
-    return [
-        TokenScoreAnswer(text=piece, log_prob=finite(-cost)) for piece, cost in zip(reading.pieces(), nats, strict=True)
-    ]
-
-
-def next_tokens(lm: LanguageModel, prompts: Sequence[str], k: int, name: str) -> NextTokensAnswer:
+def next_tokens(lm: LanguageModel, asked: NextTokenAsked, name: str) -> NextTokensAnswer:
     """The k likeliest continuations of each prompt: `LanguageModel.next_tokens`."""
-    check_length(prompts)
-    results = [[NextTokenAnswer.of(one) for one in lm.next_tokens(prompt, k)] for prompt in prompts]
+    prompts = read_texts(asked.prompt)
+    results = [[NextTokenAnswer.of(token) for token in lm.next_tokens(prompt, asked.k)] for prompt in prompts]
     return NextTokensAnswer(model=name, results=results)
 
 
-def tag(model: TaskModel, texts: Sequence[str], name: str) -> TagsAnswer:
+def tag(model: TaskModel, asked: TextsAsked, name: str) -> TagsAnswer:
     """The tag of every word of sentences."""
-    check_length(texts)
-    return TagsAnswer(model=name, results=[_tagged(one) for one in model.explain(list(texts))])
+    return TagsAnswer(model=name, results=[_tagged(sentence) for sentence in model.explain(read_texts(asked.text))])
 
 
 def _tagged(one: TagsExplained) -> list[WordTagAnswer]:
@@ -269,10 +255,9 @@ def _tagged(one: TagsExplained) -> list[WordTagAnswer]:
     ]
 
 
-def classify(model: TaskModel, texts: Sequence[str], name: str) -> LabelsAnswer:
+def classify(model: TaskModel, asked: TextsAsked, name: str) -> LabelsAnswer:
     """The label of texts, with the probability of all labels."""
-    check_length(texts)
-    explained: list[LabelExplained] = model.explain(list(texts))
+    explained: list[LabelExplained] = model.explain(read_texts(asked.text))
     results = [
         TextLabelAnswer.of(one, probabilities={label: finite(p) for label, p in one.probabilities.items()})
         for one in explained
@@ -282,8 +267,7 @@ def classify(model: TaskModel, texts: Sequence[str], name: str) -> LabelsAnswer:
 
 def translate(model: TaskModel, asked: TranslateAsked, name: str) -> TranslationsAnswer:
     """Translations by a greedy or a beam search."""
-    check_length(asked.texts)
-    results = model.predict(list(asked.texts), beam=asked.beam, length_penalty=asked.length_penalty)
+    results = model.predict(read_texts(asked.text), beam=asked.beam, length_penalty=asked.length_penalty)
     return TranslationsAnswer(model=name, results=results)
 
 
@@ -337,13 +321,15 @@ def check_numbers(model: TaskModel, asked: TableAsked, path: Path) -> None:
         )
 
 
-def check_length(texts: Sequence[str]) -> None:
-    """Refuse more than somebody should wait for."""
-    given = sum(map(len, texts))
-    if given > MOST_CHARACTERS:
+def read_texts(asked: str | list[str]) -> list[str]:
+    """One text or several as a list; OptionError where they are more than somebody should wait for."""
+    texts = [asked] if isinstance(asked, str) else asked
+    size = sum(map(len, texts))
+    if size > MOST_CHARACTERS:
         raise OptionError(
-            f"the texts have {given:,} characters together; expected at most {MOST_CHARACTERS:,}; try several requests"
+            f"the texts have {size:,} characters together; expected at most {MOST_CHARACTERS:,}; try several requests"
         )
+    return texts
 
 
 def finite(value: SupportsFloat) -> float | None:
@@ -359,69 +345,68 @@ TOKENS = APIRouter(tags=["tokens"])
 @ROUTER.post("/score", response_model=ScoresAnswer, name="score")
 async def score_asked(asked: ScoreAsked, request: Request) -> Response:
     """The log probability of texts under a language model, with perplexity and bits per byte."""
-    return await _ask(request, asked, lambda lm, name: score(lm, asked.texts, name, each=asked.tokens))
+    return await _ask(request, asked, ServedModel.language_model_for, score)
 
 
 @ROUTER.post("/next", response_model=NextTokensAnswer, name="next_tokens")
 async def next_asked(asked: NextTokenAsked, request: Request) -> Response:
     """The likeliest tokens after each of several prompts, with their probabilities."""
-    return await _ask(request, asked, lambda lm, name: next_tokens(lm, asked.texts, asked.k, name))
+    return await _ask(request, asked, ServedModel.language_model_for, next_tokens)
 
 
 @ROUTER.post("/tag", response_model=TagsAnswer, name="tag")
 async def tag_asked(asked: TextsAsked, request: Request) -> Response:
     """A tag for every word of sentences."""
-    return await _ask_task(request, asked, lambda model, name: tag(model, asked.texts, name))
+    return await _ask(request, asked, ServedModel.task_for, tag)
 
 
 @ROUTER.post("/classify", response_model=LabelsAnswer, name="classify")
 async def classify_asked(asked: TextsAsked, request: Request) -> Response:
     """The label of texts, with the probability of all labels."""
-    return await _ask_task(request, asked, lambda model, name: classify(model, asked.texts, name))
+    return await _ask(request, asked, ServedModel.task_for, classify)
 
 
 @ROUTER.post("/translate", response_model=TranslationsAnswer, name="translate")
 async def translate_asked(asked: TranslateAsked, request: Request) -> Response:
     """Translations of texts, greedy or by a beam search."""
-    return await _ask_task(request, asked, lambda model, name: translate(model, asked, name))
+    return await _ask(request, asked, ServedModel.task_for, translate)
 
 
 @ROUTER.post("/forecast", response_model=ForecastsAnswer, name="forecast")
 async def forecast_asked(asked: TableAsked, request: Request) -> Response:
     """What comes after the last row of every series of a table, with bands."""
-    return await _ask_task(request, asked, lambda model, name: forecast(model, asked, name))
+    return await _ask(request, asked, ServedModel.task_for, forecast)
 
 
-async def _ask(request: Request, asked: ModelAsked, work: Callable[[LanguageModel, str], BaseModel]) -> Response:
-    """What a function makes of the language model that is asked, and of its name."""
+_Model = TypeVar("_Model", LanguageModel, TaskModel)
+_Asked = TypeVar("_Asked", bound=ModelAsked)
+
+
+async def _ask(
+    request: Request,
+    asked: _Asked,
+    model_for: Callable[[ServedModel, str], _Model],
+    work: Callable[[_Model, _Asked, str], BaseModel],
+) -> Response:
+    """What a function makes of the model that is asked and of its name, as JSON, when it is its turn."""
     served = served_model(request, asked.model)
-    lm = served.language_model_for(request.url.path)
-    return await _answer(request, served, lambda: work(lm, served.name))
-
-
-async def _ask_task(request: Request, asked: ModelAsked, work: Callable[[TaskModel, str], BaseModel]) -> Response:
-    """As `_ask`, of a task model."""
-    served = served_model(request, asked.model)
-    model = served.task_for(request.url.path)
-    return await _answer(request, served, lambda: work(model, served.name))
-
-
-def served_model(request: Request, name: str | None) -> ServedModel:
-    """The run that a request names."""
-    models: ServedModels = request.app.state.models
-    return models.get(name)
-
-
-async def _answer(request: Request, served: ServedModel, work: Callable[[], BaseModel]) -> Response:
-    """What a function makes of a run, as JSON, when it is its turn."""
+    model = model_for(served, request.url.path)
     lanes: ModelLanes = request.app.state.lanes
 
     async def waits() -> bool:
         return not await request.is_disconnected()
 
     async with in_time(request.app.state.seconds):
-        content = await lanes.run(served.name, lambda: work().model_dump_json().encode(), waits)
+        content = await lanes.run(
+            served.name, lambda: work(model, asked, served.name).model_dump_json().encode(), waits
+        )
     return Response(content, media_type="application/json")
+
+
+def served_model(request: Request, name: str | None) -> ServedModel:
+    """The run that a request names."""
+    models: ServedModels = request.app.state.models
+    return models.get(name)
 
 
 @TOKENS.post("/tokenize")
