@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 import thereafter
 from refusals import assert_refused
-from served_runs import served_runs
+from served_runs import served_language_model, served_runs
 from thereafter.api import LanguageModel
 from thereafter.ngram.model import NgramModel
 from thereafter.serving.server import verbs
 from thereafter.serving.server.app import make_app
-from thereafter.serving.server.models import ServedModel, ServedModels, served_language_model
-from thereafter.serving.server.verbs import ScoresAnswer
+from thereafter.serving.server.models import ServedModel, ServedModels
 
 
 @pytest.fixture(scope="module")
@@ -63,12 +62,12 @@ def stuck(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """/score waits until the block is left."""
     over = threading.Event()
 
-    def wait(*given: object, **options: object) -> ScoresAnswer:
+    def wait(asked: object) -> list[str]:
         assert over.wait(60)
-        return ScoresAnswer(model="late", results=[])
+        return []
 
     with monkeypatch.context() as patched:
-        patched.setattr(verbs, "score", wait)
+        patched.setattr(verbs, "read_texts", wait)
         try:
             yield
         finally:

@@ -22,10 +22,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 
 import numpy as np
@@ -268,7 +267,7 @@ class Owner:
         return f"process {self.pid}{where} ({self.command}), since {self.since}"
 
 
-class FileLock:
+class FileLock(AbstractContextManager["FileLock"]):
     """A lock that is held until `release`, or until the process ends. Use it as a context manager, or keep it."""
 
     def __init__(self, path: Path, file: IO[bytes]) -> None:
@@ -282,12 +281,7 @@ class FileLock:
             self.path.unlink()
         self._file.close()
 
-    def __enter__(self) -> FileLock:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.release()
 
 

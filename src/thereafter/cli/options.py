@@ -30,7 +30,6 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, get_args, get_origin, g
 
 import typer
 from typer.core import TyperCommand
-from typer.models import ParameterInfo
 
 from thereafter.base.config import Table
 from thereafter.base.kinds import listed
@@ -87,8 +86,13 @@ def _fields(row: str) -> dict[str, Field]:
     """
     module, _, name = row.partition(":")
     source = Path(__file__).parents[1].joinpath(*module.split(".")[1:]).with_suffix(".py").read_text(encoding="utf-8")
-    own = re.search(rf"^(class|def) {name}\b.*?(?=^[^\s)]|\Z)", source, re.MULTILINE | re.DOTALL)
-    (tree,) = ast.parse(own[0] if own else "").body
+    _, head, rest = source.partition(f"\ndef {name}(")
+    if head:
+        text = head + rest.partition(":\n")[0] + ": ..."
+    else:
+        own = re.search(rf"^class {name}\b.*?(?=^\S|\Z)", source, re.MULTILINE | re.DOTALL)
+        text = own[0] if own else ""
+    (tree,) = ast.parse(text).body
     if not isinstance(tree, ast.FunctionDef):
         return fields_in(vars(tree)["body"])
     plain = [*tree.args.posonlyargs, *tree.args.args]
@@ -138,29 +142,25 @@ def option(
     is_switch = kind is bool
     names = [spelled or f"--{name.replace('_', '-')}"] if spelled or is_switch else []
     about: Table = {"help": help, "rich_help_panel": panel, **more}
-    described = typer.Option(bool(default) if is_switch else default, *names, **about)
-    annotation = kind if is_switch or default is not None else kind | None
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=described, annotation=annotation)
+    plain, info = kind if is_switch or default is not None else kind | None, typer.Option(*names, **about)
+    value = bool(default) if is_switch else default
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=value, annotation=Annotated[plain, info])
 
 
 def _described(argument: Parameter, own: dict[str, str], shared: dict[str, str]) -> Parameter:
     """An argument of a command with its help; a plain one becomes an argument or an option of the command line. The
     command's `own` words come before those of the option, and both before those that commands share."""
-    kind, default = argument.annotation, argument.default
+    kind = argument.annotation
     if kind is typer.Context:
         return argument
-    if isinstance(default, ParameterInfo):
-        info = default
-    elif get_origin(kind) is Annotated:
+    if get_origin(kind) is Annotated:
         kind, info = get_args(kind)
-    elif default is Parameter.empty:
+    elif argument.default is Parameter.empty:
         info = typer.Argument(show_default=False)
     else:
         info = typer.Option(*([f"--{argument.name.replace('_', '-')}"] if kind is bool else []))
     info = copy(info)
     info.help = own.get(argument.name) or info.help or shared[argument.name]
-    if isinstance(default, ParameterInfo):
-        return argument.replace(default=info)
     return argument.replace(annotation=Annotated[kind, info])
 
 

@@ -30,32 +30,7 @@ from thereafter.data.download import content_problem, fetch
 from thereafter.data.files import AnySource, Files, Parts, Spool, spooled_stdin
 from thereafter.errors import ChecksumError, CorpusError, OptionError, SourceError, StorageError, UnknownNameError
 
-BUILDERS = Registry(
-    "built-in corpus",
-    {
-        "agreement": "thereafter.text.builtin:agreement",
-        "reflexives": "thereafter.text.builtin:reflexives",
-        "filler-gap": "thereafter.text.builtin:filler_gap",
-        "python-docs": "thereafter.text.builtin:python_docs",
-        "python-code": "thereafter.text.builtin:python_code",
-        "remember-first": "thereafter.text.builtin:remember_first",
-        "count-and-fire": "thereafter.text.builtin:count_and_fire",
-        "balanced-brackets": "thereafter.text.builtin:balanced_brackets",
-        "noisy-sine": "thereafter.series.made:noisy_sine",
-        "seasonal": "thereafter.series.made:seasonal",
-        "mackey-glass": "thereafter.series.made:mackey_glass",
-        "many-seasons": "thereafter.series.made:many_seasons",
-        "wave-shapes": "thereafter.series.made:wave_shapes",
-        "shapes": "thereafter.vision.made_pictures:shapes",
-        "cluttered-digits": "thereafter.vision.made_pictures:cluttered_digits",
-        "cluttered-glyphs": "thereafter.vision.made_pictures:cluttered_glyphs",
-        "catch": "thereafter.vision.made_pictures:catch",
-        "moving-digit": "thereafter.vision.made_pictures:moving_digit",
-        "moving-digits": "thereafter.vision.made_pictures:moving_digits",
-        "moving-glyph": "thereafter.vision.made_pictures:moving_glyph",
-        "moving-glyphs": "thereafter.vision.made_pictures:moving_glyphs",
-    },
-)
+BUILDERS = Registry("built-in corpus", {name: card.builder for name, card in CARDS.items() if card.builtin})
 
 _SETTLED_NS = 2_000_000_000
 """A file changed within the last two seconds is not remembered as checked: the clock of some file systems is so

@@ -17,10 +17,10 @@ import math
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, SupportsFloat, TypeVar
+from typing import Annotated, SupportsFloat, get_type_hints
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from thereafter.errors import FormatError, OptionError, ThereafterError
@@ -216,7 +216,7 @@ class TokenizerAnswer(Answer):
 
 
 def score(lm: LanguageModel, asked: ScoreAsked, name: str) -> ScoresAnswer:
-    """log p of texts: the figures of `LanguageModel.score`, and those of `surprisal` by token where they are wanted."""
+    """The log probability of texts under a language model, with perplexity and bits per byte."""
     return ScoresAnswer(model=name, results=[_score(lm, text, asked.tokens) for text in read_texts(asked.text)])
 
 
@@ -236,14 +236,14 @@ def _score(lm: LanguageModel, text: str, each: bool) -> TextScoreAnswer:
 
 
 def next_tokens(lm: LanguageModel, asked: NextTokenAsked, name: str) -> NextTokensAnswer:
-    """The k likeliest continuations of each prompt: `LanguageModel.next_tokens`."""
+    """The likeliest tokens after each of several prompts, with their probabilities."""
     prompts = read_texts(asked.prompt)
     results = [[NextTokenAnswer.of(token) for token in lm.next_tokens(prompt, asked.k)] for prompt in prompts]
     return NextTokensAnswer(model=name, results=results)
 
 
 def tag(model: TaskModel, asked: TextsAsked, name: str) -> TagsAnswer:
-    """The tag of every word of sentences."""
+    """A tag for every word of sentences."""
     return TagsAnswer(model=name, results=[_tagged(sentence) for sentence in model.explain(read_texts(asked.text))])
 
 
@@ -266,13 +266,13 @@ def classify(model: TaskModel, asked: TextsAsked, name: str) -> LabelsAnswer:
 
 
 def translate(model: TaskModel, asked: TranslateAsked, name: str) -> TranslationsAnswer:
-    """Translations by a greedy or a beam search."""
+    """Translations of texts, greedy or by a beam search."""
     results = model.predict(read_texts(asked.text), beam=asked.beam, length_penalty=asked.length_penalty)
     return TranslationsAnswer(model=name, results=results)
 
 
 def forecast(model: TaskModel, asked: TableAsked, name: str) -> ForecastsAnswer:
-    """What comes after the last value of every series of a table."""
+    """What comes after the last row of every series of a table, with bands."""
     if not asked.table.strip():
         raise OptionError("the table is empty; expected rows of times and numbers, such as: 2024-01-01,3.5")
     with tempfile.TemporaryDirectory() as folder:
@@ -342,71 +342,39 @@ ROUTER = APIRouter(tags=["verbs"])
 TOKENS = APIRouter(tags=["tokens"])
 
 
-@ROUTER.post("/score", response_model=ScoresAnswer, name="score")
-async def score_asked(asked: ScoreAsked, request: Request) -> Response:
-    """The log probability of texts under a language model, with perplexity and bits per byte."""
-    return await _ask(request, asked, ServedModel.language_model_for, score)
-
-
-@ROUTER.post("/next", response_model=NextTokensAnswer, name="next_tokens")
-async def next_asked(asked: NextTokenAsked, request: Request) -> Response:
-    """The likeliest tokens after each of several prompts, with their probabilities."""
-    return await _ask(request, asked, ServedModel.language_model_for, next_tokens)
-
-
-@ROUTER.post("/tag", response_model=TagsAnswer, name="tag")
-async def tag_asked(asked: TextsAsked, request: Request) -> Response:
-    """A tag for every word of sentences."""
-    return await _ask(request, asked, ServedModel.task_for, tag)
-
-
-@ROUTER.post("/classify", response_model=LabelsAnswer, name="classify")
-async def classify_asked(asked: TextsAsked, request: Request) -> Response:
-    """The label of texts, with the probability of all labels."""
-    return await _ask(request, asked, ServedModel.task_for, classify)
-
-
-@ROUTER.post("/translate", response_model=TranslationsAnswer, name="translate")
-async def translate_asked(asked: TranslateAsked, request: Request) -> Response:
-    """Translations of texts, greedy or by a beam search."""
-    return await _ask(request, asked, ServedModel.task_for, translate)
-
-
-@ROUTER.post("/forecast", response_model=ForecastsAnswer, name="forecast")
-async def forecast_asked(asked: TableAsked, request: Request) -> Response:
-    """What comes after the last row of every series of a table, with bands."""
-    return await _ask(request, asked, ServedModel.task_for, forecast)
-
-
-_Model = TypeVar("_Model", LanguageModel, TaskModel)
-_Asked = TypeVar("_Asked", bound=ModelAsked)
-
-
-async def _ask(
-    request: Request,
-    asked: _Asked,
-    model_for: Callable[[ServedModel, str], _Model],
-    work: Callable[[_Model, _Asked, str], BaseModel],
-) -> Response:
-    """What a function makes of the model that is asked and of its name, as JSON, when it is its turn."""
-    served = served_model(request, asked.model)
-    model = model_for(served, request.url.path)
-    lanes: ModelLanes = request.app.state.lanes
-
-    async def waits() -> bool:
-        return not await request.is_disconnected()
-
-    async with in_time(request.app.state.seconds):
-        content = await lanes.run(
-            served.name, lambda: work(model, asked, served.name).model_dump_json().encode(), waits
-        )
-    return Response(content, media_type="application/json")
-
-
 def served_model(request: Request, name: str | None) -> ServedModel:
     """The run that a request names."""
     models: ServedModels = request.app.state.models
     return models.get(name)
+
+
+def _add_route(path: str, verb: Callable[..., Answer]) -> None:
+    """The address of a verb, whose request, answer and description are those of the function."""
+    of_model, of_request, _, of_answer = get_type_hints(verb).values()
+
+    async def ask(asked: ModelAsked, request: Request) -> Response:
+        served = served_model(request, asked.model)
+        model = served.language_model_for(path) if of_model is LanguageModel else served.task_for(path)
+        lanes: ModelLanes = request.app.state.lanes
+
+        async def waits() -> bool:
+            return not await request.is_disconnected()
+
+        def work() -> bytes:
+            return verb(model, asked, served.name).model_dump_json().encode()
+
+        async with in_time(request.app.state.seconds):
+            return Response(await lanes.run(served.name, work, waits), media_type="application/json")
+
+    ask.__doc__ = verb.__doc__
+    ask.__annotations__ = {"asked": of_request, "request": Request, "return": Response}
+    ROUTER.post(path, response_model=of_answer, name=verb.__name__)(ask)
+
+
+VERBS: dict[str, Callable[..., Answer]] = {"/score": score, "/next": next_tokens, "/tag": tag}
+VERBS |= {"/classify": classify, "/translate": translate, "/forecast": forecast}
+for _path, _verb in VERBS.items():
+    _add_route(_path, _verb)
 
 
 @TOKENS.post("/tokenize")
