@@ -20,6 +20,7 @@ from thereafter.ngram.model import NgramModel
 from thereafter.serving.server import verbs
 from thereafter.serving.server.app import make_app
 from thereafter.serving.server.models import ServedModel, ServedModels
+from thereafter.serving.server.verbs import TextScoreAnswer
 
 
 @pytest.fixture(scope="module")
@@ -62,12 +63,12 @@ def stuck(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """/score waits until the block is left."""
     over = threading.Event()
 
-    def wait(asked: object) -> list[str]:
+    def wait(*given: object) -> TextScoreAnswer:
         assert over.wait(60)
-        return []
+        return TextScoreAnswer(log_prob=None, perplexity=None, bits_per_byte=None, tokens=0, unknown=0, bytes=0)
 
     with monkeypatch.context() as patched:
-        patched.setattr(verbs, "read_texts", wait)
+        patched.setattr(verbs, "_score", wait)
         try:
             yield
         finally:
