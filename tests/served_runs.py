@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import uvicorn
 
+from thereafter.language_model import LanguageModel
+from thereafter.serving.engine import Engine
 from thereafter.serving.listening import listen
 from thereafter.serving.server.app import make_app
 from thereafter.serving.server.models import ServedModel, ServedModels
@@ -23,6 +25,11 @@ class ServedRuns:
     models: ServedModels
     server: uvicorn.Server
     address: str
+
+
+def served_language_model(lm: LanguageModel, name: str, *, most_rows: int = 64) -> ServedModel:
+    """A language model that is loaded already, with an engine of its own."""
+    return ServedModel(name, language_model=lm, engine=Engine(lm.model, most_rows=most_rows))
 
 
 @contextmanager

@@ -107,6 +107,6 @@ def test_a_link_or_a_pipe_in_the_place_of_the_lock_is_neither_written_nor_waited
     os.mkfifo(pipe)
     for path in (link, pipe):
         assert storage.lock_owner(path) is None
-        with pytest.raises(OSError, match="no plain file"):
+        with pytest.raises(OSError, match="expected a plain file"):
             storage.take_lock(path)
     assert elsewhere.read_text(encoding="utf-8") == "dear reader"

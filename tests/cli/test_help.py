@@ -95,7 +95,8 @@ def test_options_of_train_are_fields_of_settings_with_their_types(row: str) -> N
     hints = get_type_hints(settings)
     for option in (option for option in TRAIN if option.name in _fields(row) and option.name != "help"):
         kinds = {kind for kind in (hints[option.name], *get_args(hints[option.name])) if isinstance(kind, type)}
-        annotated = {option.annotation, *get_args(option.annotation)}
+        annotation, _ = get_args(option.annotation)
+        annotated = {annotation, *get_args(annotation)}
         if option.name not in ("cutoffs", "seed", "split"):  # spelled with commas; arguments of `train`
             assert annotated & kinds, option.name
 

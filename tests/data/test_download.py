@@ -379,7 +379,7 @@ def test_without_locks_each_has_a_part_of_its_own(
     def refuse(handle: object) -> None:
         raise OSError("no locks here")
 
-    monkeypatch.setattr(download, "_lock", refuse)
+    monkeypatch.setattr(download, "lock_now", refuse)
     server.orders["/a.txt"] = ["cut 1000"]
     with pytest.raises(DownloadError):
         get(server.url(), target, attempts=1)

@@ -16,9 +16,9 @@ import pytest
 import thereafter
 from breadth import core
 from refusals import assert_refused
-from served_runs import ServedRuns, served_runs
+from served_runs import ServedRuns, served_language_model, served_runs
 from thereafter.api import LanguageModel
-from thereafter.serving.server.models import ServedModel, served_language_model
+from thereafter.serving.server.models import ServedModel
 from waiting import run_async
 
 OLD_RUNS = Path(__file__).resolve().parents[1] / "old_runs"

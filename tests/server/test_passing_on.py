@@ -18,13 +18,12 @@ import numpy as np
 import pytest
 
 import thereafter
-from served_runs import ServedRuns, served_runs
+from served_runs import ServedRuns, served_language_model, served_runs
 from thereafter.api import LanguageModel
 from thereafter.decoding.sampling import Warping, generators
 from thereafter.serving.engine import Engine
 from thereafter.serving.engine_prompts import Events, RowEvent, TextRequest
 from thereafter.serving.server import jobs
-from thereafter.serving.server.models import served_language_model
 from thereafter.serving.server.texts import TokenLabels
 from thereafter.text.tokenizers.byte_level import CharTokenizer
 from waiting import run_async, wait_for

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 import thereafter
 from refusals import assert_refused
-from served_runs import ServedRuns, served_runs
+from served_runs import ServedRuns, served_language_model, served_runs
 from thereafter.api import LanguageModel
 from thereafter.errors import OptionError
 from thereafter.ngram.model import NgramModel
@@ -29,7 +29,7 @@ from thereafter.serving import listening
 from thereafter.serving.engine import Engine
 from thereafter.serving.engine_prompts import RowEvent
 from thereafter.serving.server import start
-from thereafter.serving.server.models import ServedModel, ServedModels, served_language_model
+from thereafter.serving.server.models import ServedModel, ServedModels
 from thereafter.serving.server.protocol import LARGER_BODIES, CompletionRequest
 from thereafter.serving.server.texts import ChoicePart, ChoiceWriter, read_prompts, wish_of
 from waiting import wait_for

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 import thereafter
 from refusals import assert_refused
-from served_runs import served_runs
+from served_runs import served_language_model, served_runs
 from thereafter.api import LanguageModel
 from thereafter.ngram.model import NgramModel
 from thereafter.serving.server import verbs
 from thereafter.serving.server.app import make_app
-from thereafter.serving.server.models import ServedModel, ServedModels, served_language_model
-from thereafter.serving.server.verbs import ScoresAnswer
+from thereafter.serving.server.models import ServedModel, ServedModels
+from thereafter.serving.server.verbs import TextScoreAnswer
 
 
 @pytest.fixture(scope="module")
@@ -63,12 +63,12 @@ def stuck(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """/score waits until the block is left."""
     over = threading.Event()
 
-    def wait(*given: object, **options: object) -> ScoresAnswer:
+    def wait(*given: object) -> TextScoreAnswer:
         assert over.wait(60)
-        return ScoresAnswer(model="late", results=[])
+        return TextScoreAnswer(log_prob=None, perplexity=None, bits_per_byte=None, tokens=0, unknown=0, bytes=0)
 
     with monkeypatch.context() as patched:
-        patched.setattr(verbs, "score", wait)
+        patched.setattr(verbs, "_score", wait)
         try:
             yield
         finally:

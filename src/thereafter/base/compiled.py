@@ -98,8 +98,7 @@ class Compiled(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self._fast is None:
-            if not any(kernel_folder().glob(f"**/*.{self.function.__name__}-*.nbi")):
-                progress.note(f"compiling {self.function.__name__} for this machine (once)")
+            _note_compiling(self.function)
             self._fast = jit()(self.function)
         return self._fast(*args, **kwargs)
 
@@ -130,10 +129,15 @@ def c_function(signature: object, function: Callable[..., None]) -> CFunction:
     with suppress(OSError):  # each compiles for itself where nothing can be kept
         lock = take_lock(kernel_folder() / f"{function.__name__}.lock", patience=120.0)
     with lock or nullcontext():
-        if not any(kernel_folder().glob(f"**/*.{function.__name__}-*.nbi")):
-            progress.note(f"compiling {function.__name__} for this machine (once)")
+        _note_compiling(function)
         made: CFunction = _with_cache(lambda cache: numba.cfunc(signature, cache=cache)(function))
     return made
+
+
+def _note_compiling(function: Callable[..., object]) -> None:
+    """Tell the user, unless its machine code is kept from an earlier process."""
+    if not any(kernel_folder().glob(f"**/*.{function.__name__}-*.nbi")):
+        progress.note(f"compiling {function.__name__} for this machine (once)")
 
 
 def _with_cache(compile_it: Callable[[bool], Any]) -> Any:

@@ -68,7 +68,7 @@ def build(kind: type[T], table: Mapping[str, object], name: str) -> T:
     Pet(legs=3)
     """
     hints = get_type_hints(kind)
-    fields = {name: hints[name] for name in _fields(kind)}
+    fields = {name: hints[name] for name in field_names(kind)}
     values = {}
     for key, given in table.items():
         if key not in fields:
@@ -132,7 +132,9 @@ def _value(value: object) -> str:
 
 def field_names(kind: type[object]) -> set[str]:
     """The names that `build` takes for a dataclass."""
-    return set(_fields(kind))
+    if not dataclasses.is_dataclass(kind):
+        raise TypeError(f"{kind.__name__} is not a dataclass")
+    return {field.name for field in dataclasses.fields(kind)}
 
 
 def as_table(settings: object) -> Table:
@@ -140,9 +142,3 @@ def as_table(settings: object) -> Table:
     if not dataclasses.is_dataclass(settings) or isinstance(settings, type):
         raise TypeError(f"{settings!r} is not a dataclass")
     return dataclasses.asdict(settings)
-
-
-def _fields(kind: type[object]) -> list[str]:
-    if not dataclasses.is_dataclass(kind):
-        raise TypeError(f"{kind.__name__} is not a dataclass")
-    return [field.name for field in dataclasses.fields(kind)]

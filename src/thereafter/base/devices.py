@@ -137,10 +137,9 @@ def allowed_memory(device: torch.device) -> int:
 
     total = torch.cuda.get_device_properties(device).total_memory
     share = getattr(torch.cuda, "get_per_process_memory_fraction", None)  # torch has it since 2.7
-    # it takes no device without a number
-    return (
-        total if share is None else int(total * share(torch.cuda.current_device() if device.index is None else device))
-    )
+    if share is None:
+        return total
+    return int(total * share(torch.cuda.current_device() if device.index is None else device))  # it takes a number
 
 
 def available_memory(device: torch.device) -> float:

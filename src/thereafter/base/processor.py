@@ -177,15 +177,8 @@ def _from_sysctl(text: str, architecture: str, named: str) -> Processor:
     flags = [about.get(f"machdep.cpu.{name}", "") for name in ("features", "leaf7_features")]
     flags += [key.rpartition(".")[2] for key, value in about.items() if key.startswith("hw.optional.") and value == "1"]
     # processors with two kinds of cores list the faster ones as level 0
-    sizes = {
-        name: _bytes(about.get(f"hw.perflevel0.{key}", about.get(f"hw.{key}", "")))
-        for name, key in (
-            ("L1d", "l1dcachesize"),
-            ("L1i", "l1icachesize"),
-            ("L2", "l2cachesize"),
-            ("L3", "l3cachesize"),
-        )
-    }
+    keys = {name: f"{name.lower()}cachesize" for name in _NAMES}
+    sizes = {name: _bytes(about.get(f"hw.perflevel0.{key}", about.get(f"hw.{key}", ""))) for name, key in keys.items()}
     features = _known_features(" ".join(flags), architecture)
     caches = {name: size for name, size in sizes.items() if size}
     name = about.get("machdep.cpu.brand_string", "") or named or architecture

@@ -40,25 +40,19 @@ class Reporter(Protocol):
 
     def begin(self, label: str, total: float | None, unit: str) -> Advance:
         """Open a bar and return the function that advances it."""
-
-    def end(self, label: str) -> None:
-        """Close the bar."""
-
-    def note(self, message: str) -> None:
-        """Show one line, for instance that something compiles for the first time."""
-
-
-class Silent:
-    """The default: shows nothing."""
-
-    def begin(self, label: str, total: float | None, unit: str) -> Advance:
         return lambda amount, status="": None
 
     def end(self, label: str) -> None:
+        """Close the bar."""
         return None
 
     def note(self, message: str) -> None:
+        """Show one line, for instance that something compiles for the first time."""
         return None
+
+
+class Silent(Reporter):
+    """The default: shows nothing."""
 
 
 _SILENT = Silent()  # without state, so it can be the default of every context

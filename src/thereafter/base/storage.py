@@ -22,10 +22,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import IO
 
 import numpy as np
@@ -82,10 +81,7 @@ def open_plain(path: str | os.PathLike[str], *, links: bool = True) -> IO[bytes]
     Without `links` a link is refused as well.
     """
     _check_plain(os.stat(path, follow_symlinks=links), path)
-    flags = os.O_RDONLY
-    for name in (*_SYSTEM_FLAGS, *(() if links else ("O_NOFOLLOW",))):
-        flags |= getattr(os, name, 0)
-    file = os.fdopen(os.open(path, flags), "rb")
+    file = os.fdopen(os.open(path, os.O_RDONLY | _system_flags(links=links)), "rb")
     try:
         _check_plain(os.fstat(file.fileno()), path)
     except OSError:
@@ -98,6 +94,14 @@ def read_plain(path: str | os.PathLike[str], *, links: bool = True) -> bytes:
     """The content of a plain file, by the rules of `open_plain`."""
     with open_plain(path, links=links) as file:
         return file.read()
+
+
+def _system_flags(*, links: bool) -> int:
+    """The flags of a plain file, as far as the system has them; without `links` none is followed."""
+    flags = 0
+    for name in (*_SYSTEM_FLAGS, *(() if links else ("O_NOFOLLOW",))):
+        flags |= getattr(os, name, 0)
+    return flags
 
 
 def _check_plain(facts: os.stat_result, path: str | os.PathLike[str]) -> None:
@@ -263,7 +267,7 @@ class Owner:
         return f"process {self.pid}{where} ({self.command}), since {self.since}"
 
 
-class FileLock:
+class FileLock(AbstractContextManager["FileLock"]):
     """A lock that is held until `release`, or until the process ends. Use it as a context manager, or keep it."""
 
     def __init__(self, path: Path, file: IO[bytes]) -> None:
@@ -277,12 +281,7 @@ class FileLock:
             self.path.unlink()
         self._file.close()
 
-    def __enter__(self) -> FileLock:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.release()
 
 
@@ -296,7 +295,7 @@ def take_lock(path: Path, *, command: str = "", patience: float = _PATIENCE) -> 
     while True:
         file = _open(path, "ab", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
-            _lock(file)
+            lock_now(file)
         except (BlockingIOError, PermissionError):
             file.close()
             if time.monotonic() >= give_up:
@@ -328,7 +327,7 @@ def lock_owner(path: Path) -> Owner | None:
         return None
     with file:
         try:
-            _lock(file)
+            lock_now(file)
         except (BlockingIOError, PermissionError):
             return _read_owner(file)
         except OSError:
@@ -338,11 +337,9 @@ def lock_owner(path: Path) -> Owner | None:
 
 def _open(path: Path, mode: str, flags: int) -> IO[bytes]:
     """Open or create a lock file; anything but a plain file is an OSError, at once."""
-    if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
-        raise OSError(errno.EINVAL, "it is no plain file", str(path))
-    for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
-        flags |= getattr(os, name, 0)
-    return os.fdopen(os.open(path, flags, 0o666), mode, buffering=0)
+    if os.path.lexists(path):
+        _check_plain(path.lstat(), path)
+    return os.fdopen(os.open(path, flags | _system_flags(links=False), 0o666), mode, buffering=0)
 
 
 def _read_owner(file: IO[bytes]) -> Owner:
@@ -366,7 +363,9 @@ def _is_at(file: IO[bytes], path: Path) -> bool:
 if sys.platform != "win32":
     import fcntl
 
-    def _lock(file: IO[bytes]) -> None:
+    def lock_now(file: IO[bytes]) -> None:
+        """Lock an open file; BlockingIOError or PermissionError where another process has it, any other OSError on a
+        disk without locks."""
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 else:
@@ -374,6 +373,6 @@ else:
 
     _BEHIND = 1 << 30  # a locked byte cannot be read on Windows, so one far after the text is locked
 
-    def _lock(file: IO[bytes]) -> None:
+    def lock_now(file: IO[bytes]) -> None:
         file.seek(_BEHIND)
         msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)

@@ -132,13 +132,12 @@ def finite(value: object) -> object:
     return [finite(part) for part in value] if isinstance(value, list | tuple) else value
 
 
-def check_ending(path: str | PathLike[str]) -> None:
-    """Refuse a file name that says another format than a table can have; call it before anything is measured."""
-    if Path(path).suffix.lower() not in ENDINGS:
-        raise OptionError(
-            f"{Path(path).name!r} ends in {Path(path).suffix!r}; expected {', '.join(ENDINGS)}; "
-            f"try {Path(path).stem}.csv"
-        )
+def check_ending(path: str | PathLike[str], more: Sequence[str] = ()) -> None:
+    """Refuse a file name that says another format than a table can have, or one of `more`; call it before anything is
+    measured."""
+    name, endings = Path(path), (*ENDINGS, *more)
+    if name.suffix.lower() not in endings:
+        raise OptionError(f"{name.name!r} ends in {name.suffix!r}; expected {', '.join(endings)}; try {name.stem}.csv")
 
 
 def write_table(rows: Sequence[Row], path: str | PathLike[str]) -> Path:

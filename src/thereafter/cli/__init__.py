@@ -7,8 +7,7 @@ takes as long as all else that help needs.
 options         the options that commands share, each described once; `command`, which adds them to a function
 tables          what is printed and saved: rows, measurements, figures, notes about the text
 train           `train`, Ctrl-C included; train_report: what it prints, and what --set takes
-score           scores of texts
-surprisal       bits of every word
+score           scores of texts; `surprisal`: bits of every word
 ask             `next`, `generate`, `rank` and `neighbours`
 predict         answers of a task, and `backtest`; pictures: what is shown of networks that see and draw
 compare         several models on one text
@@ -52,7 +51,7 @@ GROUPS = {
 _NAMES = [name for names in GROUPS.values() for name in names]
 _FILES = dict.fromkeys(("next", "generate", "rank", "neighbours"), "ask")
 _FILES |= {"backtest": "predict", "gallery": "figure", "kernels": "figure", "studio": "export", "serve": "export"}
-_FILES |= {"arpa": "export", "lm-eval": "export"}
+_FILES |= {"arpa": "export", "lm-eval": "export", "surprisal": "score"}
 """The files of commands that do not stand in one of their own name."""
 _VALUES: dict[object, str] = {str: "TEXT", int: "INTEGER", float: "NUMBER", Path: "PATH"}
 _VALUES |= {list[str]: "TEXT", list[Path]: "PATH"}

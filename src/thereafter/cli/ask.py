@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from thereafter.base.config import Table
 from thereafter.base.progress import print_exactly
 from thereafter.base.tabular import Row
 from thereafter.cli import app, load
-from thereafter.cli.options import TableFile, command
+from thereafter.cli.options import Loading, TableFile, command, library
 from thereafter.cli.tables import print_rows, save_rows, tell_unknown, tell_written
 from thereafter.data.finding import TABLE_ENDINGS, split_column
 from thereafter.errors import EmptyCorpusError, OptionError
 
 if TYPE_CHECKING:
     from thereafter.decoding.completion import Completions
-    from thereafter.decoding.generation import GenerationOptions
     from thereafter.language_model import LanguageModel
 
 
@@ -91,26 +91,26 @@ def _completions(lm: LanguageModel, prompt: str, k: int, wanted: bool | None) ->
     return completions if wanted or completions.half_typed else None
 
 
-@command(app)
+@command(
+    app,
+    *library(
+        "thereafter.decoding.generation:GenerationSettings",
+        *("max_new_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "num_beams"),
+        *("length_penalty", "num_return_sequences", "stop_strings", "seed", "weights"),
+        num_return_sequences={"spelled": "--samples"},
+        stop_strings={"spelled": "--stop", "kind": list[str]},
+    ),
+)
 def generate(
     run: str,
     prompt: Annotated[str, typer.Argument()] = "",
-    max_new_tokens: int = 40,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    min_p: float | None = None,
-    repetition_penalty: float = 1.0,
-    num_beams: int = 1,
-    length_penalty: float = 1.0,
-    samples: int = 1,
-    stop: list[str] | None = None,
-    seed: int | None = None,
-    weights: str | None = None,
+    *,
+    num_beams: int,
+    num_return_sequences: int,
+    stop_strings: list[str] | None,
     as_json: Annotated[bool, typer.Option("--json")] = False,
-    tokens: str = "word",
-    as_written: bool = False,
-    device: str = "auto",
+    loading: Loading,
+    **given: object,
 ) -> None:
     """Continue a prompt; the text is shown as it is generated.
 
@@ -118,40 +118,19 @@ def generate(
 
     Args:
         prompt: The text to continue.
-        max_new_tokens: Maximum number of tokens to generate.
-        temperature: Below 1 safer, above 1 more random, 0 always the most likely token.
-        top_k: Sample from the k most likely tokens only.
-        top_p: Sample from the most likely tokens that together reach this probability.
-        min_p: Sample from tokens at least this fraction as likely as the most likely one.
-        repetition_penalty: Above 1: tokens that were already used become less likely.
-        num_beams: Beam search with this many hypotheses, instead of sampling.
-        length_penalty: Beam search: above 1 favours long texts, 0 short ones.
-        samples: Number of texts to generate.
-        stop: Stop before this text; \\n is a line end. Repeat the option for more.
-        seed: Random seed: the same seed gives the same text.
-        weights: bfloat16 or int8: a recurrent model reads its matrices in fewer bytes, faster.
+        stop_strings: Stop before this text; \\n is a line end. Repeat the option for more.
         as_json: Print texts, tokens and log probabilities as JSON.
     """
-    lm = load(run, tokens, as_written=as_written, device=device)
+    lm = loading.load(run)
     tell_written(lm, prompt)
-    options: GenerationOptions = {
-        "temperature": temperature,
-        "top_k": top_k,
-        "top_p": top_p,
-        "min_p": min_p,
-        "repetition_penalty": repetition_penalty,
-        "num_beams": num_beams,
-        "length_penalty": length_penalty,
-        "stop_strings": [text.replace("\\n", "\n").replace("\\t", "\t") for text in stop or ()],
-        "seed": seed,
-        "weights": weights,
-    }
-    if samples == 1 and num_beams == 1 and not as_json:
-        pieces = lm.stream_text(prompt, max_new_tokens, **options)  # refuses before the prompt is shown
+    stops = [text.replace("\\n", "\n").replace("\\t", "\t") for text in stop_strings or ()]
+    options: Table = given | {"num_beams": num_beams, "stop_strings": stops}
+    if num_return_sequences == 1 and num_beams == 1 and not as_json:
+        pieces = lm.stream_text(prompt, **options)  # refuses before the prompt is shown
         for piece in chain([prompt], pieces, ["\n"]):
             print_exactly(piece)
         return
-    texts = lm.generate(prompt, max_new_tokens, num_return_sequences=samples, return_log_probs=True, **options)
+    texts = lm.generate(prompt, num_return_sequences=num_return_sequences, return_log_probs=True, **options)
     if as_json:
         typer.echo(json.dumps({"prompt": prompt, "samples": [asdict(one) for one in texts]}, allow_nan=False))
         return
@@ -168,9 +147,8 @@ def rank(
     context: Annotated[str, typer.Option(metavar="TEXT|item")] = "item",
     per: str = "sentence",
     lines: bool = False,
-    tokens: str = "word",
-    as_written: bool = False,
-    device: str = "auto",
+    *,
+    loading: Loading,
     out: TableFile = None,
     form: str = "",
 ) -> None:
@@ -195,7 +173,7 @@ def rank(
             "before each, or item; try --context item"
         )
     end, context = "\n" if lines else "", "" if context == "item" else context
-    lm = load(run, tokens, as_written=as_written, device=device)
+    lm = loading.load(run)
     ranked = lm.rank([text + end for text in texts], context, per=per)
     tell_written(lm, context, *texts)
     tell_unknown(lm, *texts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ from thereafter.base.config import Table
 from thereafter.base.kinds import listed
 from thereafter.cli import app
 from thereafter.cli import options as opt
-from thereafter.cli.options import chosen, command, option, wants_parts
+from thereafter.cli.options import chosen, command, library, option, wants_parts
 from thereafter.cli.score import item_context
 from thereafter.cli.tables import print_rows
 from thereafter.errors import OptionError
@@ -23,14 +24,9 @@ if TYPE_CHECKING:
     from thereafter.comparing.compare import Comparison
     from thereafter.comparing.task_trials import TaskComparison
 
+_library = partial(library, "thereafter.comparing.compare:compare")
 _BUDGET_AND_TEXT = (
-    option("epochs", float),
-    option("tokens_budget", int),
-    option("minutes", float),
-    option("seeds", int),
-    option("seed", int),
-    option("tokens", str),
-    option("match", str),
+    *_library("epochs", "tokens_budget", "minutes", "seeds", "seed", "tokens", "match"),
     option("pairs", list[str], metavar="FILES"),
     option("out", Path),
     opt.PARTS,
@@ -39,13 +35,7 @@ _BUDGET_AND_TEXT = (
 _OF_TABLES = (*opt.SERIES, option("split", str, panel=opt.SERIES_PANEL))
 
 
-@command(
-    app,
-    *_BUDGET_AND_TEXT,
-    *_OF_TABLES,
-    option("settings", list[str], None, "--set", metavar="NAME=VALUE"),
-    option("as_json", bool, None, "--json", callback=opt.one_format),
-)
+@command(app, *_BUDGET_AND_TEXT, *_OF_TABLES, option("settings", list[str], None, "--set", metavar="NAME=VALUE"))
 def compare(
     sources: Annotated[list[str], typer.Argument(metavar="SOURCE|RUN")],
     on: Annotated[str | None, typer.Option(metavar="TEXT")] = None,
@@ -108,11 +98,8 @@ def compare(
     options = parse_settings(settings or ()) | chosen(given)
     if not wants_parts(options.pop("parts", None)):
         options["parts"] = False
-    for of_tables in _OF_TABLES:
-        if of_tables.name in chosen(given) and task is None:
-            raise OptionError(
-                f"--{of_tables.name} is for tables of series; got it without --task; try adding --task forecast"
-            )
+    if task is None:
+        opt.refuse_of_series(chosen(given), _OF_TABLES)
     if on is not None:
         unfit = options | {"models": models, "task": task}
         _compare_runs(sources, on, item_context(context, items=items), unfit, form)

@@ -6,13 +6,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from thereafter.cli import app, load
-from thereafter.cli.options import command
+from thereafter.cli.options import Loading, chosen, command, library, option
 from thereafter.cli.tables import print_rows
 from thereafter.errors import OptionError
 
@@ -139,30 +140,23 @@ def lm_eval(
     run_harness(run, context.args, tokens=tokens, as_written=as_written)
 
 
-Host = Annotated[
-    str, typer.Option(help="Address to listen on. Any address that other machines can reach needs a token.")
-]
-TokenFile = Annotated[Path | None, typer.Option(help="File that holds the token, in a single line.")]
-_TOKEN = (
-    "Other users see it in the list of processes: better set THEREAFTER_TOKEN or --token-file. Default: a random one "
-    "if needed."
+_HOST = "Address to listen on. Any address that other machines can reach needs a token."
+_DOOR = (
+    option("host", str, _HOST, default="127.0.0.1"),
+    option("token", str),
+    option("token_file", Path, "File that holds the token, in a single line."),
 )
 
 
-@command(app)
-def serve(
-    runs: list[str],
-    port: Annotated[int, typer.Option(min=0, max=65535)] = 8138,
-    host: Host = "127.0.0.1",
-    token: Annotated[str | None, typer.Option(help=f"Token that clients send as their API key. {_TOKEN}")] = None,
-    token_file: TokenFile = None,
-    most_rows: Annotated[int, typer.Option(min=1)] = 64,
-    timeout: float = 600.0,
-    grace: Annotated[float, typer.Option(min=0)] = 5.0,
-    tokens: str = "word",
-    as_written: bool = False,
-    device: str = "auto",
-) -> None:
+@command(
+    app,
+    *library("thereafter.serving.server.start:serve", "port", port={"min": 0, "max": 65535}),
+    *_DOOR,
+    *library(
+        "thereafter.serving.server.start:serve", "most_rows", "timeout", "grace", most_rows={"min": 1}, grace={"min": 0}
+    ),
+)
+def serve(runs: list[str], *, token: str | None, token_file: Path | None, loading: Loading, **options: object) -> None:
     """Serve runs over HTTP, to any client of OpenAI's completions.
 
     Example: thereafter serve runs/book --port 8138
@@ -170,6 +164,8 @@ def serve(
     Args:
         runs: Run folders, or ARPA files.
         port: Port; 0 takes a free one.
+        token: Token that clients send as their API key. Other users see it in the list of processes: better set
+            THEREAFTER_TOKEN or --token-file. Default: a random one if needed.
         most_rows: Maximum number of texts generated concurrently per run.
         timeout: Time limit for one answer, in seconds.
         grace: Seconds that answers have to finish when the server is stopped.
@@ -177,28 +173,17 @@ def serve(
     from thereafter.serving.listening import read_token
     from thereafter.serving.server.start import serve
 
-    serve(
-        runs,
-        host=host,
-        port=port,
-        token=read_token(token, token_file),
-        most_rows=most_rows,
-        timeout=timeout,
-        grace=grace,
-        tokens=tokens,
-        as_written=as_written,
-        device=device,
-        say=typer.echo,
-    )
+    serve(runs, token=read_token(token, token_file), say=typer.echo, **chosen(options), **asdict(loading))
 
 
-@command(app)
+@command(app, *_DOOR)
 def studio(
     runs: Path = Path("runs"),
     port: Annotated[int | None, typer.Option(min=0, max=65535)] = None,
-    host: Host = "127.0.0.1",
-    token: Annotated[str | None, typer.Option(help=f"Token that visitors must present. {_TOKEN}")] = None,
-    token_file: TokenFile = None,
+    *,
+    host: str,
+    token: str | None,
+    token_file: Path | None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser")] = True,
 ) -> None:
     """Open the studio, a web page to train, compare and look inside models.
@@ -208,6 +193,8 @@ def studio(
     Args:
         runs: Folder of your runs. Models you train in the studio go there too.
         port: Port. Default: a free one.
+        token: Token that visitors must present. Other users see it in the list of processes: better set
+            THEREAFTER_TOKEN or --token-file. Default: a random one if needed.
         browser: Open the page in a browser.
     """
     from thereafter.serving.listening import read_token

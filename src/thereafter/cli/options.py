@@ -10,7 +10,8 @@
 
 makes a command with the arguments of the function, with --csv and --json in the place of `form`, and with the options
 of the group: they come by name, and are None or False where they were not given. An argument without a default is one
-of the command line, any other an option. Its help stands in `Args`, or in `Shared` for those of many commands.
+of the command line, any other an option. Its help stands in `Args`, or in `Shared` for those of many commands. An
+argument that is a dataclass, such as `Loading`, stands for options that are its fields.
 """
 
 from __future__ import annotations
@@ -20,22 +21,25 @@ import inspect
 import re
 from collections.abc import Callable, Iterable
 from copy import copy
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, partial, wraps
 from inspect import Parameter
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, NamedTuple, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, NamedTuple, get_args, get_origin, get_type_hints
 
 import typer
 from typer.core import TyperCommand
-from typer.models import ParameterInfo
 
 from thereafter.base.config import Table
 from thereafter.base.kinds import listed
 from thereafter.base.tabular import check_ending
-from thereafter.cli import Command, show_all_options
+from thereafter.cli import Command, load, show_all_options
 from thereafter.errors import OptionError
 from thereafter.tasks import TASKS
+
+if TYPE_CHECKING:
+    from thereafter.language_model import LanguageModel
 
 ARRAYS = ".npz"
 """The ending of a file of arrays."""
@@ -43,17 +47,21 @@ _FIGURES = (".html", ".png", ".svg")
 
 
 class Field(NamedTuple):
-    """A field as it stands in the source of a class: its type, and the docstring below it by paragraphs."""
+    """A field as it stands in the source of a class, or an argument of a function: its type, its meaning by paragraphs,
+    and its default; None where that is no plain value."""
 
     kind: str
     meaning: list[str]
+    default: object = None
 
 
 def fields_in(body: Iterable[ast.stmt]) -> dict[str, Field]:
     """The fields of a class that have a docstring below them."""
     return {
         field.target.id: Field(
-            ast.unparse(field.annotation), [" ".join(words.split()) for words in below.value.value.split("\n\n")]
+            ast.unparse(field.annotation),
+            [" ".join(words.split()) for words in below.value.value.split("\n\n")],
+            _plain_value(field.value),
         )
         for field, below in pairwise(body)
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(below, ast.Expr)
@@ -61,65 +69,110 @@ def fields_in(body: Iterable[ast.stmt]) -> dict[str, Field]:
     }
 
 
+def _plain_value(node: ast.expr | None, source: str = "") -> object:
+    """The value of a number, a text or a truth value in a source, where it may be that of a constant."""
+    if isinstance(node, ast.Name) and (line := re.search(rf"^{node.id} = (.+)$", source, re.MULTILINE)):
+        return ast.literal_eval(line[1])
+    return node.value if isinstance(node, ast.Constant) else None
+
+
 @cache
 def _fields(row: str) -> dict[str, Field]:
-    """The fields of a class, "module:Class", read from its source: to import settings may import numpy, or take long.
+    """The fields of a class, or the arguments of a function, "module:name", read from its source: to import it may
+    import numpy, or take long.
 
     >>> _fields("thereafter.training.settings:TrainingSettings")["rate"]
-    Field(kind='float | None', meaning=['Learning rate.'])
+    Field(kind='float | None', meaning=['Learning rate.'], default=None)
     """
     module, _, name = row.partition(":")
     source = Path(__file__).parents[1].joinpath(*module.split(".")[1:]).with_suffix(".py").read_text(encoding="utf-8")
-    own = re.search(rf"^class {name}\b.*?(?=^\S|\Z)", source, re.MULTILINE | re.DOTALL)
-    (tree,) = ast.parse(own[0] if own else "").body
-    return fields_in(vars(tree)["body"])
+    _, head, rest = source.partition(f"\ndef {name}(")
+    if head:
+        text = head + rest.partition(":\n")[0] + ": ..."
+    else:
+        own = re.search(rf"^class {name}\b.*?(?=^\S|\Z)", source, re.MULTILINE | re.DOTALL)
+        text = own[0] if own else ""
+    (tree,) = ast.parse(text).body
+    if not isinstance(tree, ast.FunctionDef):
+        return fields_in(vars(tree)["body"])
+    plain = [*tree.args.posonlyargs, *tree.args.args]
+    values = [None] * (len(plain) - len(tree.args.defaults)) + tree.args.defaults + tree.args.kw_defaults
+    return {
+        one.arg: Field(ast.unparse(one.annotation), [""], _plain_value(value, source))
+        for one, value in zip([*plain, *tree.args.kwonlyargs], values, strict=True)
+        if one.annotation is not None
+    }
 
 
 _KINDS: dict[str, type] = {"int": int, "float": float, "bool": bool, "list": list[str], "Path": Path}
 
 
-def group(row: str, *names: str, panel: str | None = None, **special: Table) -> tuple[Parameter, ...]:
-    """Options for fields of a class, by default for all; a name, type and help are the field's. `special`: more of some
-    of them, as arguments of `option`."""
-    fields = _fields(row)
+def group(
+    row: str, *names: str, panel: str | None = None, defaults: bool = False, **special: Table
+) -> tuple[Parameter, ...]:
+    """Options for fields of a class, by default for all; a name, type and help are the field's. `defaults`: so is the
+    default, which is otherwise left to whoever chooses it. `special`: more of some of them, as arguments of `option`.
+    """
+    described = _fields(row)
     options = []
-    for name in names or fields:
-        kind = _KINDS.get(re.split(r"\W", fields[name].kind)[0], str)
-        about: Table = {"panel": panel, "help": fields[name].meaning[0], **special.get(name, {})}
-        options.append(option(name, kind, **about))
+    for name in names or described:
+        kind = _KINDS.get(re.split(r"\W", described[name].kind)[0], str)
+        about: Table = {"panel": panel, "help": described[name].meaning[0] or None}
+        about |= {"default": described[name].default if defaults else None, "kind": kind, **special.get(name, {})}
+        options.append(option(name, **about))
     return tuple(options)
 
 
+library = partial(group, defaults=True)
+"""Options for arguments of a function of the library, with its defaults; their help stands in the command."""
+
+
 def option(
-    name: str, kind: type, help: str | None = None, spelled: str = "", *, panel: str | None = None, **more: object
+    name: str,
+    kind: type,
+    help: str | None = None,
+    spelled: str = "",
+    *,
+    panel: str | None = None,
+    default: object = None,
+    **more: object,
 ) -> Parameter:
-    """An option that may be left out: its value is then None, of a switch False. Without `help` it stands in the
-    docstring of the command; `more` are arguments of `typer.Option`."""
+    """An option that may be left out: its value is then the default, of a switch without one False. Without `help` it
+    stands in the docstring of the command; `more` are arguments of `typer.Option`."""
     is_switch = kind is bool
     names = [spelled or f"--{name.replace('_', '-')}"] if spelled or is_switch else []
     about: Table = {"help": help, "rich_help_panel": panel, **more}
-    described = typer.Option(False if is_switch else None, *names, **about)
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=described, annotation=kind if is_switch else kind | None)
+    plain, info = kind if is_switch or default is not None else kind | None, typer.Option(*names, **about)
+    value = bool(default) if is_switch else default
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=value, annotation=Annotated[plain, info])
 
 
-def _described(argument: Parameter, helps: dict[str, str]) -> Parameter:
-    """An argument of a command with its help; a plain one becomes an argument or an option of the command line."""
-    kind, default = argument.annotation, argument.default
+def _described(argument: Parameter, own: dict[str, str], shared: dict[str, str]) -> Parameter:
+    """An argument of a command with its help; a plain one becomes an argument or an option of the command line. The
+    command's `own` words come before those of the option, and both before those that commands share."""
+    kind = argument.annotation
     if kind is typer.Context:
         return argument
-    if isinstance(default, ParameterInfo):
-        info = default
-    elif get_origin(kind) is Annotated:
+    if get_origin(kind) is Annotated:
         kind, info = get_args(kind)
-    elif default is Parameter.empty:
+    elif argument.default is Parameter.empty:
         info = typer.Argument(show_default=False)
     else:
         info = typer.Option(*([f"--{argument.name.replace('_', '-')}"] if kind is bool else []))
     info = copy(info)
-    info.help = info.help or helps[argument.name]
-    if isinstance(default, ParameterInfo):
-        return argument.replace(default=info)
+    info.help = own.get(argument.name) or info.help or shared[argument.name]
     return argument.replace(annotation=Annotated[kind, info])
+
+
+def _own_options(kind: object) -> list[Parameter]:
+    """The fields of a dataclass of options, as arguments of a command; none of any other type."""
+    if not isinstance(kind, type) or not is_dataclass(kind):
+        return []
+    hints = get_type_hints(kind, include_extras=True)
+    return [
+        Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name])
+        for field in fields(kind)
+    ]
 
 
 def command(
@@ -129,35 +182,41 @@ def command(
     cls: type[TyperCommand] = Command,
     context_settings: Table | None = None,
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Register a function as a command that takes these options beside its own arguments.
-
-    An argument of the function that one of the options describes is that option.
+    """Register a function as a command that takes these options beside its own arguments: help lists them before those
+    that are keyword-only. An argument of the function that one of the options describes is that option.
     """
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
-        own = inspect.signature(function, eval_str=True).parameters
-        described = {one.name: one for one in (*(FORMATS if "form" in own else ()), *options)}
-        arguments = [
-            one
-            for one in own.values()
-            if one.name not in described and one.name != "form" and one.kind is not Parameter.VAR_KEYWORD
-        ]
+        signature = inspect.signature(function, eval_str=True).parameters
+        joined = {name: parts for name, one in signature.items() if (parts := _own_options(one.annotation))}
+        described = {one.name for one in options}
+
+        def section(*kinds: object) -> list[Parameter]:
+            """The arguments of these kinds, those for the form of a table last."""
+            parts = [part for name, one in signature.items() if one.kind in kinds for part in joined.get(name, [one])]
+            formats = FORMATS if any(part.name == "form" for part in parts) else ()
+            return [*(part for part in parts if part.name not in (*described, "form")), *formats]
+
+        arguments = [*section(Parameter.POSITIONAL_OR_KEYWORD), *options, *section(Parameter.KEYWORD_ONLY)]
+        has_form = FORMATS[0] in arguments
         text, _, about = inspect.cleandoc(function.__doc__ or "").partition("\n\nArgs:\n")
-        helps = {name: field.meaning[0] for name, field in _fields(f"{__name__}:Shared").items()}
-        helps |= {
+        shared = {name: field.meaning[0] for name, field in _fields(f"{__name__}:Shared").items()}
+        helps = {
             name: " ".join(words.split())
             for name, words in re.findall(r"^    (\w+): (.*(?:\n     +.*)*)", about, re.MULTILINE)
         }
 
         @wraps(function)
         def run(**values: object) -> None:
-            if "form" in own:
+            if has_form:
                 as_csv, as_json = values.pop("as_csv"), values.pop("as_json")
                 values["form"] = "csv" if as_csv else "json" if as_json else ""
+            for name, parts in joined.items():
+                values[name] = signature[name].annotation(**{part.name: values.pop(part.name) for part in parts})
             function(**values)
 
-        parameters = [_described(argument, helps) for argument in (*arguments, *described.values())]
-        vars(run)["__signature__"] = inspect.Signature(parameters)
+        parameters = [_described(argument, helps, shared) for argument in arguments]
+        vars(run)["__signature__"] = inspect.Signature([one.replace(kind=Parameter.KEYWORD_ONLY) for one in parameters])
         registered: Callable[..., None] = to.command(name, cls=cls, help=text, context_settings=context_settings)(run)
         return registered
 
@@ -167,6 +226,15 @@ def command(
 def chosen(values: Table) -> Table:
     """The options that were given."""
     return {name: value for name, value in values.items() if value is not None and value is not False}
+
+
+def refuse_of_series(given: Table, options: Iterable[Parameter]) -> None:
+    """OptionError where one of these options was given, and no task."""
+    for option in options:
+        if option.name in given:
+            raise OptionError(
+                f"--{option.name} is for tables of series; got it without a task; try adding --task forecast"
+            )
 
 
 # ---- what is checked before anything is computed
@@ -179,45 +247,43 @@ def one_format(context: typer.Context, wanted: bool) -> bool:
     return wanted
 
 
-def _table_file(path: Path | None) -> Path | None:
-    """The file of a table, with an ending that can be written."""
-    if path is not None:
-        check_ending(path)
-    return path
+def _checked(check: Callable[[Path], None]) -> Callable[[Path | None], Path | None]:
+    """A callback that looks at the name of a file, before anything is computed."""
+
+    def callback(path: Path | None) -> Path | None:
+        if path is not None:
+            check(path)
+        return path
+
+    return callback
 
 
-def table_or_arrays(path: Path | None) -> Path | None:
-    """The file of a table or of arrays, with an ending that can be written."""
-    return path if path is not None and path.suffix.lower() == ARRAYS else _table_file(path)
+def _check_numbers(path: Path) -> None:
+    from thereafter.inspection.arrays import check_ending
+
+    check_ending(path)
 
 
-def writable(path: Path | None) -> Path | None:
-    """The file of numbers, with an ending that can be written."""
-    if path is not None:
-        from thereafter.inspection.arrays import check_ending
-
-        check_ending(path)
-    return path
-
-
-def figure_file(path: Path | None) -> Path | None:
-    """The file of a figure, with an ending that can be written."""
-    if path is not None and path.suffix.lower() not in _FIGURES:
+def _check_figure(path: Path) -> None:
+    if path.suffix.lower() not in _FIGURES:
         raise OptionError(
             f"--figure is {path.name!r}; expected a name that ends in {', '.join(_FIGURES)}; try {path.stem}.html"
         )
-    return path
 
 
-def drawable(path: Path | None) -> Path | None:
-    """The file of a picture, with an ending that can be written, where the package that draws is installed."""
-    if path is not None:
-        from thereafter.base.packages import require
-        from thereafter.figures.pictures import format_of
+def _check_drawable(path: Path) -> None:
+    """The package that draws must be installed, too."""
+    from thereafter.base.packages import require
+    from thereafter.figures.pictures import format_of
 
-        format_of(path)
-        require("plotly", "drawing a picture")
-    return path
+    format_of(path)
+    require("plotly", "drawing a picture")
+
+
+table_or_arrays = _checked(partial(check_ending, more=(ARRAYS,)))
+writable = _checked(_check_numbers)
+figure_file = _checked(_check_figure)
+drawable = _checked(_check_drawable)
 
 
 def _batch(spelled: str) -> int | str:
@@ -232,12 +298,14 @@ def _rows(lookback: int | None) -> int | None:
     return lookback
 
 
-def _whole_numbers(spelled: str | None) -> tuple[int, ...] | None:
+def whole_numbers(param: typer.CallbackParam, spelled: str | None) -> tuple[int, ...] | None:
     """ "0,0,1" as numbers."""
     try:
         return None if spelled is None else tuple(int(number) for number in spelled.replace(",", " ").split())
     except ValueError:
-        raise OptionError(f"--cutoffs is {spelled!r}; expected whole numbers separated by commas; try 0,0,1") from None
+        raise OptionError(
+            f"--{param.name} is {spelled!r}; expected whole numbers separated by commas; try 0,0,1"
+        ) from None
 
 
 def wants_parts(spelled: str | None) -> bool:
@@ -277,8 +345,23 @@ class Shared:
     """Short for --context item: the lines do not continue each other."""
 
 
+@dataclass(frozen=True)
+class Loading:
+    """How the model of a run is loaded."""
+
+    tokens: str = "word"
+    as_written: bool = False
+    device: str = "auto"
+
+    def load(self, run: str) -> LanguageModel:
+        """The model in a run folder or an ARPA file."""
+        return load(run, self.tokens, as_written=self.as_written, device=self.device)
+
+
+LOADING = Loading()
 TableFile = Annotated[
-    Path | None, typer.Option("--out", callback=_table_file, help="Write the table to this file: .csv, .tsv or .json.")
+    Path | None,
+    typer.Option("--out", callback=_checked(check_ending), help="Write the table to this file: .csv, .tsv or .json."),
 ]
 Numbers = Annotated[
     Path | None,
@@ -334,7 +417,7 @@ NGRAM = (
         "thereafter.training.ngram:NgramSettings",
         *("order", "smoothing", "cutoffs", "alpha", "factor"),
         panel=_NGRAM,
-        cutoffs={"callback": _whole_numbers},
+        cutoffs={"callback": whole_numbers},
     ),
     option("arpa", Path, panel=_NGRAM),
 )

@@ -179,13 +179,12 @@ def _count(texts: list[str]) -> str:
 
 def _check_reading(reading: Table, run: str, source: str | None) -> None:
     """How a file is read says nothing where none is."""
-    for name, value in reading.items():
-        if value not in (None, False) and source is None:
-            switch = "--keep-markup" if name == "markup" else f"--{name.replace('_', '-')}"
-            raise OptionError(
-                f"{switch} says how a file is read, and was given without --in; expected both; try: thereafter "
-                f"predict {run} --in FILE {switch}, with --in - for standard input"
-            )
+    for name in chosen(reading) if source is None else ():
+        switch = "--keep-markup" if name == "markup" else f"--{name.replace('_', '-')}"
+        raise OptionError(
+            f"{switch} says how a file is read, and was given without --in; expected both; try: thereafter predict "
+            f"{run} --in FILE {switch}, with --in - for standard input"
+        )
 
 
 def _print_table(
@@ -297,25 +296,15 @@ def check_samples(run: str, given: Sequence[str], options: Mapping[str, object])
     task = task_of(run) if names else None
     if task is None:
         return
-    got = ", ".join(names)
+    got, spelled = ", ".join(names), " ".join(f"{name} {options[name]}" for name in names)
     if task == FORECAST:
-        raise OptionError(
-            f"these are options of --last; got {got} too; try: thereafter predict {run} --last TABLE "
-            f"{_spelled(options)}"
-        )
-    if task == DRAW:
-        raise OptionError(
-            f"--seed is that of --samples; got {got} alone; try: thereafter predict {run} --samples 16 "
-            f"{_spelled(options)}"
-        )
-    raise OptionError(
-        f"futures and new pictures are drawn by the tasks {FORECAST} and {DRAW}; got {got}, and the task {task!r} has "
-        f"one answer to each input; try: thereafter predict {run} {example_of(task, given)}"
-    )
-
-
-def _spelled(options: Mapping[str, object]) -> str:
-    return " ".join(f"{name} {value}" for name, value in options.items() if value is not None)
+        rule, rest = f"these are options of --last; got {got} too", f"--last TABLE {spelled}"
+    elif task == DRAW:
+        rule, rest = f"--seed is that of --samples; got {got} alone", f"--samples 16 {spelled}"
+    else:
+        rule = f"futures and new pictures are drawn by the tasks {FORECAST} and {DRAW}"
+        rule, rest = f"{rule}; got {got}, and the task {task!r} has one answer to each input", example_of(task, given)
+    raise OptionError(f"{rule}; try: thereafter predict {run} {rest}")
 
 
 def _print_forecast(table: ForecastTable, out: Path | None, figure: Path | None, form: str) -> None:

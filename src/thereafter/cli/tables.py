@@ -6,7 +6,8 @@ Notes say where plain text was brought into the form of a model's own text, and 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ import typer
 
 from thereafter.base.progress import print_caution, print_exactly, visible
 from thereafter.base.tabular import Row, csv_text, json_text, write_table
+from thereafter.cli.options import Numbers, Picture
 
 if TYPE_CHECKING:
     from thereafter.figures.figure import Figure
@@ -82,6 +84,29 @@ def draw(pictures: list[Figure], figure: Path, *, quiet: bool) -> None:
     from thereafter.figures.pictures import write
 
     typer.echo(f"drawn {write(pictures, figure)}", err=quiet)
+
+
+@dataclass(frozen=True)
+class Results:
+    """Where the numbers of an instrument go: as a table to the standard output, to a file, and into a figure."""
+
+    form: str = ""
+    out: Numbers = None
+    figure: Picture = None
+
+    def report(
+        self, measured: Measurement, print_text: Callable[[Measurement], None], pictures: Callable[[], list[Figure]]
+    ) -> None:
+        """Print a measurement as a table, or in words by `print_text`; then save and draw it."""
+        if not print_rows(measured.to_rows(), self.form):
+            print_text(measured)
+        self.save(measured, pictures=pictures)
+
+    def save(self, *measured: Measurement, pictures: Callable[[], list[Figure]]) -> None:
+        """Write the file and draw the figure, if they are asked for."""
+        save(self.out, *measured, quiet=bool(self.form))
+        if self.figure is not None:
+            draw(pictures(), self.figure, quiet=bool(self.form))
 
 
 def tell_written(lm: LanguageModel, *texts: str) -> None:

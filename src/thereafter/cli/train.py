@@ -12,7 +12,7 @@ import typer
 from thereafter.base.config import Table
 from thereafter.cli import Command, app
 from thereafter.cli import train_report as report
-from thereafter.cli.options import EVERYDAY, SERIES, TRAIN, chosen, command, wants_parts
+from thereafter.cli.options import EVERYDAY, SERIES, TRAIN, chosen, command, refuse_of_series, wants_parts
 from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
@@ -96,11 +96,7 @@ def _plan(given: Table) -> Recipe:
     plan.start_from = str(given["start_from"]) if "start_from" in given else plan.start_from
     if task is not None:
         return _plan_of_task(plan, task, options, given)
-    for option in SERIES:
-        if option.name in options:
-            raise OptionError(
-                f"--{option.name} is for tables of series; got it without a task; try adding --task forecast"
-            )
+    refuse_of_series(options, SERIES)
     if "recipe" in given and model not in (None, plan.model):
         raise OptionError(f"--model is {model} and the recipe is for {plan.model}; leave one of them out")
     plan.model = plan.model or model

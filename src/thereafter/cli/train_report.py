@@ -146,11 +146,11 @@ def print_scores(lm: LanguageModel) -> None:
 
 def _settings(table: Table) -> list[str]:
     """Settings in words, but those that are off."""
-    return [f"{name} {_describe(value)}" for name, value in table.items() if value not in _OFF]
-
-
-def _describe(value: object) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+    return [
+        f"{name} {','.join(map(str, value)) if isinstance(value, tuple | list) else value}"
+        for name, value in table.items()
+        if value not in _OFF
+    ]
 
 
 _WIDTH = 110  # of a line, in characters

@@ -9,6 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+_BUILT_IN = {
+    "text": "thereafter.text.builtin",
+    "series": "thereafter.series.made",
+    "labelled-series": "thereafter.series.made",
+}
+"""The modules that make built-in corpora, by their kind; all other kinds are of pictures."""
+
 
 @dataclass(frozen=True)
 class CorpusFile:
@@ -56,6 +63,11 @@ class CorpusCard:
     def split_of(self, part: str) -> str:
         """The usual cut of the rows of a part; empty where there is none."""
         return next((file.split for file in self.files if file.part == part and file.split), self.split)
+
+    @property
+    def builder(self) -> str:
+        """The function that makes a built-in corpus, which has its name, as "module:function"."""
+        return f"{_BUILT_IN.get(self.kind, 'thereafter.vision.made_pictures')}:{self.name.replace('-', '_')}"
 
     @property
     def bytes(self) -> int:
@@ -106,15 +118,7 @@ def _generated(
 ) -> CorpusCard:
     """A built-in corpus that is generated."""
     return CorpusCard(
-        name,
-        title,
-        tokens,
-        origin,
-        licence,
-        kind=kind,
-        builtin=True,
-        independent_lines=independent_lines,
-        split=split,
+        name, title, tokens, origin, licence, kind=kind, builtin=True, independent_lines=independent_lines, split=split
     )
 
 

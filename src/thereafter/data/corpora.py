@@ -20,43 +20,17 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
-from uuid import uuid4
 
 from thereafter.base import progress
 from thereafter.base.kinds import Registry
-from thereafter.base.storage import cache_folder, data_folder
+from thereafter.base.storage import cache_folder, data_folder, write_text
 from thereafter.data import finding
 from thereafter.data.catalogue import CARDS, Corpus, CorpusCard, CorpusFile
 from thereafter.data.download import content_problem, fetch
 from thereafter.data.files import AnySource, Files, Parts, Spool, spooled_stdin
-from thereafter.errors import ChecksumError, CorpusError, OptionError, SourceError, UnknownNameError
+from thereafter.errors import ChecksumError, CorpusError, OptionError, SourceError, StorageError, UnknownNameError
 
-BUILDERS = Registry(
-    "built-in corpus",
-    {
-        "agreement": "thereafter.text.builtin:agreement",
-        "reflexives": "thereafter.text.builtin:reflexives",
-        "filler-gap": "thereafter.text.builtin:filler_gap",
-        "python-docs": "thereafter.text.builtin:python_docs",
-        "python-code": "thereafter.text.builtin:python_code",
-        "remember-first": "thereafter.text.builtin:remember_first",
-        "count-and-fire": "thereafter.text.builtin:count_and_fire",
-        "balanced-brackets": "thereafter.text.builtin:balanced_brackets",
-        "noisy-sine": "thereafter.series.made:noisy_sine",
-        "seasonal": "thereafter.series.made:seasonal",
-        "mackey-glass": "thereafter.series.made:mackey_glass",
-        "many-seasons": "thereafter.series.made:many_seasons",
-        "wave-shapes": "thereafter.series.made:wave_shapes",
-        "shapes": "thereafter.vision.made_pictures:shapes",
-        "cluttered-digits": "thereafter.vision.made_pictures:cluttered_digits",
-        "cluttered-glyphs": "thereafter.vision.made_pictures:cluttered_glyphs",
-        "catch": "thereafter.vision.made_pictures:catch",
-        "moving-digit": "thereafter.vision.made_pictures:moving_digit",
-        "moving-digits": "thereafter.vision.made_pictures:moving_digits",
-        "moving-glyph": "thereafter.vision.made_pictures:moving_glyph",
-        "moving-glyphs": "thereafter.vision.made_pictures:moving_glyphs",
-    },
-)
+BUILDERS = Registry("built-in corpus", {name: card.builder for name, card in CARDS.items() if card.builtin})
 
 _SETTLED_NS = 2_000_000_000
 """A file changed within the last two seconds is not remembered as checked: the clock of some file systems is so
@@ -195,16 +169,9 @@ def _remember(path: Path, file: CorpusFile, state: list[int]) -> None:
     """
     if time.time_ns() - max(state[1:]) < _SETTLED_NS:
         return
-    kept = _memory() | {str(path.absolute()): [*state, file.sha256]}
-    memory = cache_folder() / "verified.json"
-    growing = memory.with_name(f".verified.{uuid4().hex}.tmp")
-    try:
-        memory.parent.mkdir(parents=True, exist_ok=True)
-        growing.write_text(json.dumps(kept, indent=0))
-        os.replace(growing, memory)
-    except OSError:
-        with suppress(OSError):
-            growing.unlink()
+    checked = _memory() | {str(path.absolute()): [*state, file.sha256]}
+    with suppress(StorageError):
+        write_text(cache_folder() / "verified.json", json.dumps(checked, indent=0))
 
 
 P = TypeVar("P", bound=Parts)

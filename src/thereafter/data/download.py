@@ -14,7 +14,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
-import sys
 import time
 import zlib
 from collections.abc import Iterator, Sequence
@@ -27,7 +26,7 @@ from urllib.error import HTTPError, URLError
 from uuid import uuid4
 
 from thereafter.base import progress
-from thereafter.base.storage import cache_folder
+from thereafter.base.storage import cache_folder, lock_now
 from thereafter.errors import ChecksumError, DownloadError, StorageError
 
 _BLOCK = 1 << 16
@@ -321,25 +320,12 @@ def _wait_for(handle: IO[bytes], name: str) -> bool:
     noted = False
     while True:
         try:
-            _lock(handle)
+            lock_now(handle)
             return True
-        except OSError as trouble:
-            taken = isinstance(trouble, PermissionError if sys.platform == "win32" else BlockingIOError)
-            if not taken:
-                return False
+        except (BlockingIOError, PermissionError):
             if not noted:
                 progress.note(f"another process is downloading {name}; waiting for it")
                 noted = True
             time.sleep(0.1)
-
-
-def _lock(handle: IO[bytes]) -> None:
-    if sys.platform == "win32":
-        import msvcrt
-
-        handle.seek(0)
-        msvcrt.locking(handle.fileno(), msvcrt.LK_NBLCK, 1)
-    else:
-        import fcntl
-
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False

@@ -166,14 +166,9 @@ class Rewindable:
         self._looked_at = b""
         self.consumed = 0
         """Bytes that were read so far."""
-        self.head = self._look(head)
-
-    def _look(self, size: int) -> bytes:
-        head = b""
-        while len(head) < size and (more := self._stream.read(size - len(head))):  # a pipe may return less
-            head += more
-        self._looked_at = head
-        return head
+        while len(self._looked_at) < head and (more := stream.read(head - len(self._looked_at))):
+            self._looked_at += more  # a pipe may return less than was asked for
+        self.head = self._looked_at
 
     def read(self, size: int = -1, /) -> bytes:
         if size < 0 or size >= len(self._looked_at):

@@ -40,28 +40,38 @@ class GenerationOptions(TypedDict, total=False):
 class GenerationSettings:
     """How a prompt is continued.
 
-    `max_new_tokens`: the most tokens to add. `do_sample`: draw tokens (the default) or, if False, always take the
-    likeliest. `temperature`, `top_k`, `top_p`, `min_p`, `repetition_penalty`: see `Warping`; a temperature of 0 is
-    greedy. `num_beams`: above 1, a beam search with that many hypotheses instead of drawing; `length_penalty`,
-    `early_stopping`: see `beam.Search`. `num_return_sequences`: how many texts. `stop_strings`: the text ends before
-    the first of them. `seed`: the same seed gives the same text; without one it differs every time. `weights`: the
-    form in which a recurrent model's matrices are read, "bfloat16" or "int8"; who begins a prompt sees to it.
+    Drawn tokens follow `Warping`, a search `beam.Search`; without a seed the text differs every time. Whoever begins a
+    prompt sees to `weights`.
     """
 
     max_new_tokens: int = 40
+    """Maximum number of tokens to generate."""
     do_sample: bool | None = None
+    """Whether to draw tokens (the default) or, if False, always take the likeliest."""
     temperature: float = 1.0
+    """Below 1 safer, above 1 more random, 0 always the most likely token."""
     top_k: int | None = None
+    """Sample from the k most likely tokens only."""
     top_p: float | None = None
+    """Sample from the most likely tokens that together reach this probability."""
     min_p: float | None = None
+    """Sample from tokens at least this fraction as likely as the most likely one."""
     repetition_penalty: float = 1.0
+    """Above 1: tokens that were already used become less likely."""
     num_beams: int = 1
+    """Beam search with this many hypotheses, instead of sampling."""
     length_penalty: float = 1.0
+    """Beam search: above 1 favours long texts, 0 short ones."""
     early_stopping: bool = False
+    """Beam search: stop as soon as there are as many finished texts as hypotheses."""
     num_return_sequences: int = 1
+    """Number of texts to generate."""
     stop_strings: str | tuple[str, ...] | None = None
+    """The text ends before the first of these."""
     seed: int | None = None
+    """Random seed: the same seed gives the same text."""
     weights: str | None = None
+    """bfloat16 or int8: a recurrent model reads its matrices in fewer bytes, faster."""
 
     def __post_init__(self) -> None:
         if self.max_new_tokens < 0:

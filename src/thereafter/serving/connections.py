@@ -53,8 +53,8 @@ class Connection(H11Protocol):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._head_timer: asyncio.TimerHandle | None = None
-        self._read_timer: asyncio.TimerHandle | None = None
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        """What cuts it off: "head", until that of a request is here; "read", until an answer is taken."""
         self._begun = self.heard = 0.0
         self._refused = False
 
@@ -77,8 +77,8 @@ class Connection(H11Protocol):
             self._watch_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_head_timer()
-        self._stop_read_timer()
+        self._stop("head")
+        self._stop("read")
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -104,27 +104,32 @@ class Connection(H11Protocol):
 
     def timeout_keep_alive_handler(self) -> None:
         super().timeout_keep_alive_handler()
-        self._cut_off_later()  # closing waits until all is sent
+        self._cut_off_after("read", READ_SECONDS)  # closing waits until all is sent
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._cut_off_later()
+        self._cut_off_after("read", READ_SECONDS)
 
     def resume_writing(self) -> None:
-        self._stop_read_timer()
+        self._stop("read")
         super().resume_writing()
 
     def _watch_head(self) -> None:
         """The clock runs from the first byte of a request, or from the opening, until its head is complete."""
         upgraded = self.transport.get_protocol() is not self  # to a socket of the page, which has rules of its own
         if upgraded or not self.idle or self.timeout_keep_alive_task is not None:
-            self._stop_head_timer()
-        elif self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_SECONDS, self._cut_off)
+            self._stop("head")
+        else:
+            self._cut_off_after("head", HEAD_SECONDS)
 
-    def _cut_off_later(self) -> None:
-        if self._read_timer is None:
-            self._read_timer = self.loop.call_later(READ_SECONDS, self._cut_off)
+    def _cut_off_after(self, timer: str, seconds: float) -> None:
+        """Cut it off when this timer, which may run already, ends."""
+        if timer not in self._timers:
+            self._timers[timer] = self.loop.call_later(seconds, self._cut_off)
+
+    def _stop(self, timer: str) -> None:
+        if timer in self._timers:
+            self._timers.pop(timer).cancel()
 
     def _cut_off(self) -> None:
         if self.transport.get_protocol() is self:
@@ -149,24 +154,14 @@ class Connection(H11Protocol):
         if self.cycle is not None:  # whoever waits for the rest of it hears that it will not come
             self.cycle.disconnected = True
             self.cycle.message_event.set()
-        self._stop_head_timer()
+        self._stop("head")
         self._begun = self.loop.time()
         self.transport.write(sentence)
         self.transport.write_eof()  # closed at once, with a request unread, the sentence would be lost on the way
-        self._head_timer = self.loop.call_later(1.0, self._cut_off)
+        self._cut_off_after("head", 1.0)
         refused = [one for one in self.connections if isinstance(one, Connection) and one._refused]
         if len(refused) > 2 * MOST:  # they take up files, too
             min(refused, key=lambda one: one._begun).transport.abort()
-
-    def _stop_head_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
-
-    def _stop_read_timer(self) -> None:
-        if self._read_timer is not None:
-            self._read_timer.cancel()
-            self._read_timer = None
 
 
 def _takes_place(connection: Protocols) -> bool:

@@ -46,9 +46,6 @@ class PromptReader:
         self._model = model
         self._reading: list[_Reading] = []
 
-    def __len__(self) -> int:
-        return len(self._reading)
-
     @property
     def rows(self) -> list[TextRow]:
         """All that read."""

@@ -117,7 +117,7 @@ class Folders(ABC, Generic[ModelT, CardT]):
             while len(self._loaded) > MOST_LOADED:
                 self._loaded.popitem(last=False)
         with loaded.lock:
-            stamp = _stamp(path)
+            stamp = _stamp(path / WEIGHTS)
             if loaded.model is None or loaded.stamp != stamp:
                 loaded.model, loaded.stamp = self._load(name, path), stamp
             yield loaded.model
@@ -135,7 +135,7 @@ class Folders(ABC, Generic[ModelT, CardT]):
         from thereafter.base import config as toml
 
         try:
-            stamp = (*_stamp(path), *units_stamp(path))
+            stamp = (*_stamp(path / WEIGHTS), *_stamp(path / UNITS))
             known = self._cards.get(name)
             if known is not None and known[0] == stamp:
                 return known[1]
@@ -221,12 +221,12 @@ def _label(name: str) -> str:
     return name.partition(":")[2]
 
 
-def _stamp(path: Path) -> tuple[int, int]:
-    """Changes when the weights do."""
+def _stamp(file: Path) -> tuple[int, int]:
+    """Changes when a file of a run does; 0, 0 where there is none."""
     try:
-        facts = (path / WEIGHTS).stat()
-    except OSError as error:
-        raise NotThereError(f"the run {path.name!r} is no longer there; pick another") from error
+        facts = file.lstat()
+    except OSError:
+        return 0, 0
     return facts.st_mtime_ns, facts.st_size
 
 
@@ -263,12 +263,3 @@ def known_units(run: Path) -> dict[str, str]:
         _PROPERTY.fullmatch(name) and isinstance(unit, str) and _UNIT.fullmatch(unit) for name, unit in units.items()
     )
     return units if sound else {}
-
-
-def units_stamp(run: Path) -> tuple[int, int]:
-    """Changes when `units.json` does."""
-    try:
-        facts = (run / UNITS).lstat()
-    except OSError:
-        return 0, 0
-    return facts.st_mtime_ns, facts.st_size

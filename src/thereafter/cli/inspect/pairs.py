@@ -10,24 +10,13 @@ import typer
 
 from thereafter.base.config import Table
 from thereafter.base.progress import print_caution
-from thereafter.base.tabular import ENDINGS
 from thereafter.cli import inspect_app, load
-from thereafter.cli.options import ItemColumn, Picture, command
+from thereafter.cli.options import ItemColumn, Picture, command, table_or_arrays
 from thereafter.cli.tables import draw, print_conditions, print_rows, save_rows, tell_written
 from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
     from thereafter.inspection.pairs import PairScores
-
-
-def _pairs_file(path: Path | None) -> Path | None:
-    """The file to write. An unknown file ending is refused before anything is measured."""
-    if path is not None and path.suffix.lower() not in (".npz", *ENDINGS):
-        raise OptionError(
-            f"{path.name!r} ends in {path.suffix!r}; expected {', '.join(ENDINGS)} (one row per pair) or .npz (the "
-            f"figures of the groups, which can be drawn later); try {path.stem}.csv"
-        )
-    return path
 
 
 @command(inspect_app)
@@ -40,7 +29,7 @@ def pairs(
     context: Annotated[str, typer.Option(metavar="N|item|document")] = "item",
     by: str | None = None,
     item: ItemColumn = None,
-    out: Annotated[Path | None, typer.Option(callback=_pairs_file)] = None,
+    out: Annotated[Path | None, typer.Option(callback=table_or_arrays)] = None,
     figure: Picture = None,
     form: str = "",
 ) -> None:

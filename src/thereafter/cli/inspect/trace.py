@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from thereafter.base.progress import print_caution, print_coloured
 from thereafter.cli import inspect_app, load
 from thereafter.cli import options as opt
-from thereafter.cli.options import command
-from thereafter.cli.tables import draw, print_rows, save, save_rows, tell_written
+from thereafter.cli.options import chosen, command
+from thereafter.cli.tables import Results, print_rows, save_rows, tell_written
 from thereafter.errors import OptionError
 
 if TYPE_CHECKING:
@@ -90,24 +89,15 @@ def _read(file: Path) -> Measurement | Trace:
             raise error from None
 
 
-class Moved(StrEnum):
-    """The printed table: one row per token, per gate or per unit."""
-
-    path = "path"
-    saturation = "saturation"
-    timescales = "timescales"
-
-
 @command(inspect_app)
 def dynamics(
     run: str,
     text: Annotated[str, typer.Option()],
     field: str = "l0.h",
     limit: Annotated[int, typer.Option(min=2)] = 2000,
-    out: opt.Numbers = None,
-    figure: Annotated[Path | None, typer.Option(callback=opt.drawable)] = None,
-    table: Moved = Moved.path,
-    form: str = "",
+    *,
+    results: Results,
+    table: Literal["path", "saturation", "timescales"] = "path",
 ) -> None:
     """Measure the state trajectory, gate saturation and timescales of the units over a text.
 
@@ -121,7 +111,8 @@ def dynamics(
         table: What --csv and --json print: one row per token, gate, or unit of a layer.
     """
     from thereafter.base.kinds import KINDS, listed, recurrent_names
-    from thereafter.base.progress import print_caution, show_progress
+    from thereafter.base.progress import show_progress
+    from thereafter.figures import dynamics as drawn
     from thereafter.inspection import dynamics as measure
 
     if text.startswith("@"):
@@ -135,24 +126,19 @@ def dynamics(
     with show_progress():
         trace = lm.trace(text, limit=limit, top=1)
     if "cut" in trace.about:
-        print_caution(f"caution: {trace.about['cut']}", err=bool(form))
-    measured = {Moved.path: measure.trajectory(trace, field)}
+        print_caution(f"caution: {trace.about['cut']}", err=bool(results.form))
+    measured = {"path": measure.trajectory(trace, field)}
     if any(name.rpartition(".")[2] in measure.GATES for name in trace.arrays):  # a plain RNN has a path and no gates
-        measured |= {Moved.saturation: measure.saturation(trace), Moved.timescales: measure.timescales(trace)}
+        measured |= {"saturation": measure.saturation(trace), "timescales": measure.timescales(trace)}
     if table not in measured:
         raise OptionError(f"the model {lm.config['model']!r} has no gates, so no {table}; try --table path")
-    if not print_rows(measured[table].to_rows(), form):
-        _print_path(measured[Moved.path], field, len(trace.tokens))
-        if Moved.saturation in measured:
-            _print_gates(measured[Moved.saturation], measured[Moved.timescales])
-    save(out, measured[Moved.path], quiet=bool(form))
-    if figure is not None:
-        from thereafter.figures import dynamics as drawn
-
-        about = f"{lm.config['model']} ({Path(run).name})"
-        kinds = (drawn.trajectory, drawn.saturation, drawn.timescales)
-        pictures = [kind(figures, model=about) for kind, figures in zip(kinds, measured.values(), strict=False)]
-        draw(pictures, figure, quiet=bool(form))
+    if not print_rows(measured[table].to_rows(), results.form):
+        _print_path(measured["path"], field, len(trace.tokens))
+        if "saturation" in measured:
+            _print_gates(measured["saturation"], measured["timescales"])
+    about, kinds = f"{lm.config['model']} ({Path(run).name})", (drawn.trajectory, drawn.saturation, drawn.timescales)
+    pairs = zip(kinds, measured.values(), strict=False)
+    results.save(measured["path"], pictures=lambda: [kind(figures, model=about) for kind, figures in pairs])
 
 
 def _print_path(path: Measurement, field: str, tokens: int) -> None:
@@ -176,21 +162,21 @@ def _print_gates(gates: Measurement, times: Measurement) -> None:
 _COLOURED_LINES = 14
 
 
-@command(inspect_app)
+@command(
+    inspect_app,
+    *opt.library(
+        "thereafter.inspection.units:search", "top", "gates", "limit", "seed", top={"min": 1}, limit={"min": 1000}
+    ),
+    *opt.library("thereafter.instruments:units", "part", "encoding"),
+)
 def units(
     run: str,
     source: str,
     property: list[str] | None = None,
     regex: list[str] | None = None,
-    top: Annotated[int, typer.Option(min=1)] = 10,
-    gates: bool = False,
-    limit: Annotated[int, typer.Option(min=1000)] = 200_000,
-    seed: int = 0,
-    part: str | None = None,
-    encoding: str | None = None,
-    out: opt.Numbers = None,
-    figure: Annotated[Path | None, typer.Option(callback=opt.drawable)] = None,
-    form: str = "",
+    *,
+    results: Results,
+    **options: object,
 ) -> None:
     """Find units that follow a property of the text: chosen on its first half, measured on its second.
 
@@ -209,26 +195,23 @@ def units(
         figure: Draw the coloured text: .html or .png.
     """
     from thereafter import instruments
+    from thereafter.figures.units import coloured_units, unit_ranking
     from thereafter.inspection.properties import named, of_regex
 
     wanted = [named(name) for name in property or ([] if regex else ["quotes"])] + [of_regex(r) for r in regex or []]
     lm = load(run)
-    options = {"top": top, "gates": gates, "limit": limit, "seed": seed}
-    ranking = instruments.units(lm, source, *wanted, part=part, encoding=encoding, **options)
-    if not print_rows(ranking.to_rows(), form):
-        for row, one in enumerate(wanted):
-            _print_table(ranking, row, one.name)
+    ranking = instruments.units(lm, source, *wanted, **chosen(options))
+    names = [one.name for one in wanted]
+
+    def print_text(ranking: Measurement) -> None:
+        for row, name in enumerate(names):
+            _print_table(ranking, row, name)
             if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
                 _print_coloured(ranking, row)
-    save(out, ranking, quiet=bool(form))
-    if figure is not None:
-        from thereafter.figures import units as drawn
 
-        draw(
-            [*(drawn.coloured_units(ranking, one.name) for one in wanted), drawn.unit_ranking(ranking)],
-            figure,
-            quiet=bool(form),
-        )
+    results.report(
+        ranking, print_text, lambda: [*(coloured_units(ranking, name) for name in names), unit_ranking(ranking)]
+    )
 
 
 def _print_table(ranking: Measurement, row: int, name: str) -> None:

@@ -41,7 +41,7 @@ from thereafter.base import progress
 from thereafter.base.config import Table
 from thereafter.base.packages import require
 from thereafter.decoding import ranking
-from thereafter.decoding.generation import GenerationOptions, GenerationSettings
+from thereafter.decoding.generation import GenerationSettings
 from thereafter.decoding.ranking import Candidate
 from thereafter.errors import EmptyCorpusError, OptionError, ThereafterError, nearest
 from thereafter.evaluation.scores import spelling_of
@@ -249,7 +249,9 @@ class RunAnswers:
         after = _Read(whole.ids[len(before.ids) :], whole.unknown_forms[len(before.unknown_forms) :])
         if not len(after.ids):
             after = self._read_text(continuation)
-        return before.ids, Candidate(after.ids, self._spell(after.unknown_forms), len(continuation))
+        forms = list(after.unknown_forms)
+        spelling = self._spelling.total(forms) if self._spelling is not None and forms else 0.0
+        return before.ids, Candidate(after.ids, spelling, len(continuation))
 
     def documents(self, texts: Sequence[str]) -> list[float]:
         """log p of each text as a whole, in nats: what `thereafter score` finds, with its sign turned."""
@@ -265,9 +267,9 @@ class RunAnswers:
         answers = []
         with progress.task("texts", total=len(asked), unit="texts") as advance:
             for place, (prompt, given) in enumerate(asked):
-                settings = settings_of(given, most=most, seed=seed + place)
-                text = self.lm.generate(prompt, settings.max_new_tokens, **options_of(settings))
-                answers.append(text[len(prompt) :])
+                options = toml.as_table(settings_of(given, most=most, seed=seed + place))
+                (text,) = self.lm.generate(prompt, **options, return_log_probs=True)
+                answers.append(text.text[len(prompt) :])
                 advance(1)
         return answers
 
@@ -313,9 +315,6 @@ class RunAnswers:
         forms = tuple(form for part in parts for form in part.unknown_forms)
         return _Read(join_ids(part.ids for part in parts), forms)
 
-    def _spell(self, unknown_forms: tuple[str, ...]) -> float:
-        return self._spelling.total(list(unknown_forms)) if self._spelling is not None and unknown_forms else 0.0
-
 
 # The generation options of a task (`generation_kwargs`, `--gen_kwargs`) as those of `LanguageModel.generate`.
 #
@@ -342,24 +341,6 @@ def settings_of(given: Mapping[str, object], *, most: int, seed: int) -> Generat
         rest["do_sample"] = False
     table = {"seed": seed, **rest, "max_new_tokens": (lengths or [most])[0], "stop_strings": _stops(given)}
     return toml.build(GenerationSettings, table, "gen_kwargs")
-
-
-def options_of(settings: GenerationSettings) -> GenerationOptions:
-    """The settings as `LanguageModel.generate` takes them, beside the prompt and the number of tokens."""
-    return {
-        "do_sample": settings.do_sample,
-        "temperature": settings.temperature,
-        "top_k": settings.top_k,
-        "top_p": settings.top_p,
-        "min_p": settings.min_p,
-        "repetition_penalty": settings.repetition_penalty,
-        "num_beams": settings.num_beams,
-        "length_penalty": settings.length_penalty,
-        "early_stopping": settings.early_stopping,
-        "stop_strings": settings.stop_strings,
-        "seed": settings.seed,
-        "weights": settings.weights,
-    }
 
 
 def _stops(given: Mapping[str, object]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -64,7 +65,9 @@ def make_app(models: ServedModels, *, token: str | None = None, seconds: float =
         redoc_url=None,
     )
     lanes = ModelLanes(server="server")
-    app.state.models, app.state.metrics, app.state.lanes = models, Metrics(), lanes
+    routers = (ROUTER, verbs.ROUTER, verbs.TOKENS, metrics.ROUTER)
+    paths = [route.path for router in routers for route in router.routes if isinstance(route, APIRoute)]
+    app.state.models, app.state.metrics, app.state.lanes = models, Metrics([*paths, "/openapi.json"]), lanes
     app.state.posts, app.state.seconds = {}, seconds
     app.add_middleware(
         protocol.CompletionsGuard,
@@ -73,7 +76,7 @@ def make_app(models: ServedModels, *, token: str | None = None, seconds: float =
         intricate=INTRICATE_BODIES,
     )
     app.add_middleware(Counting, metrics=app.state.metrics)  # outside of the guard: what it refuses counts too
-    for router in (ROUTER, verbs.ROUTER, verbs.TOKENS, metrics.ROUTER):
+    for router in routers:
         app.include_router(router)
     app.add_exception_handler(ThereafterError, protocol.sentence)
     app.add_exception_handler(RequestValidationError, protocol.invalid)

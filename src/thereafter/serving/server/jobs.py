@@ -162,21 +162,13 @@ class CompletionJob:
             self._post.cancel(row)
 
     def _submit(self) -> None:
-        unknown = self._lm.tokenizer.unknown_id
-        index = 0
-        for prompt in self.prompts:
-            for seed in self.wish.seeds():
-                request = TextRequest(
-                    prompt=prompt.ids,
-                    max_tokens=self.wish.max_tokens,
-                    warping=self.wish.warping,
-                    seed=seed,
-                    top=self.wish.top or 0,
-                    forbidden=() if unknown is None else (unknown,),
-                    most_unread=MOST_UNREAD // (1 + (self.wish.top or 0)),
-                )
-                self._rows.append(self._post.submit(request, self._sink(index)))
-                index += 1
+        unknown, wish, top = self._lm.tokenizer.unknown_id, self.wish, self.wish.top or 0
+        forbidden = () if unknown is None else (unknown,)
+        rows = ((prompt.ids, seed) for prompt in self.prompts for seed in wish.seeds())
+        for index, (ids, seed) in enumerate(rows):
+            unread = MOST_UNREAD // (1 + top)
+            request = TextRequest(ids, wish.max_tokens, wish.warping, seed, top, forbidden, most_unread=unread)
+            self._rows.append(self._post.submit(request, self._sink(index)))
 
     async def _score(self, top: int) -> list[ScoredTokens]:
         """log p of all prompts, unless the request fails before."""

@@ -12,7 +12,7 @@ import threading
 import time
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -28,14 +28,6 @@ if TYPE_CHECKING:
 ROUTER = APIRouter(tags=["figures"])
 BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Seconds: the upper bounds of the histogram."""
-PATHS = frozenset(
-    {
-        *("/v1/completions", "/v1/chat/completions", "/v1/models", "/v1/models/{name}"),
-        *("/tokenize", "/detokenize", "/tokenizer_info"),
-        *("/score", "/next", "/tag", "/classify", "/translate", "/forecast", "/health", "/metrics", "/openapi.json"),
-    }
-)
-"""Addresses that are counted by name; all others are "other"."""
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _ABANDONED = "Requests whose client went away before the end."
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
@@ -48,9 +40,10 @@ class HealthAnswer(Answer):
 
 
 class Metrics:
-    """Counters of a server, for any thread."""
+    """Counters of a server, for any thread; `paths`: the addresses counted by name, all others are "other"."""
 
-    def __init__(self) -> None:
+    def __init__(self, paths: Collection[str]) -> None:
+        self.paths = frozenset(paths)
         self._lock = threading.Lock()
         self._begun, self._clock = time.time(), time.monotonic()
         self._requests: Counter[tuple[str, int]] = Counter()
@@ -66,7 +59,7 @@ class Metrics:
 
     def request(self, path: str, status: int, seconds: float) -> None:
         """Count a request that was answered; a stream is answered at its end."""
-        known = path if path in PATHS else "other"
+        known = path if path in self.paths else "other"
         with self._lock:
             self._requests[known, status] += 1
             self._buckets[known][bisect_left(BOUNDS, seconds)] += 1
@@ -94,7 +87,10 @@ class Metrics:
                 *_family("generated_tokens_total", "counter", "Tokens generated.", [({}, self._tokens)]),
                 *_family("abandoned_requests_total", "counter", _ABANDONED, [({}, self._abandoned)]),
             ]
-        lines += _engine_lines(models)
+        served = ((name, models.get(name).engine) for name in models.names)
+        engines = [({"model": name}, engine) for name, engine in served if engine is not None]
+        for name, kind, about, value in _ENGINE_FIGURES:
+            lines += _family(name, kind, about, [(label, value(engine)) for label, engine in engines])
         if resident := resident_bytes():
             lines += _family("resident_bytes", "gauge", "Resident memory of the process.", [({}, resident)])
         return "\n".join(lines) + "\n"
@@ -141,15 +137,6 @@ _ENGINE_FIGURES: tuple[tuple[str, str, str, Callable[[Engine], int]], ...] = (
     ("steps_total", "counter", "Steps, each of all rows in flight.", lambda engine: engine.steps),
     ("drawn_tokens_total", "counter", "Tokens drawn by the engine.", lambda engine: engine.tokens),
 )
-
-
-def _engine_lines(models: ServedModels) -> list[str]:
-    """What the engines of the language models are at."""
-    engines = [({"model": name}, engine) for name in models.names if (engine := models.get(name).engine) is not None]
-    lines: list[str] = []
-    for name, kind, about, value in _ENGINE_FIGURES:
-        lines += _family(name, kind, about, [(label, value(engine)) for label, engine in engines])
-    return lines
 
 
 def _family(name: str, kind: str, about: str, samples: Sequence[tuple[Mapping[str, str], float]]) -> Iterable[str]:

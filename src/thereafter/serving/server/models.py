@@ -114,11 +114,6 @@ def open_models(
     return ServedModels([_with_engine(model, most_rows) for model in loaded])
 
 
-def served_language_model(lm: LanguageModel, name: str, *, most_rows: int = 64) -> ServedModel:
-    """A language model that is loaded already, with an engine of its own."""
-    return _with_engine(ServedModel(name, language_model=lm), most_rows)
-
-
 def _load(run: str | PathLike[str], tokens: str, as_written: bool, device: str) -> ServedModel:
     from thereafter.api import load
     from thereafter.language_model import LanguageModel

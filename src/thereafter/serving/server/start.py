@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from os import PathLike
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from thereafter.base.packages import require
@@ -87,7 +86,7 @@ def make_server(app: FastAPI, *, grace: float = GRACE) -> PatientServer:
 def _as_a_server() -> Iterator[None]:
     """SIGTERM ends the process as Ctrl-C does, and threads hand over sooner; afterwards both are as they were."""
     interval, is_main = sys.getswitchinterval(), threading.current_thread() is threading.main_thread()
-    handler = signal.signal(signal.SIGTERM, _interrupt) if is_main else None
+    handler = signal.signal(signal.SIGTERM, signal.default_int_handler) if is_main else None
     sys.setswitchinterval(_SWITCH)
     try:
         yield
@@ -95,7 +94,3 @@ def _as_a_server() -> Iterator[None]:
         sys.setswitchinterval(interval)
         if is_main:
             signal.signal(signal.SIGTERM, handler)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

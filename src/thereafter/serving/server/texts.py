@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from thereafter.base.config import field_names
 from thereafter.decoding.sampling import Warping, generators
 from thereafter.decoding.writing import Written
 from thereafter.language_model import LanguageModel
@@ -76,13 +77,7 @@ def wish_of(asked: CompletionRequest) -> Wish:
     """The settings of a request; FieldError for what no model here can honour."""
     check(asked)
     return Wish(
-        warping=Warping(
-            temperature=1.0 if asked.temperature is None else asked.temperature,
-            top_k=asked.top_k,
-            top_p=1.0 if asked.top_p is None else asked.top_p,
-            min_p=asked.min_p or 0.0,
-            repetition_penalty=1.0 if asked.repetition_penalty is None else asked.repetition_penalty,
-        ),
+        warping=Warping(**asked.model_dump(include=field_names(Warping), exclude_none=True)),
         stops=tuple(asked.stop or ()),
         seed=asked.seed,
         n=asked.n or 1,

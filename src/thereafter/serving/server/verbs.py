@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, SupportsFloat
+from typing import Annotated, SupportsFloat, get_type_hints
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from thereafter.errors import FormatError, OptionError, ThereafterError
@@ -50,27 +50,16 @@ MOST_NUMBERS = 1_000_000
 Text = Annotated[str, Field(max_length=MOST_CHARACTERS)]
 OneText = Annotated[Text, Field(examples=["the teachers near the farmer are old ."])]
 Texts = Annotated[list[Text], Field(min_length=1, max_length=MOST_TEXTS)]
-RunName = Annotated[
-    str | None,
-    Field(
-        max_length=200,
-        description="The name of a run, as /v1/models lists it; may be left out where the server has one run.",
-    ),
-]
 
 
 class ModelAsked(Asked):
-    model: RunName = None
+    model: protocol.RunName = None
 
 
 class TextsAsked(ModelAsked):
     """One text, or several."""
 
     text: OneText | Texts
-
-    @property
-    def texts(self) -> list[str]:
-        return [self.text] if isinstance(self.text, str) else self.text
 
 
 class ScoreAsked(TextsAsked):
@@ -80,10 +69,6 @@ class ScoreAsked(TextsAsked):
 class NextTokenAsked(ModelAsked):
     prompt: OneText | Texts = ""
     k: Annotated[int, Field(ge=1, le=100, description="How many tokens are listed.")] = 5
-
-    @property
-    def texts(self) -> list[str]:
-        return [self.prompt] if isinstance(self.prompt, str) else self.prompt
 
 
 class TranslateAsked(TextsAsked):
@@ -230,42 +215,36 @@ class TokenizerAnswer(Answer):
     chat_template: str | None
 
 
-def score(lm: LanguageModel, texts: Sequence[str], name: str, *, each: bool = False) -> ScoresAnswer:
-    """log p of texts: the figures of `LanguageModel.score`, and those of `surprisal` by token where `each`."""
-    check_length(texts)
-    return ScoresAnswer(model=name, results=[_score(lm, text, each) for text in texts])
+def score(lm: LanguageModel, asked: ScoreAsked, name: str) -> ScoresAnswer:
+    """The log probability of texts under a language model, with perplexity and bits per byte."""
+    return ScoresAnswer(model=name, results=[_score(lm, text, asked.tokens) for text in read_texts(asked.text)])
 
 
 def _score(lm: LanguageModel, text: str, each: bool) -> TextScoreAnswer:
-    figures = lm.score(text=text)
+    figures, tokens = lm.score(text=text), None
+    if each:
+        reading = lm.surprisal(text=text, by="token").readings[0]
+        costs = zip(reading.pieces(), reading.costs.nats_T.tolist(), strict=True)
+        tokens = [TokenScoreAnswer(text=piece, log_prob=finite(-nats)) for piece, nats in costs]
     return TextScoreAnswer.of(
         figures,
         log_prob=finite(-figures.nats),
         perplexity=finite(figures.perplexity),
         bits_per_byte=finite(figures.bits_per_byte) if figures.bytes else None,
-        each=_tokens(lm, text) if each else None,
+        each=tokens,
     )
 
 
-def _tokens(lm: LanguageModel, text: str) -> list[TokenScoreAnswer]:
-    reading = lm.surprisal(text=text, by="token").readings[0]
-    nats = reading.costs.nats_T.tolist()
-    return [
-        TokenScoreAnswer(text=piece, log_prob=finite(-cost)) for piece, cost in zip(reading.pieces(), nats, strict=True)
-    ]
-
-
-def next_tokens(lm: LanguageModel, prompts: Sequence[str], k: int, name: str) -> NextTokensAnswer:
-    """The k likeliest continuations of each prompt: `LanguageModel.next_tokens`."""
-    check_length(prompts)
-    results = [[NextTokenAnswer.of(one) for one in lm.next_tokens(prompt, k)] for prompt in prompts]
+def next_tokens(lm: LanguageModel, asked: NextTokenAsked, name: str) -> NextTokensAnswer:
+    """The likeliest tokens after each of several prompts, with their probabilities."""
+    prompts = read_texts(asked.prompt)
+    results = [[NextTokenAnswer.of(token) for token in lm.next_tokens(prompt, asked.k)] for prompt in prompts]
     return NextTokensAnswer(model=name, results=results)
 
 
-def tag(model: TaskModel, texts: Sequence[str], name: str) -> TagsAnswer:
-    """The tag of every word of sentences."""
-    check_length(texts)
-    return TagsAnswer(model=name, results=[_tagged(one) for one in model.explain(list(texts))])
+def tag(model: TaskModel, asked: TextsAsked, name: str) -> TagsAnswer:
+    """A tag for every word of sentences."""
+    return TagsAnswer(model=name, results=[_tagged(sentence) for sentence in model.explain(read_texts(asked.text))])
 
 
 def _tagged(one: TagsExplained) -> list[WordTagAnswer]:
@@ -276,10 +255,9 @@ def _tagged(one: TagsExplained) -> list[WordTagAnswer]:
     ]
 
 
-def classify(model: TaskModel, texts: Sequence[str], name: str) -> LabelsAnswer:
+def classify(model: TaskModel, asked: TextsAsked, name: str) -> LabelsAnswer:
     """The label of texts, with the probability of all labels."""
-    check_length(texts)
-    explained: list[LabelExplained] = model.explain(list(texts))
+    explained: list[LabelExplained] = model.explain(read_texts(asked.text))
     results = [
         TextLabelAnswer.of(one, probabilities={label: finite(p) for label, p in one.probabilities.items()})
         for one in explained
@@ -288,14 +266,13 @@ def classify(model: TaskModel, texts: Sequence[str], name: str) -> LabelsAnswer:
 
 
 def translate(model: TaskModel, asked: TranslateAsked, name: str) -> TranslationsAnswer:
-    """Translations by a greedy or a beam search."""
-    check_length(asked.texts)
-    results = model.predict(list(asked.texts), beam=asked.beam, length_penalty=asked.length_penalty)
+    """Translations of texts, greedy or by a beam search."""
+    results = model.predict(read_texts(asked.text), beam=asked.beam, length_penalty=asked.length_penalty)
     return TranslationsAnswer(model=name, results=results)
 
 
 def forecast(model: TaskModel, asked: TableAsked, name: str) -> ForecastsAnswer:
-    """What comes after the last value of every series of a table."""
+    """What comes after the last row of every series of a table, with bands."""
     if not asked.table.strip():
         raise OptionError("the table is empty; expected rows of times and numbers, such as: 2024-01-01,3.5")
     with tempfile.TemporaryDirectory() as folder:
@@ -344,13 +321,15 @@ def check_numbers(model: TaskModel, asked: TableAsked, path: Path) -> None:
         )
 
 
-def check_length(texts: Sequence[str]) -> None:
-    """Refuse more than somebody should wait for."""
-    given = sum(map(len, texts))
-    if given > MOST_CHARACTERS:
+def read_texts(asked: str | list[str]) -> list[str]:
+    """One text or several as a list; OptionError where they are more than somebody should wait for."""
+    texts = [asked] if isinstance(asked, str) else asked
+    size = sum(map(len, texts))
+    if size > MOST_CHARACTERS:
         raise OptionError(
-            f"the texts have {given:,} characters together; expected at most {MOST_CHARACTERS:,}; try several requests"
+            f"the texts have {size:,} characters together; expected at most {MOST_CHARACTERS:,}; try several requests"
         )
+    return texts
 
 
 def finite(value: SupportsFloat) -> float | None:
@@ -363,72 +342,39 @@ ROUTER = APIRouter(tags=["verbs"])
 TOKENS = APIRouter(tags=["tokens"])
 
 
-@ROUTER.post("/score", response_model=ScoresAnswer, name="score")
-async def score_asked(asked: ScoreAsked, request: Request) -> Response:
-    """The log probability of texts under a language model, with perplexity and bits per byte."""
-    return await _ask(request, asked, lambda lm, name: score(lm, asked.texts, name, each=asked.tokens))
-
-
-@ROUTER.post("/next", response_model=NextTokensAnswer, name="next_tokens")
-async def next_asked(asked: NextTokenAsked, request: Request) -> Response:
-    """The likeliest tokens after each of several prompts, with their probabilities."""
-    return await _ask(request, asked, lambda lm, name: next_tokens(lm, asked.texts, asked.k, name))
-
-
-@ROUTER.post("/tag", response_model=TagsAnswer, name="tag")
-async def tag_asked(asked: TextsAsked, request: Request) -> Response:
-    """A tag for every word of sentences."""
-    return await _ask_task(request, asked, lambda model, name: tag(model, asked.texts, name))
-
-
-@ROUTER.post("/classify", response_model=LabelsAnswer, name="classify")
-async def classify_asked(asked: TextsAsked, request: Request) -> Response:
-    """The label of texts, with the probability of all labels."""
-    return await _ask_task(request, asked, lambda model, name: classify(model, asked.texts, name))
-
-
-@ROUTER.post("/translate", response_model=TranslationsAnswer, name="translate")
-async def translate_asked(asked: TranslateAsked, request: Request) -> Response:
-    """Translations of texts, greedy or by a beam search."""
-    return await _ask_task(request, asked, lambda model, name: translate(model, asked, name))
-
-
-@ROUTER.post("/forecast", response_model=ForecastsAnswer, name="forecast")
-async def forecast_asked(asked: TableAsked, request: Request) -> Response:
-    """What comes after the last row of every series of a table, with bands."""
-    return await _ask_task(request, asked, lambda model, name: forecast(model, asked, name))
-
-
-async def _ask(request: Request, asked: ModelAsked, work: Callable[[LanguageModel, str], BaseModel]) -> Response:
-    """What a function makes of the language model that is asked, and of its name."""
-    served = served_model(request, asked.model)
-    lm = served.language_model_for(request.url.path)
-    return await _answer(request, served, lambda: work(lm, served.name))
-
-
-async def _ask_task(request: Request, asked: ModelAsked, work: Callable[[TaskModel, str], BaseModel]) -> Response:
-    """As `_ask`, of a task model."""
-    served = served_model(request, asked.model)
-    model = served.task_for(request.url.path)
-    return await _answer(request, served, lambda: work(model, served.name))
-
-
 def served_model(request: Request, name: str | None) -> ServedModel:
     """The run that a request names."""
     models: ServedModels = request.app.state.models
     return models.get(name)
 
 
-async def _answer(request: Request, served: ServedModel, work: Callable[[], BaseModel]) -> Response:
-    """What a function makes of a run, as JSON, when it is its turn."""
-    lanes: ModelLanes = request.app.state.lanes
+def _add_route(path: str, verb: Callable[..., Answer]) -> None:
+    """The address of a verb, whose request, answer and description are those of the function."""
+    of_model, of_request, _, of_answer = get_type_hints(verb).values()
 
-    async def waits() -> bool:
-        return not await request.is_disconnected()
+    async def ask(asked: ModelAsked, request: Request) -> Response:
+        served = served_model(request, asked.model)
+        model = served.language_model_for(path) if of_model is LanguageModel else served.task_for(path)
+        lanes: ModelLanes = request.app.state.lanes
 
-    async with in_time(request.app.state.seconds):
-        content = await lanes.run(served.name, lambda: work().model_dump_json().encode(), waits)
-    return Response(content, media_type="application/json")
+        async def waits() -> bool:
+            return not await request.is_disconnected()
+
+        def work() -> bytes:
+            return verb(model, asked, served.name).model_dump_json().encode()
+
+        async with in_time(request.app.state.seconds):
+            return Response(await lanes.run(served.name, work, waits), media_type="application/json")
+
+    ask.__doc__ = verb.__doc__
+    ask.__annotations__ = {"asked": of_request, "request": Request, "return": Response}
+    ROUTER.post(path, response_model=of_answer, name=verb.__name__)(ask)
+
+
+VERBS: dict[str, Callable[..., Answer]] = {"/score": score, "/next": next_tokens, "/tag": tag}
+VERBS |= {"/classify": classify, "/translate": translate, "/forecast": forecast}
+for _path, _verb in VERBS.items():
+    _add_route(_path, _verb)
 
 
 @TOKENS.post("/tokenize")
