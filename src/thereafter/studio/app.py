@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +26,10 @@ from thereafter.base.packages import installed
 from thereafter.errors import BusyError, MissingPackageError, ThereafterError
 from thereafter.serving.guard import AccessGuard
 from thereafter.serving.schema import EndingError, NotThereError, StartingError
-from thereafter.studio.panels import ADDRESSES
-from thereafter.studio.routes import MOST_AT_ONCE, ROUTER, panel_router
+from thereafter.studio import panels
+from thereafter.studio.asking import ROUTERS
+from thereafter.studio.panels import PANELS
+from thereafter.studio.routes import MOST_AT_ONCE, ROUTER
 from thereafter.studio.studio import Studio
 
 PAGE = Path(__file__).parent / "page"
@@ -93,36 +96,37 @@ class _Application(FastAPI):
             openapi_url=None,  # see `description` in `make_app`
         )
         self.state.studio = self._studio = studio
-        self._later = {address.split()[1].partition("{")[0]: place for address, place in ADDRESSES.items()}
+        self._later = set(PANELS)
         self._lock = threading.Lock()
         self._not_found, self.router.default = self.router.default, self._add_and_answer
 
     def openapi(self) -> dict[str, Any]:
         """The description of all addresses, for which all panels are imported."""
-        for place in list(self._later.values()):
-            self._add(place)
+        for panel in PANELS:
+            self._add(panel)
         return super().openapi()
 
     async def _add_and_answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         """What is asked of an address that is not there: it may be one of a panel that has not been imported."""
-        fitting = [path for path in list(self._later) if scope["path"].startswith(f"/api{path}")]
-        if not fitting:
+        homes = {begin: panel for panel, begins in PANELS.items() for begin in begins}
+        fitting = [begin for begin in homes if scope["path"].startswith(f"/api{begin}")]
+        panel = homes[max(fitting, key=len)] if fitting else None
+        if panel not in self._later:
             await self._not_found(scope, receive, send)
             return
         if scope["type"] == "http":
             self._studio.check_loaded()
-        await run_in_threadpool(self._add, self._later[max(fitting, key=len)])
+        await run_in_threadpool(self._add, panel)
         await self.router(scope, receive, send)
 
-    def _add(self, place: str) -> None:
-        """Add the panel of a function, if that was not done yet."""
-        panel = place.partition(":")[0]
+    def _add(self, panel: str) -> None:
+        """Import a panel and add its addresses, if that was not done yet."""
         with self._lock:
-            paths = [path for path, other in self._later.items() if other.partition(":")[0] == panel]
-            if paths:
-                self.include_router(panel_router(panel))
-            for path in paths:
-                del self._later[path]
+            if panel in self._later:
+                name = f"{panels.__name__}.{panel}"
+                import_module(name)
+                self.include_router(ROUTERS[name])
+                self._later.remove(panel)
 
 
 class _Fresh(StaticFiles):

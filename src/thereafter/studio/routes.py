@@ -1,22 +1,16 @@
-"""Addresses of the studio as FastAPI has them: those about the studio itself, and those of the panels, when they come.
+"""Addresses of the studio that concern the studio itself; they are here from the start.
 
-The studio itself: which models there are and one of them as a page to take away, ready models and trainings, how far
-the start is, and what changes by itself. These are here from the start; `panel_router` makes those of a panel.
-
-What asks a model waits for its lane on the event loop and works on a thread; all others are plain functions, which
-FastAPI runs on threads. So no model ever holds up the event loop.
+Which models there are and one of them as a page to take away, ready models and trainings, how far the start is, and
+what changes by itself.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
-from importlib import import_module
-from typing import Annotated, Literal, get_type_hints
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Path, Request, Response, WebSocket, WebSocketDisconnect
-from fastapi.responses import JSONResponse
+from fastapi import APIRouter, Path, Response, WebSocket, WebSocketDisconnect
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
@@ -24,10 +18,9 @@ from thereafter.errors import OptionError
 from thereafter.ready.shipped import NAMES
 from thereafter.serving.schema import ERRORS, TEXT_LIMIT, Answer, Asked, ModelName
 from thereafter.serving.shelf import ModelAnswer
-from thereafter.studio.asking import ENDPOINTS, Endpoint, Visitor, about
+from thereafter.studio.asking import BYTES, LoadedStudio, TheStudio, TheVisitor, file_response
 from thereafter.studio.commands import Corpus, Kind, Tokens, TrainingNumbers, numbers_of
 from thereafter.studio.jobs import CurveAnswer, JobAnswer
-from thereafter.studio.panels import ADDRESSES
 from thereafter.studio.studio import ExportAnswer, MakingAnswer, StatusAnswer, Studio
 
 MOST_AT_ONCE = 16
@@ -35,100 +28,7 @@ MOST_AT_ONCE = 16
 are read on the same threads, never queue up behind them."""
 _EVERY = 0.3  # seconds between two looks at what changes by itself
 
-
-async def _studio(request: Request) -> Studio:  # a coroutine: a plain function would take a thread
-    studio: Studio = request.app.state.studio
-    return studio
-
-
-async def _loaded(request: Request) -> AsyncIterator[Studio]:
-    studio = await _studio(request)
-    studio.check_loaded()
-    async with request.app.state.turns:
-        yield studio
-
-
-async def _visitor(request: Request) -> Visitor:  # a coroutine: a plain function would take a thread
-    async def waits() -> bool:
-        return not await request.is_disconnected()
-
-    studio = await _studio(request)
-    studio.check_loaded()
-    return Visitor(studio, waits)
-
-
-TheStudio = Annotated[Studio, Depends(_studio)]
-LoadedStudio = Annotated[Studio, Depends(_loaded, scope="function")]
-"""The studio once models can be asked; before that the answer is 503 with a sentence."""
-TheVisitor = Annotated[Visitor, Depends(_visitor)]
-"""Who asks, once models can be asked; before that the answer is 503 with a sentence."""
-
 ROUTER = APIRouter(prefix="/api", responses=ERRORS)
-_BYTES = {"application/octet-stream": dict[str, object]()}
-
-
-def panel_router(panel: str) -> APIRouter:
-    """The addresses of a panel, which is imported for it, as its functions were declared (`asking.py`)."""
-    router = APIRouter(prefix="/api", responses=ERRORS)
-    module = import_module(f"thereafter.studio.panels.{panel}")
-    for address, place in ADDRESSES.items():
-        home, _, name = place.partition(":")
-        if home != panel:
-            continue
-        method, path = address.split()
-        function = getattr(module, name)
-        endpoint = ENDPOINTS.get(function)
-        if method == "SOCKET":
-            router.add_api_websocket_route(path, _accept(function))
-        elif endpoint is None:
-            # a function that asks no model; it gets the studio where it has a parameter for it
-            hints = get_type_hints(function, include_extras=True)
-            function.__annotations__ = {name: TheStudio if hint is Studio else hint for name, hint in hints.items()}
-            needed = [Depends(_loaded, scope="function")]
-            router.add_api_route(path, function, methods=[method], description=about(function), dependencies=needed)
-        else:
-            file: dict[int | str, dict[str, object]] = {200: {"content": _BYTES, "description": endpoint.answer}}
-            router.add_api_route(
-                path,
-                _respond(endpoint),
-                methods=[method],
-                name=endpoint.name,
-                description=endpoint.about,
-                response_class=Response if endpoint.file else JSONResponse,
-                response_model=None if endpoint.file else endpoint.answer,
-                responses=file if endpoint.file else None,
-            )
-    return router
-
-
-def _accept(converse: Callable[..., Awaitable[None]]) -> Callable[[WebSocket], Awaitable[None]]:
-    """A coroutine of a socket and the studio as FastAPI calls it; the page may close while something is sent to it."""
-
-    async def connect(socket: WebSocket) -> None:
-        await socket.accept()
-        with suppress(WebSocketDisconnect):
-            await converse(socket, socket.app.state.studio)
-
-    return connect
-
-
-def _respond(endpoint: Endpoint) -> Callable[..., Awaitable[Response]]:
-    """A coroutine as FastAPI calls it: with the request that it has checked."""
-
-    async def respond(asked: Asked, visitor: TheVisitor) -> Response:
-        content = await endpoint.respond(asked, visitor)
-        if endpoint.file:
-            return file_response(content, endpoint.file)
-        return Response(content, media_type="application/json")
-
-    respond.__annotations__ = {"asked": endpoint.asked, "visitor": TheVisitor, "return": Response}
-    return respond
-
-
-def file_response(content: bytes, name: str) -> Response:
-    """A file that the browser saves by that name."""
-    named = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(content, media_type="application/octet-stream", headers=named)
 
 
 @ROUTER.get("/status")
@@ -155,7 +55,7 @@ async def exporting(studio: TheStudio) -> ExportAnswer:
 
 
 @ROUTER.post(
-    "/export", response_class=Response, responses={200: {"content": _BYTES, "description": "The page as a file."}}
+    "/export", response_class=Response, responses={200: {"content": BYTES, "description": "The page as a file."}}
 )
 async def export(asked: ExportAsked, visitor: TheVisitor) -> Response:
     """A model as one page that works without a network, after its check. One at a time; others wait for their turn."""

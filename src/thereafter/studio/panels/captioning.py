@@ -17,10 +17,10 @@ from thereafter.errors import OptionError
 from thereafter.inspection.trace import record
 from thereafter.models.task_net import Memory
 from thereafter.models.word_decoder import END
-from thereafter.serving.schema import Answer, Asked, ModelName
-from thereafter.studio.asking import of_task_model
+from thereafter.serving.schema import Answer
+from thereafter.studio.asking import of_studio, of_task_model
 from thereafter.studio.panels.numbers import number, numbers
-from thereafter.studio.panels.pictures import LONGEST, OWN, Number, PixelsAnswer, RunExamples, decode_own, packed
+from thereafter.studio.panels.pictures import OWN, Number, OwnFile, PixelsAnswer, RunExamples, decode_own, packed
 from thereafter.task_model import TaskModel
 from thereafter.tasks.wording import Wording
 from thereafter.vision.captioning.measures import caption_words
@@ -92,17 +92,6 @@ class CaptionedAnswer(Answer):
     kept: list[HypothesisAnswer]
     references: list[str]
     right: bool | None
-
-
-class CaptionAsked(Asked):
-    """`source`: "made" pictures, those "held-out" by the run, or the file `picture` in base64; `number` counts the
-    first two. `beam` 1 takes the likeliest word at every step."""
-
-    model: ModelName
-    source: Literal["made", "held-out", "own"] = "made"
-    number: Number = 0
-    picture: Annotated[str, Field(max_length=LONGEST)] = ""
-    beam: Annotated[int, Field(ge=1, le=10)] = 1
 
 
 @dataclass(frozen=True)
@@ -211,14 +200,25 @@ def _parts(model: TaskModel) -> tuple[Captioner, Wording, PictureCodec]:
     return net, words, pictures
 
 
+@of_studio("GET", "/tasks/caption/pictures")
 def pictures(first: Annotated[int, Field(ge=0, le=MADE - 1)] = 0) -> MadePicturesAnswer:
     """Eight made pictures from a number on, and what each shows."""
     return made_pictures(first, SHELF)
 
 
-@of_task_model(CaptionAsked, "caption")
-def caption_of(model: TaskModel, source: str, number: int, picture: str, beam: int) -> CaptionedAnswer:
-    """A caption word by word: probabilities, where the network looked, and captions that are right."""
+@of_task_model("/tasks/caption", "caption")
+def caption_of(
+    model: TaskModel,
+    source: Literal["made", "held-out", "own"] = "made",
+    number: Number = 0,
+    picture: OwnFile = "",
+    beam: Annotated[int, Field(ge=1, le=10)] = 1,
+) -> CaptionedAnswer:
+    """A caption word by word: probabilities, where the network looked, and captions that are right.
+
+    `source`: "made" pictures, those "held-out" by the run, or the file `picture` in base64; `number` counts the first
+    two. `beam` 1 takes the likeliest word at every step.
+    """
     _parts(model)  # is it a captioner?
     if source == "own":
         opened = open_own(picture)

@@ -30,7 +30,7 @@ from thereafter.language_model import LanguageModel
 from thereafter.ready import models as ready
 from thereafter.serving.schema import Answer, Asked, ModelName, NotThereError
 from thereafter.serving.shelf import READY, RUNS
-from thereafter.studio.asking import Visitor, answers, as_json
+from thereafter.studio.asking import TheStudio, Visitor, answers, as_json, of_studio
 from thereafter.studio.jobs import CurveAnswer, curve
 from thereafter.studio.panels.numbers import number
 from thereafter.studio.studio import Studio
@@ -444,7 +444,7 @@ def _stamp(run: Path) -> Stamp:
     return tuple(facts)
 
 
-@answers(ComparisonAnswer)
+@answers("/compare", ComparisonAnswer)
 async def compare(asked: CompareAsked, visitor: Visitor) -> bytes:
     """Models measured on the same test sentences; what was measured before is not measured again."""
     names = dict.fromkeys(asked.models)
@@ -457,17 +457,20 @@ async def compare(asked: CompareAsked, visitor: Visitor) -> bytes:
     )
 
 
-def comparisons(studio: Studio) -> list[KeptAnswer]:
+@of_studio("GET", "/comparisons")
+def comparisons(studio: TheStudio) -> list[KeptAnswer]:
     """The comparisons in the runs folder."""
     return list_kept(studio.shelf.folders[RUNS])
 
 
-def comparison(name: ComparisonName, studio: Studio) -> ComparisonAnswer:
+@of_studio("GET", "/comparisons/{name}")
+def comparison(name: ComparisonName, studio: TheStudio) -> ComparisonAnswer:
     """One of the comparisons in the runs folder."""
     return read_kept(studio.shelf.folders[RUNS], name)
 
 
-def curves(asked: CurvesAsked, studio: Studio) -> list[CurveOfAnswer]:
+@of_studio("POST", "/curves")
+def curves(asked: CurvesAsked, studio: TheStudio) -> list[CurveOfAnswer]:
     """How the training of each model went, by its log. One that is counted and not trained in steps has no points."""
     cards = {card.name: card for card in studio.shelf.cards()}
     answers = []

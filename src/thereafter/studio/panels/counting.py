@@ -30,7 +30,7 @@ from thereafter.ngram.model import NgramModel, estimate
 from thereafter.ready import models as ready
 from thereafter.serving.schema import Answer, Asked
 from thereafter.serving.shelf import READY
-from thereafter.studio.studio import Studio
+from thereafter.studio.asking import TheStudio, of_studio
 from thereafter.text.sources import Source
 from thereafter.text.tokenizers.base import START
 from thereafter.text.tokenizers.word import WordTokenizer
@@ -292,7 +292,8 @@ def _probabilities(logp: NDArray[np.floating]) -> NDArray[np.float32]:
     return np.exp(logp.astype(np.float64)).astype(np.float32)
 
 
-def count(asked: CountAsked, studio: Studio) -> CountAnswer:
+@of_studio("POST", "/count")
+def count(asked: CountAsked, studio: TheStudio) -> CountAnswer:
     """The table of word pairs after the first words of a text."""
     text = asked.text if asked.corpus == "text" else FOUR
     if asked.corpus == "sentences":

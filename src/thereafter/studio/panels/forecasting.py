@@ -36,7 +36,7 @@ from thereafter.series.reading import read_series
 from thereafter.series.scales import SeriesScales
 from thereafter.series.table import ColumnChoice, SeriesTable, Window, cut_windows, observed_ends, split_ends
 from thereafter.serving.schema import Answer, Asked, FailedAnswer, ModelName
-from thereafter.studio.asking import Visitor, answers, as_json, attempt_each, part
+from thereafter.studio.asking import Visitor, answers, as_json, attempt_each, of_studio, part
 from thereafter.studio.panels.numbers import number, numbers
 from thereafter.task_model import TaskModel
 from thereafter.tasks import TASKS, fitting
@@ -88,6 +88,7 @@ class OpenedSeries:
     notes: tuple[str, ...] = field(compare=False)
 
 
+@of_studio("GET", "/tasks/forecast/series")
 def offered_series() -> OfferedAnswer:
     """The series by name that are on this machine, and the forecasters that are fitted on the spot."""
     forecasters = [one for one in READY_TASKS if isinstance(one, ReadyForecaster)]
@@ -479,7 +480,7 @@ def _checked(model: TaskModel) -> SeriesScales:
     return scales
 
 
-@answers(ForecastAnswer)
+@answers("/tasks/forecast", ForecastAnswer)
 async def forecast(asked: ForecastAsked, visitor: Visitor) -> bytes:
     """What each forecaster expects of a series from a row on, with its bands, beside what came."""
     place = place_of(await _open(asked, visitor), asked.back, asked.horizon)
@@ -491,7 +492,7 @@ async def forecast(asked: ForecastAsked, visitor: Visitor) -> bytes:
     )
 
 
-@answers(AheadAnswer)
+@answers("/tasks/forecast/ahead", AheadAnswer)
 async def ahead(asked: AheadAsked, visitor: Visitor) -> bytes:
     """The last rows of a series as forecasters expected them k steps before, and the error by k."""
     opened = await _open(asked, visitor)
@@ -501,7 +502,7 @@ async def ahead(asked: AheadAsked, visitor: Visitor) -> bytes:
     )
 
 
-@answers(WindowGatesAnswer, "window_gates")
+@answers("/tasks/forecast/gates", WindowGatesAnswer, "window_gates")
 async def gates_before(asked: WindowGatesAsked, visitor: Visitor) -> bytes:
     """The gates of a recurrent forecaster while it reads the window before a row."""
     place = place_of(await _open(asked, visitor), asked.back, 1)

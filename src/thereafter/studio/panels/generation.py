@@ -27,7 +27,7 @@ from thereafter.language_model import LanguageModel
 from thereafter.models.neural import NeuralModel
 from thereafter.models.quiet import NeuralState
 from thereafter.serving.schema import AbandonedError, Answer, Asked, ModelName, NotThereError, Prompt
-from thereafter.studio.asking import Visitor, answers, as_json
+from thereafter.studio.asking import Visitor, answers, as_json, converses
 from thereafter.studio.panels.numbers import number, rows
 from thereafter.studio.studio import Studio
 from thereafter.text.pretokenised_words import Restorer
@@ -349,7 +349,7 @@ def _steps(text: GrowingText, count: int) -> list[str]:
     return [text.step() for _ in range(count)]
 
 
-@answers(GenerateAnswer)
+@answers("/generate", GenerateAnswer)
 async def generate(asked: GenerateAsked, visitor: Visitor) -> bytes:
     """The prompt and what a model says after it; no more of it is written once nobody waits for it."""
     pen = _Pen(visitor, asked)
@@ -361,6 +361,7 @@ async def generate(asked: GenerateAsked, visitor: Visitor) -> bytes:
     return as_json(GenerateAnswer(text="".join([*parts, text.end()]), tokens=text.tokens))
 
 
+@converses("/generating")
 async def generating(socket: WebSocket, studio: Studio) -> None:
     """A text that grows for as long as the socket is open."""
     await _Session(socket, studio).run()

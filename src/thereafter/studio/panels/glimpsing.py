@@ -11,7 +11,7 @@ columns; V = 2 windows, of reading and of writing.
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -20,10 +20,10 @@ from pydantic import Field
 from torch import Tensor
 
 from thereafter.errors import OptionError
-from thereafter.serving.schema import Answer, Asked, ModelName
+from thereafter.serving.schema import Answer
 from thereafter.studio.asking import of_task_model
 from thereafter.studio.panels.numbers import number, numbers
-from thereafter.studio.panels.pictures import LONGEST, Ink, Number, OpenedDigit, PixelsAnswer, open_digit, packed
+from thereafter.studio.panels.pictures import Number, OpenedDigit, PictureAsked, PixelsAnswer, open_digit, packed
 from thereafter.task_model import TaskModel
 from thereafter.vision.acting.game import ACTIONS, PADDLE, Episode
 from thereafter.vision.acting.network import Catcher
@@ -69,18 +69,6 @@ class GlimpsedAnswer(Answer):
     glimpses: list[GlimpseAnswer]
     label: str
     true: str | None
-
-
-class PictureAsked(Asked):
-    """`source`: a "made" picture or one "held-out" by the run, both by `number`; a "drawn" digit, which `number` puts
-    somewhere, `ink` being 28 rows of 28 pixels, a hexadecimal digit each; or the visitor's "own" file `picture` in
-    base64."""
-
-    model: ModelName
-    source: Literal["made", "held-out", "drawn", "own"] = "made"
-    number: Number = 0
-    ink: Ink = ""
-    picture: Annotated[str, Field(max_length=LONGEST)] = ""
 
 
 def glimpse_codec(model: TaskModel) -> PictureCodec:
@@ -130,10 +118,10 @@ def squares(model: TaskModel, column: float, row: float) -> list[SquareAnswer]:
     ]
 
 
-@of_task_model(PictureAsked, "glimpse")
-def glimpse_picture(model: TaskModel, source: str, number: int, ink: str, picture: str) -> GlimpsedAnswer:
+@of_task_model("/tasks/glimpse", "glimpse")
+def glimpse_picture(model: TaskModel, asked: PictureAsked) -> GlimpsedAnswer:
     """A picture, the places a network looked at, what it saw there, and what it believed after each glimpse."""
-    return glimpse(model, open_digit(model, glimpse_codec(model), source, number, ink, picture, pieces=PIECES))
+    return glimpse(model, open_digit(model, glimpse_codec(model), asked, pieces=PIECES))
 
 
 SEEDS = 1_000_000
@@ -176,13 +164,6 @@ class DrawingAnswer(Answer):
     nats: float | None
 
 
-class NewDrawingAsked(Asked):
-    """`seed`: which new picture; the same one gives the same picture."""
-
-    model: ModelName
-    seed: Annotated[int, Field(ge=0, le=999_999)] = 0
-
-
 def drawer_of(model: TaskModel) -> tuple[Drawer, PictureCodec]:
     """The network of a model and what its pictures have in common; OptionError where it does not draw in strokes."""
     codec = model.codecs.get("pictures")
@@ -193,8 +174,8 @@ def drawer_of(model: TaskModel) -> tuple[Drawer, PictureCodec]:
     return model.net, codec
 
 
-@of_task_model(NewDrawingAsked)
-def draw_new(model: TaskModel, seed: int) -> DrawingAnswer:
+@of_task_model("/tasks/draw/new")
+def draw_new(model: TaskModel, seed: Annotated[int, Field(ge=0, lt=SEEDS)] = 0) -> DrawingAnswer:
     """A new picture from the prior: the canvas after every stroke, and the window it was written through.
 
     The same seed gives the same picture.
@@ -271,11 +252,11 @@ def _packed(pixels_NHWC: Tensor) -> PixelsAnswer:
     return packed(pixels_NHWC.cpu().numpy())
 
 
-@of_task_model(PictureAsked, "draw_again")
-def draw_picture(model: TaskModel, source: str, number: int, ink: str, picture: str) -> DrawingAnswer:
+@of_task_model("/tasks/draw", "draw_again")
+def draw_picture(model: TaskModel, asked: PictureAsked) -> DrawingAnswer:
     """A picture as a network draws it: canvases, windows, and the nats of every stroke."""
     _, codec = drawer_of(model)
-    return draw_again(model, open_digit(model, codec, source, number, ink, picture, pieces=0))
+    return draw_again(model, open_digit(model, codec, asked, pieces=0))
 
 
 SEED = 20_261_119
@@ -313,15 +294,8 @@ class GameAnswer(Answer):
     caught: bool
 
 
-class GameAsked(Asked):
-    """Which game to play."""
-
-    model: ModelName
-    number: Annotated[int, Field(ge=0, le=1_000_000, description="Of the episode.")] = 0
-
-
-@of_task_model(GameAsked)
-def play(model: TaskModel, number: int) -> GameAnswer:
+@of_task_model("/tasks/act")
+def play(model: TaskModel, number: Number = 0) -> GameAnswer:
     """A game of catch: where the network looked, what it saw there, and what it did.
 
     It is the game of that number, in which the network always chooses what it finds best.

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from thereafter.errors import OptionError
 from thereafter.serving.schema import Answer, Asked, ModelName
-from thereafter.studio.asking import of_task_model
+from thereafter.studio.asking import of_studio, of_task_model
 from thereafter.studio.panels.numbers import numbers, rows
 from thereafter.studio.panels.pictures import Ink, PixelsAnswer, RunExamples, as_digit, packed
 from thereafter.task_model import TaskModel
@@ -210,28 +210,29 @@ def _turns(labels: tuple[str, ...]) -> list[float] | None:
     return [NAMES.index(label) / len(NAMES) for label in labels]
 
 
+@of_studio("GET", "/tasks/video/digit")
 def digit(number: Annotated[int, Field(ge=0, le=1_999)] = 7) -> DigitAnswer:
     """A written digit to begin a drawing with: the last figure of the number."""
     return written_digit(number)
 
 
-@of_task_model(ClipAsked, "watch")
-def watch_clip(model: TaskModel, source: str, number: int, ink: str, direction: int, speed: float) -> WatchedAnswer:
+@of_task_model("/tasks/video", "watch")
+def watch_clip(model: TaskModel, asked: ClipAsked) -> WatchedAnswer:
     """A clip, and what a model believes of each column of labels after every frame."""
     codec = codec_of(model, "video")
-    return watch(model, _open(model, codec, FRAMES, source, number, ink, direction, speed))
+    return watch(model, _open(model, codec, FRAMES, asked))
 
 
-@of_task_model(ClipAsked, "foresee")
-def foresee_clip(model: TaskModel, source: str, number: int, ink: str, direction: int, speed: float) -> ForeseenAnswer:
+@of_task_model("/tasks/next-frames", "foresee")
+def foresee_clip(model: TaskModel, asked: ClipAsked) -> ForeseenAnswer:
     """The last frames of a clip as a model expects them from those before, beside what came."""
     codec = codec_of(model, "next-frames")
-    return foresee(model, _open(model, codec, codec.read + codec.ahead, source, number, ink, direction, speed))
+    return foresee(model, _open(model, codec, codec.read + codec.ahead, asked))
 
 
-def _open(
-    model: TaskModel, codec: ClipCodec, frames: int, source: str, number: int, ink: str, direction: int, speed: float
-) -> OpenedClip:
-    if source == "drawn":
-        return open_drawn(ink, direction, speed, codec, frames)
-    return open_held_out(model, number) if source == "held-out" else open_made(number, codec, frames, digits_of(model))
+def _open(model: TaskModel, codec: ClipCodec, frames: int, asked: ClipAsked) -> OpenedClip:
+    if asked.source == "drawn":
+        return open_drawn(asked.ink, asked.direction, asked.speed, codec, frames)
+    if asked.source == "held-out":
+        return open_held_out(model, asked.number)
+    return open_made(asked.number, codec, frames, digits_of(model))

@@ -29,13 +29,14 @@ from thereafter.inspection.surprisal import Surprisals, tabulate
 from thereafter.language_model import LanguageModel
 from thereafter.serving.lanes import Together
 from thereafter.serving.schema import Answer, Asked, FailedAnswer, ModelName, Prompt
-from thereafter.studio.asking import Visitor, answers, as_json, attempt_together, join, of_language_model, part
+from thereafter.studio.asking import Visitor, answers, as_json, attempt_each, join, of_language_model, part
 from thereafter.studio.panels.units import own_text
 from thereafter.studio.studio import Studio
 from thereafter.text.agreement import words
 from thereafter.text.agreement.lexicon import lexicon, twin, verb_number, verb_numbers
 
 _KNOWN: WeakKeyDictionary[LanguageModel, VerbForms | None] = WeakKeyDictionary()
+_EXAMPLES = 3  # texts to try a model with
 _SHOWN = 400  # tokens of a prompt that are shown
 KEPT = 1_000
 """Answers of a model that are kept."""
@@ -107,10 +108,6 @@ class NextAsked(Asked):
     models: Annotated[list[ModelName], Field(min_length=1, max_length=6)]
     prompt: Prompt = ""
     k: Annotated[int, Field(ge=1, le=50)] = 8
-
-
-class ExamplesAsked(Asked):
-    model: ModelName
 
 
 @dataclass(frozen=True)
@@ -212,8 +209,8 @@ def complete(lm: LanguageModel, prompt: str, k: int, *, name: str = "") -> Compl
     )
 
 
-@of_language_model(ExamplesAsked, "example_texts")
-def examples(lm: LanguageModel, most: int = 3) -> ExamplesAnswer:
+@of_language_model("/examples", "example_texts")
+def examples(lm: LanguageModel) -> ExamplesAnswer:
     """Texts to try a model with: from its own text, or written by itself.
 
     They are beginnings of lines.
@@ -224,7 +221,7 @@ def examples(lm: LanguageModel, most: int = 3) -> ExamplesAnswer:
         text, _ = own_text(lm)
     except NO_TEXT:
         text = model_text(lm.trained)
-    return ExamplesAnswer(generated=False, texts=best_openings(lm.trained, text, 10 * most)[:most])
+    return ExamplesAnswer(generated=False, texts=best_openings(lm.trained, text, 10 * _EXAMPLES)[:_EXAMPLES])
 
 
 def candidate(lm: LanguageModel, prompt: str, token: int, p: float) -> CandidateAnswer:
@@ -277,23 +274,25 @@ def _answer(name: str, lm: LanguageModel, question: Question, kept: OrderedDict[
     return answer
 
 
-@answers(list[PredictionAnswer | FailedAnswer])
+@answers("/next", list[PredictionAnswer | FailedAnswer])
 async def next_words(asked: NextAsked, visitor: Visitor) -> bytes:
     """The likeliest continuations of a prompt under each of several models."""
     questions = questions_of(visitor.studio)
     return join(
-        await attempt_together(asked.models, lambda name: questions.ask(name, (asked.prompt, asked.k), visitor.waits))
+        await attempt_each(
+            asked.models, lambda name: questions.ask(name, (asked.prompt, asked.k), visitor.waits), together=True
+        )
     )
 
 
-@answers(list[CompletionAnswer | FailedAnswer])
+@answers("/complete", list[CompletionAnswer | FailedAnswer])
 async def complete_words(asked: NextAsked, visitor: Visitor) -> bytes:
     """The likeliest words that begin as the last word of a prompt does, under each of several models."""
 
     def ask(name: str) -> Awaitable[bytes]:
         return visitor.ask(name, lambda lm: as_json(complete(lm, asked.prompt, asked.k, name=name)))
 
-    return join(await attempt_together(asked.models, ask))
+    return join(await attempt_each(asked.models, ask, together=True))
 
 
 LONGEST = 5_000
@@ -403,12 +402,12 @@ def _words(table: Surprisals, number: int) -> list[WordSurprisalAnswer | None]:
     return words
 
 
-@answers(SurprisalAnswer, "surprisal")
+@answers("/surprisal", SurprisalAnswer, "surprisal")
 async def compared(asked: SurprisalAsked, visitor: Visitor) -> bytes:
     """Surprisal of every word of a text under one model or two: bits, rank, entropy, alternatives."""
 
     async def ask(name: str) -> TextReading:
         return await visitor.ask(name, lambda lm: read(lm, asked.text, asked.top, name=name))
 
-    readings, failed = part(await attempt_together(asked.models, ask))
+    readings, failed = part(await attempt_each(asked.models, ask, together=True))
     return await asyncio.to_thread(lambda: as_json(surprisal(readings).model_copy(update={"failed": failed})))

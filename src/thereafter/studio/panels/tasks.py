@@ -17,7 +17,17 @@ from thereafter.errors import OptionError
 from thereafter.ready import tasks as ready_tasks
 from thereafter.serving.schema import Answer, Asked, FailedAnswer, ModelName
 from thereafter.serving.shelf import READY, TaskModelAnswer
-from thereafter.studio.asking import Visitor, answers, as_json, attempt_each, join, of_task_model, part
+from thereafter.studio.asking import (
+    TheStudio,
+    Visitor,
+    answers,
+    as_json,
+    attempt_each,
+    join,
+    of_studio,
+    of_task_model,
+    part,
+)
 from thereafter.studio.panels.numbers import number, rows
 from thereafter.studio.studio import MakingAnswer, Studio
 from thereafter.task_model import TaskModel
@@ -135,11 +145,6 @@ class TrainTaskAsked(Asked):
     task: TaskName
 
 
-class SentenceAsked(Asked):
-    model: ModelName
-    text: Sentence
-
-
 class QualityAsked(Asked):
     models: Translators
 
@@ -150,8 +155,8 @@ class ExampleAsked(Asked):
     at: Annotated[int, Field(ge=0, le=1_000_000)] = 0
 
 
-@of_task_model(SentenceAsked)
-def translate(model: TaskModel, text: str) -> TranslatedAnswer:
+@of_task_model("/tasks/translate")
+def translate(model: TaskModel, text: Sentence) -> TranslatedAnswer:
     """A translation token by token, and where each token of it looked.
 
     `weights[t][s]`: how much step t looked at place s, None without attention.
@@ -256,8 +261,8 @@ def judge(model: TaskModel, source: str, target: str, *, name: str = "") -> Judg
     return JudgedAnswer(model=name, words=words, right=right, missing=max(0, len(reference) - len(words)))
 
 
-@of_task_model(SentenceAsked)
-def tag(model: TaskModel, text: str) -> TaggedAnswer:
+@of_task_model("/tasks/tag")
+def tag(model: TaskModel, text: Sentence) -> TaggedAnswer:
     """A tag for every word of a sentence, with the likeliest ones."""
     _check(model, "tag")
     tags = model.explain(text)
@@ -271,8 +276,8 @@ def tag(model: TaskModel, text: str) -> TaggedAnswer:
     )
 
 
-@of_task_model(SentenceAsked)
-def classify(model: TaskModel, text: str) -> LabelledAnswer:
+@of_task_model("/tasks/classify")
+def classify(model: TaskModel, text: Sentence) -> LabelledAnswer:
     """The label of a text, and how much each word spoke for it."""
     _check(model, "classify")
     label = model.explain(text)
@@ -297,19 +302,21 @@ def _test(studio: Studio, name: str) -> Path | None:
     return ready_tasks.test_pairs(studio.making.folder) if name.startswith(READY) else None
 
 
-def tasks(studio: Studio) -> TasksAnswer:
+@of_studio("GET", "/tasks")
+def tasks(studio: TheStudio) -> TasksAnswer:
     """Every task model that can be picked, and how far the training of the ready ones has got."""
     missing = [name for name in get_args(TaskName) if ready_tasks.missing(studio.making.folder, name)]
     return TasksAnswer(models=studio.tasks.cards(), making=studio.making.answer(), missing=missing)
 
 
-def train_task(asked: TrainTaskAsked, studio: Studio) -> TasksAnswer:
+@of_studio("POST", "/tasks/train")
+def train_task(asked: TrainTaskAsked, studio: TheStudio) -> TasksAnswer:
     """Train the ready models of a task from generated examples; what is there already is not trained again."""
     studio.making.begin(asked.task)
     return tasks(studio)
 
 
-@answers(list[QualityAnswer | FailedAnswer], "quality")
+@answers("/tasks/quality", list[QualityAnswer | FailedAnswer], "quality")
 async def quality_of_each(asked: QualityAsked, visitor: Visitor) -> bytes:
     """How good translators are by the length of the source, on sentences that they have not learned from."""
 
@@ -320,7 +327,7 @@ async def quality_of_each(asked: QualityAsked, visitor: Visitor) -> bytes:
     return join(await attempt_each(dict.fromkeys(asked.models), ask))
 
 
-@answers(ExampleAnswer, "example")
+@answers("/tasks/example", ExampleAnswer, "example")
 async def example_judged(asked: ExampleAsked, visitor: Visitor) -> bytes:
     """A held-out sentence of the first model, of about so many words, with what each model makes of it."""
     chosen: ExampleAnswer | None = None
