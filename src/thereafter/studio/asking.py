@@ -31,7 +31,7 @@ from fastapi import APIRouter, Depends, Request, Response, WebSocket, WebSocketD
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field, create_model
 
-from thereafter.errors import ThereafterError
+from thereafter.errors import OptionError, ThereafterError
 from thereafter.serving.guard import went_wrong
 from thereafter.serving.schema import ERRORS, AbandonedError, Answer, Asked, EndingError, FailedAnswer, ModelName
 from thereafter.serving.shelf import Folders
@@ -291,6 +291,11 @@ def part(results: Iterable[T | FailedAnswer]) -> tuple[list[T], list[FailedAnswe
 def join(results: Iterable[bytes | FailedAnswer]) -> bytes:
     """One list in JSON of what several models answer; each answer is JSON already."""
     return b"[" + b",".join(as_json(each) if isinstance(each, FailedAnswer) else each for each in results) + b"]"
+
+
+def wrong_task(model: TaskModel, task: str) -> OptionError:
+    """The error for a model that was trained to another task."""
+    return OptionError(f"this model was trained to {model.task.name}; expected one trained to {task}; pick another")
 
 
 def as_json(answer: BaseModel | bytes) -> bytes:

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from thereafter.errors import OptionError
 from thereafter.serving.schema import Answer, Asked, ModelName
-from thereafter.studio.asking import of_studio, of_task_model
+from thereafter.studio.asking import of_studio, of_task_model, wrong_task
 from thereafter.studio.panels.numbers import numbers, rows
 from thereafter.studio.panels.pictures import Ink, PixelsAnswer, RunExamples, as_digit, packed
 from thereafter.task_model import TaskModel
@@ -132,18 +132,6 @@ def open_held_out(model: TaskModel, number: int) -> OpenedClip:
     return OpenedClip(clip.read(), f"clip {clip.name}", dict(clip.labels), count)
 
 
-def written_digit(number: int) -> DigitAnswer:
-    """A written digit as a drawing has it: the last figure of its number."""
-    pixels_hh = numbered_glyphs([_DRAWN_FROM + number])[0]
-    ink = "".join(f"{level:x}" for level in np.rint(pixels_hh.ravel() / 17).astype(int).tolist())
-    return DigitAnswer(digit=number % 10, ink=ink)
-
-
-def digits_of(model: TaskModel) -> int:
-    """How many digits moved in the clips that a model learned from, as far as their name says it."""
-    return 2 if str(model.config["source"]["name"]).partition(":")[0] in _TWO else 1
-
-
 @lru_cache(maxsize=8)
 def _made(side: int, frames: int, digits: int) -> MovingClips:
     return MovingClips(replace(moving_rules(_RULES[digits])["test"], size=side, frames=frames))
@@ -163,7 +151,7 @@ def codec_of(model: TaskModel, task: str) -> ClipCodec:
     """What the clips of a model have in common; OptionError where it was trained to something else."""
     codec = model.codecs.get("clips")
     if model.task.name != task or not isinstance(codec, ClipCodec):
-        raise OptionError(f"this model was trained to {model.task.name}; expected one trained to {task}; pick another")
+        raise wrong_task(model, task)
     return codec
 
 
@@ -174,13 +162,14 @@ def watch(model: TaskModel, opened: OpenedClip) -> WatchedAnswer:
     beliefs = [
         BeliefAnswer(
             column=column,
-            labels=list(explained.names[column]),
-            turns=_turns(explained.names[column]),
+            labels=list(names),
+            # the angles of labels that are directions
+            turns=[NAMES.index(label) / len(NAMES) for label in names] if set(names) <= set(NAMES) else None,
             belief=rows(belief_TL.astype(np.float64).round(6)),
             answer=explained.answer.labels[column],
             true=opened.labels.get(column),
         )
-        for column, belief_TL in explained.beliefs.items()
+        for (column, belief_TL), names in zip(explained.beliefs.items(), explained.names.values(), strict=True)
     ]
     return WatchedAnswer(name=opened.name, count=opened.count, frames=packed(opened.frames_THW), beliefs=beliefs)
 
@@ -203,17 +192,12 @@ def foresee(model: TaskModel, opened: OpenedClip) -> ForeseenAnswer:
     )
 
 
-def _turns(labels: tuple[str, ...]) -> list[float] | None:
-    """The angles of labels that are directions."""
-    if not set(labels) <= set(NAMES):
-        return None
-    return [NAMES.index(label) / len(NAMES) for label in labels]
-
-
 @of_studio("GET", "/tasks/video/digit")
-def digit(number: Annotated[int, Field(ge=0, le=1_999)] = 7) -> DigitAnswer:
+def written_digit(number: Annotated[int, Field(ge=0, le=1_999)] = 7) -> DigitAnswer:
     """A written digit to begin a drawing with: the last figure of the number."""
-    return written_digit(number)
+    pixels_hh = numbered_glyphs([_DRAWN_FROM + number])[0]
+    ink = "".join(f"{level:x}" for level in np.rint(pixels_hh.ravel() / 17).astype(int).tolist())
+    return DigitAnswer(digit=number % 10, ink=ink)
 
 
 @of_task_model("/tasks/video", "watch")
@@ -235,4 +219,6 @@ def _open(model: TaskModel, codec: ClipCodec, frames: int, asked: ClipAsked) -> 
         return open_drawn(asked.ink, asked.direction, asked.speed, codec, frames)
     if asked.source == "held-out":
         return open_held_out(model, asked.number)
-    return open_made(asked.number, codec, frames, digits_of(model))
+    # as far as the name of the clips that the model learned from says it
+    digits = 2 if str(model.config["source"]["name"]).partition(":")[0] in _TWO else 1
+    return open_made(asked.number, codec, frames, digits)

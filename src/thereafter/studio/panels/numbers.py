@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 
-def number(value: SupportsFloat) -> float | None:
-    """One number."""
-    plain = float(value)
-    return plain if math.isfinite(plain) else None
+def number(value: SupportsFloat | None) -> float | None:
+    """One number; what is None stays so."""
+    return float(value) if value is not None and math.isfinite(value) else None
 
 
 def numbers(values_N: ArrayLike) -> list[float | None]:

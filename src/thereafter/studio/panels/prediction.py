@@ -15,7 +15,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Literal
 from weakref import WeakKeyDictionary
 
@@ -35,16 +35,16 @@ from thereafter.studio.studio import Studio
 from thereafter.text.agreement import words
 from thereafter.text.agreement.lexicon import lexicon, twin, verb_number, verb_numbers
 
-_KNOWN: WeakKeyDictionary[LanguageModel, VerbForms | None] = WeakKeyDictionary()
 _EXAMPLES = 3  # texts to try a model with
 _SHOWN = 400  # tokens of a prompt that are shown
 KEPT = 1_000
 """Answers of a model that are kept."""
-_KEPT_LENGTH = (
-    500  # characters of a prompt whose answer is kept: with longer ones memory would be the visitors' to fill
-)
+_KEPT_LENGTH = 500  # characters of a prompt whose answer is kept: longer ones would let visitors fill the memory
+VerbForms = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""The token ids of the verb forms that agree with one subject, and with several."""
 Question = tuple[str, int]
 """A prompt, and how many continuations of it."""
+_KNOWN: WeakKeyDictionary[LanguageModel, VerbForms | None] = WeakKeyDictionary()
 _QUESTIONS: WeakKeyDictionary[Studio, Together[str, Question, bytes]] = WeakKeyDictionary()
 
 
@@ -110,21 +110,22 @@ class NextAsked(Asked):
     k: Annotated[int, Field(ge=1, le=50)] = 8
 
 
-@dataclass(frozen=True)
-class VerbForms:
-    """The token ids of the verb forms that agree with one subject, and with several."""
-
-    singular: NDArray[np.int64]
-    plural: NDArray[np.int64]
-
-
 def verb_forms(lm: LanguageModel) -> VerbForms | None:
     """The verb forms in the vocabulary of a model of the generated sentences; None for every other model.
 
     It is one where most of the vocabulary are nouns and verbs of theirs: in another text "walks" may be a noun.
     """
     if lm not in _KNOWN:
-        _KNOWN[lm] = _find(lm)
+        numbers = verb_numbers()
+        nouns = {form for noun in lexicon().all_nouns for form in (noun.singular, noun.plural)}
+        theirs = nouns | numbers.keys() | {form for verb in lexicon().all_verbs for form in verb}
+        forms = list(lm.tokenizer.vocabulary.forms) if lm.tokenizer.name == "word" else []
+        is_theirs = forms and 2 * sum(form in theirs for form in forms) >= len(forms)
+        singular, plural = (
+            np.array([at for at, form in enumerate(forms) if numbers.get(form) == number], dtype=np.int64)
+            for number in ("singular", "plural")
+        )
+        _KNOWN[lm] = (singular, plural) if is_theirs else None
     return _KNOWN[lm]
 
 
@@ -143,7 +144,8 @@ def verbs_expected(lm: LanguageModel, logp_V: NDArray[np.floating], prompt: str)
     if _last(prompt) in words.MODALS:  # infinitives: they agree with everything
         return VerbFormsAnswer(singular=0.0, plural=0.0)
     p_V = np.exp(np.asarray(logp_V, dtype=np.float64))
-    return VerbFormsAnswer(singular=float(p_V[forms.singular].sum()), plural=float(p_V[forms.plural].sum()))
+    singular, plural = (float(p_V[ids].sum()) for ids in forms)
+    return VerbFormsAnswer(singular=singular, plural=plural)
 
 
 def twin_of(lm: LanguageModel, text: str) -> str:
@@ -156,22 +158,6 @@ def twin_of(lm: LanguageModel, text: str) -> str:
 
 def _last(prompt: str) -> str:
     return (prompt[-50:].split() or [""])[-1]
-
-
-def _find(lm: LanguageModel) -> VerbForms | None:
-    if lm.tokenizer.name != "word":
-        return None
-    numbers = verb_numbers()
-    nouns = {form for noun in lexicon().all_nouns for form in (noun.singular, noun.plural)}
-    verbs = numbers.keys() | {form for verb in lexicon().all_verbs for form in verb}
-    forms = list(lm.tokenizer.vocabulary.forms)
-    if 2 * sum(form in nouns or form in verbs for form in forms) < len(forms):
-        return None
-    ids = {
-        number: [at for at, form in enumerate(forms) if numbers.get(form) == number]
-        for number in ("singular", "plural")
-    }
-    return VerbForms(np.array(ids["singular"], dtype=np.int64), np.array(ids["plural"], dtype=np.int64))
 
 
 def predict(lm: LanguageModel, prompt: str, k: int, *, name: str = "") -> PredictionAnswer:
@@ -255,23 +241,22 @@ class KeptAnswers:
                 kept = self._kept.setdefault(lm, OrderedDict())
             for question in questions:
                 try:
-                    results.append(_answer(name, lm, question, kept))
+                    results.append(self._answer(name, lm, question, kept))
                 except Exception as error:  # it goes to whoever asked
                     results.append(error)
         return results
 
-
-def _answer(name: str, lm: LanguageModel, question: Question, kept: OrderedDict[Question, bytes]) -> bytes:
-    prompt, k = question
-    if question in kept:
+    def _answer(self, name: str, lm: LanguageModel, question: Question, kept: OrderedDict[Question, bytes]) -> bytes:
+        prompt, k = question
+        if question not in kept:
+            kept[question] = as_json(predict(lm, prompt, k, name=name))
         kept.move_to_end(question)
-        return kept[question]
-    answer = as_json(predict(lm, prompt, k, name=name))
-    if len(prompt) <= _KEPT_LENGTH:
-        kept[question] = answer
-        if len(kept) > KEPT:
+        answer = kept[question]
+        if len(prompt) > _KEPT_LENGTH:
+            del kept[question]
+        elif len(kept) > KEPT:
             kept.popitem(last=False)
-    return answer
+        return answer
 
 
 @answers("/next", list[PredictionAnswer | FailedAnswer])
@@ -365,7 +350,7 @@ def _of_model(table: Surprisals, number: int) -> ModelSurprisalAnswer:
     total = reading.nats / math.log(2)
     return ModelSurprisalAnswer(
         model=reading.model,
-        bits=total if math.isfinite(total) else None,
+        bits=number(total),
         spelling_bits=reading.spelling_nats / math.log(2),
         tokens=len(reading.costs.ids),
         unknown=int(np.count_nonzero(reading.costs.unknown_T)),
@@ -389,7 +374,7 @@ def _words(table: Surprisals, number: int) -> list[WordSurprisalAnswer | None]:
         likeliest = zip(predicted.top_TK[step].tolist(), predicted.p_TK[step].tolist(), strict=True)
         words.append(
             WordSurprisalAnswer(
-                bits=float(bits[word]) if np.isfinite(bits[word]) else None,
+                bits=number(bits[word]),
                 spelling_bits=float(spelling[word]),
                 unknown=int(unknown[word]),
                 tokens=pieces[begin:end],

@@ -17,17 +17,8 @@ from thereafter.errors import OptionError
 from thereafter.ready import tasks as ready_tasks
 from thereafter.serving.schema import Answer, Asked, FailedAnswer, ModelName
 from thereafter.serving.shelf import READY, TaskModelAnswer
-from thereafter.studio.asking import (
-    TheStudio,
-    Visitor,
-    answers,
-    as_json,
-    attempt_each,
-    join,
-    of_studio,
-    of_task_model,
-    part,
-)
+from thereafter.studio import asking
+from thereafter.studio.asking import TheStudio, Visitor
 from thereafter.studio.panels.numbers import number, rows
 from thereafter.studio.studio import MakingAnswer, Studio
 from thereafter.task_model import TaskModel
@@ -155,14 +146,15 @@ class ExampleAsked(Asked):
     at: Annotated[int, Field(ge=0, le=1_000_000)] = 0
 
 
-@of_task_model("/tasks/translate")
+@asking.of_task_model("/tasks/translate")
 def translate(model: TaskModel, text: Sentence) -> TranslatedAnswer:
     """A translation token by token, and where each token of it looked.
 
     `weights[t][s]`: how much step t looked at place s, None without attention.
     """
     _check(model, "translate")
-    if has_attention(model):
+    settings = model.config["translate"]
+    if settings["model"] == "transformer" or settings["attention"] != "none":  # it looks back at the source
         aligned = model.explain(text)
         assert isinstance(aligned, Aligned)
         read, written = list(aligned.source), list(aligned.target)
@@ -183,12 +175,6 @@ def _sides(model: TaskModel) -> tuple[Wording, Wording]:
     assert isinstance(source, Wording)
     assert isinstance(target, Wording)
     return source, target
-
-
-def has_attention(model: TaskModel) -> bool:
-    """Whether a translator looks back at the source at every step."""
-    settings = model.config["translate"]
-    return bool(settings["model"] == "transformer" or settings["attention"] != "none")
 
 
 def quality(model: TaskModel, test: Path | None = None, *, name: str = "") -> QualityAnswer:
@@ -261,7 +247,7 @@ def judge(model: TaskModel, source: str, target: str, *, name: str = "") -> Judg
     return JudgedAnswer(model=name, words=words, right=right, missing=max(0, len(reference) - len(words)))
 
 
-@of_task_model("/tasks/tag")
+@asking.of_task_model("/tasks/tag")
 def tag(model: TaskModel, text: Sentence) -> TaggedAnswer:
     """A tag for every word of a sentence, with the likeliest ones."""
     _check(model, "tag")
@@ -276,7 +262,7 @@ def tag(model: TaskModel, text: Sentence) -> TaggedAnswer:
     )
 
 
-@of_task_model("/tasks/classify")
+@asking.of_task_model("/tasks/classify")
 def classify(model: TaskModel, text: Sentence) -> LabelledAnswer:
     """The label of a text, and how much each word spoke for it."""
     _check(model, "classify")
@@ -294,7 +280,7 @@ def classify(model: TaskModel, text: Sentence) -> LabelledAnswer:
 
 def _check(model: TaskModel, task: str) -> None:
     if model.task.name != task:
-        raise OptionError(f"this model was trained to {model.task.name}; expected one trained to {task}; pick another")
+        raise asking.wrong_task(model, task)
 
 
 def _test(studio: Studio, name: str) -> Path | None:
@@ -302,32 +288,32 @@ def _test(studio: Studio, name: str) -> Path | None:
     return ready_tasks.test_pairs(studio.making.folder) if name.startswith(READY) else None
 
 
-@of_studio("GET", "/tasks")
+@asking.of_studio("GET", "/tasks")
 def tasks(studio: TheStudio) -> TasksAnswer:
     """Every task model that can be picked, and how far the training of the ready ones has got."""
     missing = [name for name in get_args(TaskName) if ready_tasks.missing(studio.making.folder, name)]
     return TasksAnswer(models=studio.tasks.cards(), making=studio.making.answer(), missing=missing)
 
 
-@of_studio("POST", "/tasks/train")
+@asking.of_studio("POST", "/tasks/train")
 def train_task(asked: TrainTaskAsked, studio: TheStudio) -> TasksAnswer:
     """Train the ready models of a task from generated examples; what is there already is not trained again."""
     studio.making.begin(asked.task)
     return tasks(studio)
 
 
-@answers("/tasks/quality", list[QualityAnswer | FailedAnswer], "quality")
+@asking.answers("/tasks/quality", list[QualityAnswer | FailedAnswer], "quality")
 async def quality_of_each(asked: QualityAsked, visitor: Visitor) -> bytes:
     """How good translators are by the length of the source, on sentences that they have not learned from."""
 
     def ask(name: str) -> Awaitable[bytes]:
         test = _test(visitor.studio, name)
-        return visitor.ask_task(name, lambda model: as_json(quality(model, test, name=name)))
+        return visitor.ask_task(name, lambda model: asking.as_json(quality(model, test, name=name)))
 
-    return join(await attempt_each(dict.fromkeys(asked.models), ask))
+    return asking.join(await asking.attempt_each(dict.fromkeys(asked.models), ask))
 
 
-@answers("/tasks/example", ExampleAnswer, "example")
+@asking.answers("/tasks/example", ExampleAnswer, "example")
 async def example_judged(asked: ExampleAsked, visitor: Visitor) -> bytes:
     """A held-out sentence of the first model, of about so many words, with what each model makes of it."""
     chosen: ExampleAnswer | None = None
@@ -341,6 +327,6 @@ async def example_judged(asked: ExampleAsked, visitor: Visitor) -> bytes:
     def ask(name: str) -> Awaitable[JudgedAnswer]:
         return visitor.ask_task(name, partial(work, name))
 
-    judged, failed = part(await attempt_each(dict.fromkeys(asked.models), ask))
+    judged, failed = asking.part(await asking.attempt_each(dict.fromkeys(asked.models), ask))
     assert chosen is not None
-    return as_json(chosen.model_copy(update={"answers": judged, "failed": failed}))
+    return asking.as_json(chosen.model_copy(update={"answers": judged, "failed": failed}))
