@@ -27,10 +27,9 @@ from serving_studio import SCALE, Served, served
 from thereafter.ready import models as ready
 from thereafter.ready import tasks as ready_tasks
 from thereafter.studio import queue
-from thereafter.studio.app import PAGE, make_app
+from thereafter.studio.app import PAGE, ROUTER, make_app
 from thereafter.studio.asking import ROUTERS
 from thereafter.studio.panels import PANELS
-from thereafter.studio.routes import ROUTER
 from thereafter.studio.studio import Studio
 
 # a thread of the server may draw a random number while hypothesis makes a request: it takes that for its own

@@ -12,6 +12,8 @@ Each function declares its address below /api by one of these, and its panel has
 A function stays what it is, and may be called without a server. What asks a model waits for its lane on the event loop
 and works on a thread, the making of its JSON included; plain functions FastAPI runs on threads. So no model ever holds
 up the event loop.
+
+Arrays go into answers as plain lists: a number that is infinite or not a number becomes None, which JSON has as null.
 """
 
 from __future__ import annotations
@@ -19,13 +21,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import math
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from types import GenericAlias
-from typing import TYPE_CHECKING, Annotated, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, SupportsFloat, TypeVar, get_type_hints
 
 from fastapi import APIRouter, Depends, Request, Response, WebSocket, WebSocketDisconnect
 from fastapi.responses import JSONResponse
@@ -38,6 +41,8 @@ from thereafter.serving.shelf import Folders
 from thereafter.studio.studio import Studio
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from thereafter.language_model import LanguageModel
     from thereafter.task_model import TaskModel
 
@@ -301,3 +306,47 @@ def wrong_task(model: TaskModel, task: str) -> OptionError:
 def as_json(answer: BaseModel | bytes) -> bytes:
     """An answer as it goes over the wire; made on the thread that has worked it out."""
     return answer if isinstance(answer, bytes) else answer.model_dump_json().encode()
+
+
+def number(value: SupportsFloat | None) -> float | None:
+    """One number; what is None stays so."""
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+def numbers(values_N: ArrayLike) -> list[float | None]:
+    """A row of numbers, in the precision they have."""
+    import numpy as np
+
+    array = np.asarray(values_N)
+    row: list[float] = array.tolist()
+    if np.isfinite(array).all():
+        return list(row)
+    return [number(value) for value in row]
+
+
+class LikelyAnswer(Answer):
+    """A token that may come, and its probability."""
+
+    text: str
+    p: float | None
+
+
+def likely(pairs: Iterable[tuple[str, SupportsFloat]]) -> list[LikelyAnswer]:
+    """Tokens that may come, each with its probability."""
+    return [LikelyAnswer(text=text, p=number(p)) for text, p in pairs]
+
+
+def rows(values_RN: Iterable[ArrayLike]) -> list[list[float | None]]:
+    """Several rows of numbers."""
+    return [numbers(values_N) for values_N in values_RN]
+
+
+def nested(values: ArrayLike) -> list[object]:
+    """An array of any shape and kind, as lists of lists."""
+    import numpy as np
+
+    array = np.asarray(values)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        array = np.where(np.isfinite(array), array.astype(object), np.array(None, dtype=object))
+    plain: list[object] = array.tolist()
+    return plain

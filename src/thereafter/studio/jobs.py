@@ -2,7 +2,7 @@
 
 A paused training is one whose process has saved its state and ended; resuming goes on from there, to the same weights
 (`training/protocol.py`). So a pause, a stop and a crash of the studio are the same to a run, and nothing is lost: what
-was left unfinished is listed as paused the next time. The command of a training lies beside the runs (`commands.py`)
+was left unfinished is listed as paused the next time. The command of a training lies beside the runs (`worker.py`)
 until its run folder can go on by itself: one that is paused while its text is still being read begins again.
 
 When its process starts, which lock it has and how it is stopped is the queue's to know (`queue.py`).
@@ -26,8 +26,8 @@ from thereafter.base.storage import FileLock, Owner, read_plain
 from thereafter.errors import BusyError, OptionError, SourceError
 from thereafter.serving.listening import CONFIG, LOG, is_own_run, own_runs
 from thereafter.serving.schema import Answer, NotThereError
-from thereafter.studio.commands import TEXTS, Command, StoredCommands, TrainCommand, busy
 from thereafter.studio.queue import QueuedTraining, Rank, Report, TrainingQueue
+from thereafter.studio.worker import TEXTS, Command, StoredCommands, TrainCommand, busy
 
 if TYPE_CHECKING:
     from thereafter.training.settings import TrainingSettings

@@ -17,7 +17,6 @@ A panel is imported when it is first asked: what its models need takes seconds t
 - `moving`: clips of moving digits, beliefs after every frame, the frames that come next
 - `glimpsing`: pictures seen glimpse by glimpse and drawn stroke by stroke, a game of catch step by step
 - `comparison`: models beside each other, and how their training went
-- `numbers`: arrays as plain lists
 """
 
 from __future__ import annotations

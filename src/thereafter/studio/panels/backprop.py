@@ -22,8 +22,7 @@ from thereafter.inspection.stability import repeated_multiplication
 from thereafter.language_model import LanguageModel
 from thereafter.models.recurrent import RnnModel
 from thereafter.serving.schema import Answer, Asked, ModelName, Prompt
-from thereafter.studio.asking import Visitor, answers, as_json, of_language_models
-from thereafter.studio.panels.numbers import number, numbers
+from thereafter.studio.asking import Visitor, answers, as_json, number, numbers, of_language_models
 
 START = "<s>"
 """What stands before every text; it has no piece of its own in a vocabulary."""

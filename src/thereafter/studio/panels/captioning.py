@@ -16,8 +16,7 @@ from thereafter.decoding.sources import AnswerSettings, decode_answers, search_a
 from thereafter.inspection.trace import record
 from thereafter.models.word_decoder import END
 from thereafter.serving.schema import Answer
-from thereafter.studio.asking import of_studio, of_task_model, wrong_task
-from thereafter.studio.panels.numbers import number, numbers
+from thereafter.studio.asking import LikelyAnswer, likely, number, numbers, of_studio, of_task_model, wrong_task
 from thereafter.studio.panels.pictures import OWN, Number, OwnFile, PixelsAnswer, RunExamples, decode_own, packed
 from thereafter.task_model import TaskModel
 from thereafter.tasks.wording import Wording
@@ -50,11 +49,6 @@ class MadePicturesAnswer(Answer):
     pixels: PixelsAnswer
 
 
-class LikelyWordAnswer(Answer):
-    text: str
-    p: float | None
-
-
 class CaptionStepAnswer(Answer):
     """A word that was written; `weights`: how much of the attention each place took, null without attention. The last
     step is the end of the caption."""
@@ -62,7 +56,7 @@ class CaptionStepAnswer(Answer):
     word: str
     p: float | None
     weights: list[float | None] | None
-    likeliest: list[LikelyWordAnswer]
+    likeliest: list[LikelyAnswer]
 
 
 class HypothesisAnswer(Answer):
@@ -157,7 +151,7 @@ def caption(model: TaskModel, opened: OpenedPicture, beam: int = 1) -> Captioned
             word=form.strip(),
             p=number(np.exp(trace["log_prob"][at])),
             weights=None if weights_TS is None else numbers(weights_TS[at].astype(np.float64).round(5)),
-            likeliest=[LikelyWordAnswer(text=text.strip(), p=number(p)) for text, p in trace.top(at)],
+            likeliest=likely((text.strip(), p) for text, p in trace.top(at)),
         )
         for at, form in enumerate(trace.tokens)
     ]

@@ -30,9 +30,8 @@ from thereafter.language_model import LanguageModel
 from thereafter.ready import models as ready
 from thereafter.serving.schema import Answer, Asked, ModelName, NotThereError
 from thereafter.serving.shelf import READY, RUNS
-from thereafter.studio.asking import TheStudio, Visitor, answers, as_json, of_studio
+from thereafter.studio.asking import TheStudio, Visitor, answers, as_json, number, of_studio
 from thereafter.studio.jobs import CurveAnswer, curve
-from thereafter.studio.panels.numbers import number
 from thereafter.studio.studio import Studio
 from thereafter.text.sources import Source
 from thereafter.training.kinds import Trained

@@ -27,8 +27,7 @@ from thereafter.language_model import LanguageModel
 from thereafter.models.neural import NeuralModel
 from thereafter.models.quiet import NeuralState
 from thereafter.serving.schema import AbandonedError, Answer, Asked, ModelName, NotThereError, Prompt
-from thereafter.studio.asking import Visitor, answers, as_json, converses
-from thereafter.studio.panels.numbers import number, rows
+from thereafter.studio.asking import LikelyAnswer, Visitor, answers, as_json, converses, likely, rows
 from thereafter.studio.studio import Studio
 from thereafter.text.pretokenised_words import Restorer
 
@@ -53,13 +52,6 @@ class GenerateAnswer(Answer):
     tokens: int
 
 
-class LikelyAnswer(Answer):
-    """A token that may come next, and its probability."""
-
-    text: str
-    p: float | None
-
-
 class PieceAnswer(Answer):
     """What there is to see after a token: its `number`, the `text` that is certain by it, `state` a row of h for each
     layer (no rows where the model has none), `top` the likeliest next tokens."""
@@ -72,8 +64,6 @@ class PieceAnswer(Answer):
 
 ROOM = 64
 """Tokens that can be asked for in advance."""
-Temperature = Annotated[float, Field(ge=0, le=5, allow_inf_nan=False)]
-TopK = Annotated[int, Field(ge=1, le=10_000)]
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 Room = Annotated[int, Field(ge=0, le=ROOM)]
 
@@ -81,8 +71,8 @@ Room = Annotated[int, Field(ge=0, le=ROOM)]
 class DrawingAsked(Asked):
     """How tokens are drawn; a temperature of 0 takes the likeliest, no `top_k` means all words."""
 
-    temperature: Temperature = 1.0
-    top_k: TopK | None = None
+    temperature: Annotated[float, Field(ge=0, le=5, allow_inf_nan=False)] = 1.0
+    top_k: Annotated[int, Field(ge=1, le=10_000)] | None = None
 
 
 class GenerateAsked(DrawingAsked):
@@ -185,7 +175,7 @@ class GrowingText:
     def piece(self, text: str = "") -> PieceAnswer:
         """What there is to see now; `text` came with the token that was drawn last."""
         likeliest = self.lm.likeliest(self._logp_V, _TOP)
-        top = [LikelyAnswer(text=self.lm.tokenizer.piece(token), p=number(p)) for token, p in likeliest]
+        top = likely((self.lm.tokenizer.piece(token), p) for token, p in likeliest)
         return PieceAnswer(number=self.tokens, text=text, state=self._state_rows(), top=top)
 
     def _state_rows(self) -> list[list[float | None]]:

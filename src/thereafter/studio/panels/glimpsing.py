@@ -22,8 +22,7 @@ from pydantic import Field
 from thereafter.base.config import Table
 from thereafter.errors import OptionError
 from thereafter.serving.schema import Answer
-from thereafter.studio.asking import of_task_model, wrong_task
-from thereafter.studio.panels.numbers import number, numbers
+from thereafter.studio.asking import number, numbers, of_task_model, wrong_task
 from thereafter.studio.panels.pictures import Number, OpenedDigit, PictureAsked, PixelsAnswer, open_digit, packed
 from thereafter.task_model import TaskModel
 from thereafter.vision.acting.game import ACTIONS, PADDLE, Episode
@@ -217,10 +216,8 @@ def _answer(
     latent_T = [None] * len(changed_T)
     if bound is not None:
         latent_T = [number(round(nats, 4)) for nats in bound.latent_BT[0].tolist()]
-    windows = [_windows(net, placed, reads=batch is not None) for placed in seen.windows] or [(None, None)] * len(
-        changed_T
-    )
-    strokes = zip(windows, latent_T, changed_T, left_T[1:], strict=True)
+    windows = [_windows(net, placed, reads=batch is not None) for placed in seen.windows]
+    strokes = zip(windows or [(None, None)] * len(changed_T), latent_T, changed_T, left_T[1:], strict=True)
     return DrawingAnswer(
         name=name,
         count=count,

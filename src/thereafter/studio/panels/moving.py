@@ -16,8 +16,7 @@ from pydantic import Field
 
 from thereafter.errors import OptionError
 from thereafter.serving.schema import Answer, Asked, ModelName
-from thereafter.studio.asking import of_studio, of_task_model, wrong_task
-from thereafter.studio.panels.numbers import numbers, rows
+from thereafter.studio.asking import numbers, of_studio, of_task_model, rows, wrong_task
 from thereafter.studio.panels.pictures import Ink, PixelsAnswer, RunExamples, as_digit, packed
 from thereafter.task_model import TaskModel
 from thereafter.vision.clips.clip import Clip, ClipCodec

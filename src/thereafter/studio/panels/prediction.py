@@ -29,7 +29,8 @@ from thereafter.inspection.surprisal import Surprisals, tabulate
 from thereafter.language_model import LanguageModel
 from thereafter.serving.lanes import Together
 from thereafter.serving.schema import Answer, Asked, FailedAnswer, ModelName, Prompt
-from thereafter.studio.asking import Visitor, answers, as_json, attempt_each, join, of_language_model, part
+from thereafter.studio import asking
+from thereafter.studio.asking import LikelyAnswer, Visitor, likely, number
 from thereafter.studio.panels.units import own_text
 from thereafter.studio.studio import Studio
 from thereafter.text.agreement import words
@@ -122,8 +123,8 @@ def verb_forms(lm: LanguageModel) -> VerbForms | None:
         forms = list(lm.tokenizer.vocabulary.forms) if lm.tokenizer.name == "word" else []
         is_theirs = forms and 2 * sum(form in theirs for form in forms) >= len(forms)
         singular, plural = (
-            np.array([at for at, form in enumerate(forms) if numbers.get(form) == number], dtype=np.int64)
-            for number in ("singular", "plural")
+            np.array([at for at, form in enumerate(forms) if numbers.get(form) == form_number], dtype=np.int64)
+            for form_number in ("singular", "plural")
         )
         _KNOWN[lm] = (singular, plural) if is_theirs else None
     return _KNOWN[lm]
@@ -195,7 +196,7 @@ def complete(lm: LanguageModel, prompt: str, k: int, *, name: str = "") -> Compl
     )
 
 
-@of_language_model("/examples", "example_texts")
+@asking.of_language_model("/examples", "example_texts")
 def examples(lm: LanguageModel) -> ExamplesAnswer:
     """Texts to try a model with: from its own text, or written by itself.
 
@@ -249,7 +250,7 @@ class KeptAnswers:
     def _answer(self, name: str, lm: LanguageModel, question: Question, kept: OrderedDict[Question, bytes]) -> bytes:
         prompt, k = question
         if question not in kept:
-            kept[question] = as_json(predict(lm, prompt, k, name=name))
+            kept[question] = asking.as_json(predict(lm, prompt, k, name=name))
         kept.move_to_end(question)
         answer = kept[question]
         if len(prompt) > _KEPT_LENGTH:
@@ -259,36 +260,29 @@ class KeptAnswers:
         return answer
 
 
-@answers("/next", list[PredictionAnswer | FailedAnswer])
+@asking.answers("/next", list[PredictionAnswer | FailedAnswer])
 async def next_words(asked: NextAsked, visitor: Visitor) -> bytes:
     """The likeliest continuations of a prompt under each of several models."""
     questions = questions_of(visitor.studio)
-    return join(
-        await attempt_each(
+    return asking.join(
+        await asking.attempt_each(
             asked.models, lambda name: questions.ask(name, (asked.prompt, asked.k), visitor.waits), together=True
         )
     )
 
 
-@answers("/complete", list[CompletionAnswer | FailedAnswer])
+@asking.answers("/complete", list[CompletionAnswer | FailedAnswer])
 async def complete_words(asked: NextAsked, visitor: Visitor) -> bytes:
     """The likeliest words that begin as the last word of a prompt does, under each of several models."""
 
     def ask(name: str) -> Awaitable[bytes]:
-        return visitor.ask(name, lambda lm: as_json(complete(lm, asked.prompt, asked.k, name=name)))
+        return visitor.ask(name, lambda lm: asking.as_json(complete(lm, asked.prompt, asked.k, name=name)))
 
-    return join(await attempt_each(asked.models, ask, together=True))
+    return asking.join(await asking.attempt_each(asked.models, ask, together=True))
 
 
 LONGEST = 5_000
 """Characters of a text: each token costs a whole prediction."""
-
-
-class AlternativeAnswer(Answer):
-    """A token that was expected, and how much."""
-
-    text: str
-    p: float
 
 
 class WordSurprisalAnswer(Answer):
@@ -305,7 +299,7 @@ class WordSurprisalAnswer(Answer):
     rank: int
     entropy: float
     context: int
-    alternatives: list[AlternativeAnswer]
+    alternatives: list[LikelyAnswer]
 
 
 class ModelSurprisalAnswer(Answer):
@@ -324,7 +318,7 @@ class SurprisalAnswer(Answer):
 
     words: list[str]
     models: list[ModelSurprisalAnswer]
-    failed: list[FailedAnswer] = Field(default_factory=list)
+    failed: list[FailedAnswer]
 
 
 class SurprisalAsked(Asked):
@@ -339,14 +333,15 @@ def read(lm: LanguageModel, text: str, top: int, *, name: str = "") -> TextReadi
     return replace(reading, model=name or reading.model)
 
 
-def surprisal(readings: Sequence[TextReading]) -> SurprisalAnswer:
+def surprisal(readings: Sequence[TextReading], failed: Sequence[FailedAnswer] = ()) -> SurprisalAnswer:
     """Readings of one text side by side, word for word."""
     table = tabulate(readings, "word")
-    return SurprisalAnswer(words=table.texts, models=[_of_model(table, number) for number in range(len(readings))])
+    models = [_of_model(table, at) for at in range(len(readings))]
+    return SurprisalAnswer(words=table.texts, models=models, failed=list(failed))
 
 
-def _of_model(table: Surprisals, number: int) -> ModelSurprisalAnswer:
-    reading = table.readings[number]
+def _of_model(table: Surprisals, at: int) -> ModelSurprisalAnswer:
+    reading = table.readings[at]
     total = reading.nats / math.log(2)
     return ModelSurprisalAnswer(
         model=reading.model,
@@ -354,17 +349,17 @@ def _of_model(table: Surprisals, number: int) -> ModelSurprisalAnswer:
         spelling_bits=reading.spelling_nats / math.log(2),
         tokens=len(reading.costs.ids),
         unknown=int(np.count_nonzero(reading.costs.unknown_T)),
-        words=_words(table, number),
+        words=_words(table, at),
     )
 
 
-def _words(table: Surprisals, number: int) -> list[WordSurprisalAnswer | None]:
-    reading, units = table.readings[number], table.units[number]
+def _words(table: Surprisals, at: int) -> list[WordSurprisalAnswer | None]:
+    reading, units = table.readings[at], table.units[at]
     predicted = reading.predicted
     if predicted is None:
         return []
     pieces, piece = reading.pieces(), reading.tokenizer.piece
-    bits, spelling, unknown = table.bits(number), table.spelling_bits(number), table.unknown(number)
+    bits, spelling, unknown = table.bits(at), table.spelling_bits(at), table.unknown(at)
     words: list[WordSurprisalAnswer | None] = []
     for word, step in enumerate(reading.decisive(units).tolist()):
         begin, end = units.first_U1[word : word + 2].tolist()
@@ -381,18 +376,18 @@ def _words(table: Surprisals, number: int) -> list[WordSurprisalAnswer | None]:
                 rank=int(predicted.rank_T[step]),
                 entropy=float(predicted.entropy_T[step]),
                 context=int(predicted.context_T[step]),
-                alternatives=[AlternativeAnswer(text=piece(token), p=p) for token, p in likeliest],
+                alternatives=likely((piece(token), p) for token, p in likeliest),
             )
         )
     return words
 
 
-@answers("/surprisal", SurprisalAnswer, "surprisal")
+@asking.answers("/surprisal", SurprisalAnswer, "surprisal")
 async def compared(asked: SurprisalAsked, visitor: Visitor) -> bytes:
     """Surprisal of every word of a text under one model or two: bits, rank, entropy, alternatives."""
 
     async def ask(name: str) -> TextReading:
         return await visitor.ask(name, lambda lm: read(lm, asked.text, asked.top, name=name))
 
-    readings, failed = part(await attempt_each(asked.models, ask, together=True))
-    return await asyncio.to_thread(lambda: as_json(surprisal(readings).model_copy(update={"failed": failed})))
+    readings, failed = asking.part(await asking.attempt_each(asked.models, ask, together=True))
+    return await asyncio.to_thread(lambda: asking.as_json(surprisal(readings, failed)))

@@ -33,8 +33,7 @@ from thereafter.models.feedforward import WindowModel
 from thereafter.models.neural import NeuralModel
 from thereafter.models.quiet import NeuralState
 from thereafter.serving.schema import Answer, Prompt
-from thereafter.studio.asking import of_language_model
-from thereafter.studio.panels.numbers import nested, number, numbers, rows
+from thereafter.studio.asking import LikelyAnswer, likely, nested, number, numbers, of_language_model, rows
 from thereafter.studio.panels.prediction import CandidateAnswer, candidate, twin_of
 from thereafter.text.tokenizers.base import START
 
@@ -46,18 +45,13 @@ class FieldAnswer(Answer):
     values: list[object]
 
 
-class WordAnswer(Answer):
-    text: str
-    p: float
-
-
 class TraceAnswer(Answer):
     """`top[t]` are the likeliest tokens before token t was read. `cut` says how much of the text was left out."""
 
     tokens: list[str]
     cut: str
     fields: dict[str, FieldAnswer]
-    top: list[list[WordAnswer]]
+    top: list[list[LikelyAnswer]]
 
 
 TraceLimit = Annotated[int, Field(ge=1, le=400)]
@@ -85,7 +79,7 @@ def trace(
         tokens=recorded.tokens,
         fields={name: FieldAnswer(axes=list(recorded.axes[name]), values=nested(recorded[name])) for name in wanted},
         cut=str(recorded.about.get("cut", "")),
-        top=[[WordAnswer(text=word, p=p) for word, p in recorded.top(step)] for step in steps],
+        top=[likely(recorded.top(step)) for step in steps],
     )
 
 
@@ -448,16 +442,10 @@ def _parts(model: WindowModel) -> list[PartAnswer]:
 
 
 def _part(name: PartName, taken: list[int], given: list[int], module: nn.Module | None = None) -> PartAnswer:
-    weights = [] if module is None else _weights(module)
+    """A component that has the learned arrays of a module."""
+    named = [] if module is None else list(module.named_parameters())
+    letters = {} if module is None else _WEIGHT_LETTERS.get(type(module), {})
+    turn = 1 if isinstance(module, Embedding) else -1  # what comes in by what goes out, whichever way it is stored
+    weights = [WeightAnswer(name=letters.get(name, name), shape=list(array.shape)[::turn]) for name, array in named]
     parameters = 0 if module is None else count_parameters(module)
     return PartAnswer(name=name, input=taken, weights=weights, output=given, parameters=parameters)
-
-
-def _weights(module: nn.Module) -> list[WeightAnswer]:
-    """The learned arrays of a component, each shaped as what comes in by what goes out, whichever way it is stored."""
-    letters = _WEIGHT_LETTERS.get(type(module), {})
-    turn = 1 if isinstance(module, Embedding) else -1
-    return [
-        WeightAnswer(name=letters.get(name, name), shape=list(weight.shape)[::turn])
-        for name, weight in module.named_parameters()
-    ]

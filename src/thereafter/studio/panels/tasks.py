@@ -18,8 +18,7 @@ from thereafter.ready import tasks as ready_tasks
 from thereafter.serving.schema import Answer, Asked, FailedAnswer, ModelName
 from thereafter.serving.shelf import READY, TaskModelAnswer
 from thereafter.studio import asking
-from thereafter.studio.asking import TheStudio, Visitor
-from thereafter.studio.panels.numbers import number, rows
+from thereafter.studio.asking import TheStudio, Visitor, number, rows
 from thereafter.studio.studio import MakingAnswer, Studio
 from thereafter.task_model import TaskModel
 from thereafter.tasks import finding
@@ -86,7 +85,7 @@ class ExampleAnswer(Answer):
     count: int
     source: str
     target: str
-    answers: list[JudgedAnswer]
+    answers: list[JudgedAnswer] = Field(default_factory=list)
     failed: list[FailedAnswer] = Field(default_factory=list)
 
 
@@ -228,7 +227,7 @@ def example(by_length: ByLength, length: int, at: int) -> ExampleAnswer:
     nearest = min(by_length, key=lambda have: (abs(have - length), have))
     group = by_length[nearest]
     pair = group[at % len(group)]
-    return ExampleAnswer(length=nearest, count=len(group), source=pair.source, target=pair.target, answers=[])
+    return ExampleAnswer(length=nearest, count=len(group), source=pair.source, target=pair.target)
 
 
 def judge(model: TaskModel, source: str, target: str, *, name: str = "") -> JudgedAnswer:

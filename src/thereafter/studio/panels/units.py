@@ -22,8 +22,7 @@ from thereafter.inspection.units import search
 from thereafter.language_model import LanguageModel
 from thereafter.models.neural import NeuralModel
 from thereafter.serving.schema import Answer, Asked, ModelName, Prompt
-from thereafter.studio.asking import Visitor, answers, as_json, of_language_model, of_studio
-from thereafter.studio.panels.numbers import number, numbers
+from thereafter.studio.asking import Visitor, answers, as_json, number, numbers, of_language_model, of_studio
 from thereafter.text.sources import Source
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.training.finding import find_texts
