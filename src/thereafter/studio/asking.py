@@ -28,7 +28,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from types import GenericAlias
-from typing import TYPE_CHECKING, Annotated, SupportsFloat, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, SupportsFloat, TypeVar, get_type_hints
 
 from fastapi import APIRouter, Depends, Request, Response, WebSocket, WebSocketDisconnect
 from fastapi.responses import JSONResponse
@@ -52,6 +52,7 @@ CardT = TypeVar("CardT")
 FunctionT = TypeVar("FunctionT", bound=Callable[..., object])
 RespondT = TypeVar("RespondT", bound=Callable[..., Awaitable[bytes]])
 VerbT = TypeVar("VerbT", bound=Callable[..., Answer | bytes])
+Conversation = Callable[[WebSocket, Studio], Awaitable[None]]
 Models = Annotated[list[ModelName], Field(min_length=1, max_length=6)]
 ROUTERS: defaultdict[str, APIRouter] = defaultdict(partial(APIRouter, prefix="/api", responses=ERRORS))
 """The addresses of each panel, by the name of its module, once that is imported."""
@@ -162,14 +163,14 @@ def of_language_models(path: str) -> Callable[[VerbT], VerbT]:
     return declare
 
 
-def _request(verb: Callable[..., object], **models: object) -> type[Asked]:
+def _request(verb: Callable[..., object], **models: Any) -> type[Asked]:
     """The request for a verb: the `models` that answer it, and its parameters; the `name` of a model is no field."""
     hints = get_type_hints(verb, include_extras=True)
     _, *parameters = inspect.signature(verb).parameters.values()
     defaults = {each.name: ... if each.default is each.empty else each.default for each in parameters}
-    fields = {name: (hints[name], default) for name, default in defaults.items() if name != "name"}
+    fields = models | {name: (hints[name], default) for name, default in defaults.items() if name != "name"}
     title = verb.__name__.title().replace("_", "")
-    return create_model(f"{title}Asked", __base__=Asked, **models, **fields)
+    return create_model(f"{title}Asked", __base__=Asked, **fields)
 
 
 def answers(path: str, answer: object, name: str = "") -> Callable[[RespondT], RespondT]:
@@ -198,12 +199,15 @@ def _add(
         return file_response(content, file) if file else Response(content, media_type="application/json")
 
     route.__annotations__ = {"asked": request, "visitor": TheVisitor, "return": Response}
-    options: dict[str, object] = {"response_class": JSONResponse, "response_model": answer}
-    if file:
-        options = {"response_class": Response, "responses": {200: {"content": BYTES, "description": "The file."}}}
-    router, description = ROUTERS[function.__module__], about(function)
-    router.add_api_route(
-        path, route, methods=["POST"], name=name or function.__name__, description=description, **options
+    ROUTERS[function.__module__].add_api_route(
+        path,
+        route,
+        methods=["POST"],
+        name=name or function.__name__,
+        description=about(function),
+        response_class=Response if file else JSONResponse,
+        response_model=None if file else answer,
+        responses={200: {"content": BYTES, "description": "The file."}} if file else None,
     )
 
 
@@ -219,10 +223,10 @@ def of_studio(method: str, path: str) -> Callable[[FunctionT], FunctionT]:
     return declare
 
 
-def converses(path: str) -> Callable[[FunctionT], FunctionT]:
+def converses(path: str) -> Callable[[Conversation], Conversation]:
     """A coroutine of a socket and the studio; the page may close while something is sent to it."""
 
-    def declare(converse: FunctionT) -> FunctionT:
+    def declare(converse: Conversation) -> Conversation:
         async def connect(socket: WebSocket) -> None:
             await socket.accept()
             with suppress(WebSocketDisconnect):

@@ -27,7 +27,7 @@ from thereafter.errors import BusyError, OptionError, SourceError
 from thereafter.serving.listening import CONFIG, LOG, is_own_run, own_runs
 from thereafter.serving.schema import Answer, NotThereError
 from thereafter.studio.queue import QueuedTraining, Rank, Report, TrainingQueue
-from thereafter.studio.worker import TEXTS, Command, StoredCommands, TrainCommand, busy
+from thereafter.studio.worker import TEXTS, Command, StoredCommands, Tokens, TrainCommand, busy
 
 if TYPE_CHECKING:
     from thereafter.training.settings import TrainingSettings
@@ -217,7 +217,7 @@ class Jobs:
         *,
         text: str | None = None,
         source: str | None = None,
-        tokens: str | None = None,
+        tokens: Tokens | None = None,
         options: dict[str, float] | None = None,
     ) -> JobAnswer:
         """Start a training on a text or on a named corpus."""

@@ -10,8 +10,8 @@ It stops when it is interrupted (SIGINT), or when nobody listens any more. A tra
 its steps, where its last snapshot is whole; a second interrupt does not wait for that.
 
 Commands of trainings that were asked for and have no run yet are kept with the pasted texts in the folder `texts`
-beside the runs. Such a file may come from somebody else. So it is believed only as far as a request would be: its fields are
-those of the API, its source is the text beside it or a built-in corpus, its run is the one of its name.
+beside the runs. Such a file may come from somebody else. So it is believed only as far as a request would be: its
+fields are those of the API, its source is the text beside it or a built-in corpus, its run is the one of its name.
 
 Beside them lies the lock of each training that a studio is at, from the moment it is asked for: the process that trains
 locks the run folder itself (`runs/folder.py`), but not before it has loaded what it needs.

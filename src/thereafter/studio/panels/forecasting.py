@@ -325,8 +325,7 @@ class Place:
 
 def place_of(opened: OpenedSeries, back: int, horizon: int) -> Place:
     """The forecast that begins `back` rows before the end, in the rows that nothing was fitted to."""
-    rows = opened.table.rows
-    return Place(opened, rows - min(back, most_back(opened)), horizon)
+    return Place(opened, opened.table.rows - min(back, most_back(opened)), horizon)
 
 
 def most_back(opened: OpenedSeries) -> int:

@@ -261,9 +261,9 @@ class _Session:
             await self._send({"end": "stopped"})
             return
         try:
-            pen = self._pen(command)
-            text = await pen.begin()
-            first = await pen.write(text, lambda text: text.piece())
+            visitor = self._visitor(command)
+            text = await _begin(visitor, command)
+            first = await _go_on(visitor, command.model, text, lambda text: text.piece())
         except AbandonedError:
             return
         except ThereafterError as error:
@@ -273,11 +273,11 @@ class _Session:
             self._text = text
             await self._send(first)
 
-    def _pen(self, command: StartAsked) -> _Pen:
+    def _visitor(self, command: StartAsked) -> Visitor:
         async def wanted() -> bool:
             return not self._closed and self._wanted is command
 
-        return _Pen(Visitor(self._studio, wanted), command)
+        return Visitor(self._studio, wanted)
 
     async def _write(self, text: GrowingText) -> None:
         clock = asyncio.get_running_loop()
@@ -286,7 +286,8 @@ class _Session:
         text.set(self._drawing.temperature, self._drawing.top_k)
         try:
             count = min(self._room, _SLICE)
-            pieces = await self._pen(command).write(text, lambda text: text.write(count))
+            visitor = self._visitor(command)
+            pieces = await _go_on(visitor, command.model, text, lambda text: text.write(count))
         except AbandonedError:
             return
         except ThereafterError as error:
@@ -307,32 +308,25 @@ class _Session:
         await self._socket.send_json(message.model_dump() if isinstance(message, PieceAnswer) else message)
 
 
-class _Pen:
-    """Writes one text with a model, turn by turn, for as long as its visitor waits for it."""
+async def _begin(visitor: Visitor, asked: GenerateAsked | StartAsked) -> GrowingText:
+    """A text at its beginning, the prompt read."""
+    visitor.studio.check_loaded()
 
-    def __init__(self, visitor: Visitor, asked: GenerateAsked | StartAsked) -> None:
-        self._visitor, self._asked = visitor, asked
+    def begin_text(lm: LanguageModel) -> GrowingText:
+        return GrowingText(lm, asked.prompt, temperature=asked.temperature, top_k=asked.top_k, seed=asked.seed)
 
-    async def begin(self) -> GrowingText:
-        """The text at its beginning, the prompt read."""
-        self._visitor.studio.check_loaded()
-        asked = self._asked
+    return await visitor.ask(asked.model, begin_text)
 
-        def begin_text(lm: LanguageModel) -> GrowingText:
-            return GrowingText(lm, asked.prompt, temperature=asked.temperature, top_k=asked.top_k, seed=asked.seed)
 
-        return await self._visitor.ask(asked.model, begin_text)
+async def _go_on(visitor: Visitor, name: str, text: GrowingText, work: Callable[[GrowingText], T]) -> T:
+    """A few tokens more, when it is the turn of the model of that name."""
 
-    async def write(self, text: GrowingText, work: Callable[[GrowingText], T]) -> T:
-        """A few tokens more."""
-        name = self._asked.model
+    def go_on(lm: LanguageModel) -> T:
+        if lm is not text.lm:
+            raise NotThereError(f"the model {name!r} has been trained on meanwhile; try: generate again")
+        return work(text)
 
-        def go_on(lm: LanguageModel) -> T:
-            if lm is not text.lm:
-                raise NotThereError(f"the model {name!r} has been trained on meanwhile; try: generate again")
-            return work(text)
-
-        return await self._visitor.ask(name, go_on)
+    return await visitor.ask(name, go_on)
 
 
 def _steps(text: GrowingText, count: int) -> list[str]:
@@ -342,12 +336,11 @@ def _steps(text: GrowingText, count: int) -> list[str]:
 @answers("/generate", GenerateAnswer)
 async def generate(asked: GenerateAsked, visitor: Visitor) -> bytes:
     """The prompt and what a model says after it; no more of it is written once nobody waits for it."""
-    pen = _Pen(visitor, asked)
-    text = await pen.begin()
+    text = await _begin(visitor, asked)
     parts = [asked.prompt]
     while text.tokens < asked.max_new_tokens and not text.ended:
         count = min(4 * _SLICE, asked.max_new_tokens - text.tokens)
-        parts += await pen.write(text, partial(_steps, count=count))
+        parts += await _go_on(visitor, asked.model, text, partial(_steps, count=count))
     return as_json(GenerateAnswer(text="".join([*parts, text.end()]), tokens=text.tokens))
 
 

@@ -213,7 +213,7 @@ def _answer(
             x_BHCW = drawn_pixels(batch, z_THCW, anew=False).transpose(1, 2)
             nats_THCW = F.binary_cross_entropy_with_logits(z_THCW, x_BHCW.expand_as(z_THCW), reduction="none")
             left_T = [number(round(nats, 4)) for nats in nats_THCW.sum((1, 2, 3)).tolist()]
-    latent_T = [None] * len(changed_T)
+    latent_T: list[float | None] = [None] * len(changed_T)
     if bound is not None:
         latent_T = [number(round(nats, 4)) for nats in bound.latent_BT[0].tolist()]
     windows = [_windows(net, placed, reads=batch is not None) for placed in seen.windows]
