@@ -23,7 +23,7 @@ from thereafter.base.config import Table
 from thereafter.errors import OptionError
 from thereafter.serving.schema import Answer
 from thereafter.studio.asking import number, numbers, of_task_model, wrong_task
-from thereafter.studio.panels.pictures import Number, OpenedDigit, PictureAsked, PixelsAnswer, open_digit, packed
+from thereafter.studio.panels.pictures import OpenedDigit, PictureAsked, PixelsAnswer, open_digit, packed
 from thereafter.task_model import TaskModel
 from thereafter.vision.acting.game import ACTIONS, PADDLE, Episode
 from thereafter.vision.acting.network import Catcher
@@ -259,6 +259,7 @@ def draw_picture(model: TaskModel, asked: PictureAsked) -> DrawingAnswer:
 
 SEED = 20_261_119
 """Of the episodes that are played: those of the test part of `catch`."""
+EpisodeNumber = Annotated[int, Field(ge=0, le=1_000_000, description="Of the episode.")]
 
 
 class GameStepAnswer(LookAnswer):
@@ -288,7 +289,7 @@ class GameAnswer(Answer):
 
 
 @of_task_model("/tasks/act")
-def play(model: TaskModel, number: Number = 0) -> GameAnswer:
+def play(model: TaskModel, number: EpisodeNumber = 0) -> GameAnswer:
     """A game of catch: where the network looked, what it saw there, and what it did.
 
     It is the game of that number, in which the network always chooses what it finds best.
