@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, FastAPI, Request, WebSocket, WebSocketDisconnect
 from fastapi import Path as PathField
@@ -27,6 +27,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Lifespan, Receive, Scope, Send
 
 from thereafter import __version__
+from thereafter.base.config import Table
 from thereafter.base.kinds import KINDS
 from thereafter.base.packages import installed
 from thereafter.errors import BusyError, MissingPackageError, OptionError, ThereafterError
@@ -124,7 +125,7 @@ class _Application(FastAPI):
         self._lock = threading.Lock()
         self._not_found, self.router.default = self.router.default, self._add_and_answer
 
-    def openapi(self) -> dict[str, Any]:
+    def openapi(self) -> Table:
         """The description of all addresses, for which all panels are imported."""
         for panel in PANELS:
             self._add(panel)

@@ -28,12 +28,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from types import GenericAlias
-from typing import TYPE_CHECKING, Annotated, Any, SupportsFloat, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, SupportsFloat, TypeVar, get_type_hints
 
 from fastapi import APIRouter, Depends, Request, Response, WebSocket, WebSocketDisconnect
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field, create_model
 
+from thereafter.base.config import Table
 from thereafter.errors import OptionError, ThereafterError
 from thereafter.serving.guard import went_wrong
 from thereafter.serving.schema import ERRORS, AbandonedError, Answer, Asked, EndingError, FailedAnswer, ModelName
@@ -163,12 +164,12 @@ def of_language_models(path: str) -> Callable[[VerbT], VerbT]:
     return declare
 
 
-def _request(verb: Callable[..., object], **models: Any) -> type[Asked]:
+def _request(verb: Callable[..., object], **models: object) -> type[Asked]:
     """The request for a verb: the `models` that answer it, and its parameters; the `name` of a model is no field."""
     hints = get_type_hints(verb, include_extras=True)
     _, *parameters = inspect.signature(verb).parameters.values()
     defaults = {each.name: ... if each.default is each.empty else each.default for each in parameters}
-    fields = models | {name: (hints[name], default) for name, default in defaults.items() if name != "name"}
+    fields: Table = models | {name: (hints[name], default) for name, default in defaults.items() if name != "name"}
     title = verb.__name__.title().replace("_", "")
     return create_model(f"{title}Asked", __base__=Asked, **fields)
 
