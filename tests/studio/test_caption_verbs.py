@@ -19,7 +19,7 @@ from serving_studio import Served
 from thereafter.ready import tasks as ready_tasks
 from thereafter.studio.panels import captioning as opening
 from thereafter.studio.panels import captioning as verbs
-from thereafter.studio.panels.pictures import PixelsAnswer
+from thereafter.studio.panels.pictures import OWN, PixelsAnswer, decode_own
 from thereafter.task_model import TaskModel, load_task, train_task
 from thereafter.vision.captioning.task import CaptionExplained
 from thereafter.vision.made_pictures import captions_of, draw_scene, scene_of
@@ -50,11 +50,11 @@ def test_a_made_picture_is_that_of_its_number_and_was_in_no_training():
     scene = scene_of(200_003)
     assert np.array_equal(opened.picture.read(), draw_scene(scene))
     assert opened.references == captions_of(scene)
-    shelf = opening.made_pictures(8, 8)
+    shelf = opening.pictures(8)
     assert (shelf.first, len(shelf.shows), shelf.pixels.count) == (8, 8, 8)
     assert np.array_equal(pixels(shelf.pixels)[2], draw_scene(scene_of(200_010)))
     assert shelf.shows[2] == str(scene_of(200_010))
-    assert len(opening.made_pictures(opening.MADE - 1, 8).shows) == 1
+    assert len(opening.pictures(opening.MADE - 1).shows) == 1
 
 
 def test_the_rule_allows_all_its_sentences_and_no_others():
@@ -99,7 +99,7 @@ def test_a_beam_writes_what_predict_does_and_keeps_the_others(captioner: TaskMod
 @pytest.mark.parametrize("kind", ["PNG", "JPEG"])
 def test_a_file_of_the_visitors_is_captioned_as_the_library_does(captioner: TaskModel, kind: str):
     photo = np.random.default_rng(0).integers(0, 255, (50, 80, 3), np.uint8)
-    opened = opening.open_own(file_of(photo, kind))
+    opened = opening.OpenedPicture(decode_own(file_of(photo, kind)), OWN)
     answer = verbs.caption(captioner, opened)
     assert answer.text == captioner.predict(opened.picture.read())
     assert (answer.references, answer.right, answer.name) == ([], None, "your picture")

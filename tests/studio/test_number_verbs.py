@@ -78,8 +78,11 @@ def test_models_of_other_texts_have_no_verbs(ready_folder: Path, tmp_path: Path)
 
 def test_a_step_has_the_twin_of_its_text(ready_folder: Path):
     lm = thereafter.load(ready_folder / "rnn")
-    assert step(lm, "", f"{PROMPT} are old .", limit=3).model_dump()["twin"] == "the teacher near the farmers is old ."
-    assert step(lm, "", "of course , perhaps").model_dump()["twin"] == ""
+    assert (
+        step(lm, prompt="", text=f"{PROMPT} are old .", limit=3).model_dump()["twin"]
+        == "the teacher near the farmers is old ."
+    )
+    assert step(lm, prompt="", text="of course , perhaps").model_dump()["twin"] == ""
 
 
 def test_the_sentences_of_the_ready_models_can_be_turned_round(ready_folder: Path):

@@ -27,9 +27,9 @@ from serving_studio import SCALE, Served, served
 from thereafter.ready import models as ready
 from thereafter.ready import tasks as ready_tasks
 from thereafter.studio import queue
-from thereafter.studio.app import PAGE, make_app
-from thereafter.studio.panels import ADDRESSES
-from thereafter.studio.routes import ROUTER
+from thereafter.studio.app import PAGE, ROUTER, make_app
+from thereafter.studio.asking import ROUTERS
+from thereafter.studio.panels import PANELS
 from thereafter.studio.studio import Studio
 
 # a thread of the server may draw a random number while hypothesis makes a request: it takes that for its own
@@ -106,8 +106,12 @@ def test_every_verb_is_described(server: Served):
     paths = set(described["paths"])
     verbs = {"train", "next", "step", "trace", "generate", "compare"}
     assert {f"/api/{verb}" for verb in verbs} <= paths
-    of_panels = {f"/api{address.split()[1]}" for address in ADDRESSES if not address.startswith("SOCKET")}
-    assert {route.path for route in ROUTER.routes if hasattr(route, "methods")} | of_panels == paths
+    routers = {name.rpartition(".")[2]: router for name, router in ROUTERS.items()}
+    assert routers.keys() == PANELS.keys()
+    for panel, begins in PANELS.items():
+        assert all(route.path.startswith(tuple(f"/api{begin}" for begin in begins)) for route in routers[panel].routes)
+    routes = [route for router in (ROUTER, *routers.values()) for route in router.routes]
+    assert {route.path for route in routes if hasattr(route, "methods")} == paths
     assert len(VERBS) == sum(len(methods) for methods in described["paths"].values()), "two verbs have one name"
     for path, methods in described["paths"].items():
         for one in methods.values():

@@ -11,9 +11,9 @@ import pytest
 from refusals import assert_refused
 from thereafter.errors import OptionError, StorageError
 from thereafter.studio import queue as queues
-from thereafter.studio.commands import Command
 from thereafter.studio.queue import INTERRUPTED, MOST_RUNNING, QueuedTraining, Rank, Report, SharedLock, TrainingQueue
 from thereafter.studio.studio import LOCK, Making, MissingModels, Stage
+from thereafter.studio.worker import Command
 from waiting import wait_for
 
 

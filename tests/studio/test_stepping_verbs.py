@@ -36,7 +36,7 @@ def small(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def test_the_steps_are_those_of_the_trace(small: Any):
-    found, trace = step(small, "", TEXT, limit=20).model_dump(), small.trace(TEXT)
+    found, trace = step(small, prompt="", text=TEXT, limit=20).model_dump(), small.trace(TEXT)
     assert [one["token"] for one in found["steps"]] == trace.tokens
     assert found["layers"] == ["l0", "l1"]
     shown = {name for one in found["steps"] for part in ("state", "gates") for name in one[part]}
@@ -50,8 +50,8 @@ def test_the_steps_are_those_of_the_trace(small: Any):
 
 
 def test_a_word_after_a_prompt_is_the_last_step_of_the_whole(small: Any):
-    whole = step(small, "", "the nurse near the", limit=4).model_dump()["steps"]
-    alone = step(small, "the nurse near", "the").model_dump()
+    whole = step(small, prompt="", text="the nurse near the", limit=4).model_dump()["steps"]
+    alone = step(small, prompt="the nurse near", text="the").model_dump()
     assert len(alone["steps"]) == 1
     for name, values in alone["steps"][0]["state"].items():
         np.testing.assert_allclose(values, whole[3]["state"][name], atol=1e-6)
@@ -59,7 +59,7 @@ def test_a_word_after_a_prompt_is_the_last_step_of_the_whole(small: Any):
 
 
 def test_what_is_expected_is_what_next_says(small: Any):
-    found = step(small, "the nurse", "near the", k=3, limit=2).model_dump()
+    found = step(small, prompt="the nurse", text="near the", k=3, limit=2).model_dump()
     for prompt, told in zip(
         ["the nurse", "the nurse near", "the nurse near the"], [found["before"], *found["steps"]], strict=True
     ):
@@ -69,19 +69,19 @@ def test_what_is_expected_is_what_next_says(small: Any):
 
 
 def test_one_layer_without_gates(small: Any):
-    found = step(small, "", "the nurse", layer=1, gates=False).model_dump()
+    found = step(small, prompt="", text="the nurse", layer=1, gates=False).model_dump()
     assert found["gates"] == []
     assert set(found["steps"][0]["state"]) <= {"l1.h", "l1.c"}
     assert found["steps"][0]["gates"] == {}
     assert found["left"] == 1
     with assert_refused(OptionError, "layer", 2, 0, 1):
-        step(small, "", "the", layer=2).model_dump()
+        step(small, prompt="", text="the", layer=2).model_dump()
 
 
 def test_the_equation_of_the_memory_holds_in_a_trace(small: Any):
     """What an equation says is kept of the old value, and what is new, make the value of the trace."""
     kind, trace = small.config["model"], small.trace(TEXT)
-    rows = step(small, "", TEXT, limit=20).equations
+    rows = step(small, prompt="", text=TEXT, limit=20).equations
     assert rows == equations(small.model.layers.lanes[0].cell)
     for row in rows:
         assert not row.field or f"l0.{row.field}" in trace.arrays
@@ -113,7 +113,7 @@ def test_every_gate_is_explained():
 )
 def test_the_update_gate_means_what_the_cell_does_with_it(kind: str, option: dict[str, str], meaning: str):
     lm = thereafter.train(text="a b a b a b\n" * 20, model=kind, tokens="word", hidden=4, tokens_budget=50, **option)
-    found = step(lm, "a", "b").model_dump()
+    found = step(lm, prompt="a", text="b").model_dump()
     assert {one["name"]: one["meaning"] for one in found["gates"]}["update"] == meaning
     before, after = found["before"]["state"]["l0.h"], found["steps"][0]["state"]["l0.h"]
     share = np.array(found["steps"][0]["gates"]["l0.update"])
@@ -123,17 +123,17 @@ def test_the_update_gate_means_what_the_cell_does_with_it(kind: str, option: dic
 
 def test_unknown_words_keep_their_spelling(ready_folder: Path):
     lm = thereafter.load(ready_folder / "lstm")
-    found = step(lm, "", "the family <b> old", limit=9).model_dump()["steps"]
+    found = step(lm, prompt="", text="the family <b> old", limit=9).model_dump()["steps"]
     assert [one["form"] for one in found] == ["the", "family", "<", "b", ">", "old"], "marks apart, as in its own text"
     assert [one["known"] for one in found] == [True, False, False, False, False, True]
     assert found[1]["token"] == "<unk>"
-    literal = step(lm, "", "the <unk> family", limit=9).model_dump()["steps"]
+    literal = step(lm, prompt="", text="the <unk> family", limit=9).model_dump()["steps"]
     assert [one["form"] for one in literal] == ["the", "<unk>", "<unk>"]
 
 
 def test_a_letter_model_reads_letters(ready_folder: Path):
     lm = thereafter.load(ready_folder / "letters")
-    found = step(lm, "def ", "ma 😀\n", limit=9).model_dump()["steps"]
+    found = step(lm, prompt="def ", text="ma 😀\n", limit=9).model_dump()["steps"]
     assert [one["form"] for one in found] == ["m", "a", " ", "😀", "\n"]
     assert found[0]["next"][0]["append"] == found[0]["next"][0]["text"]
 
@@ -141,7 +141,7 @@ def test_a_letter_model_reads_letters(ready_folder: Path):
 @pytest.mark.parametrize("name", ["ngram", "window", "transformer"])
 def test_a_model_that_does_not_recur_has_no_state_and_still_says_what_comes_next(ready_folder: Path, name: str):
     lm = thereafter.load(ready_folder / name)
-    found = step(lm, "the nurse", "near", k=4).model_dump()
+    found = step(lm, prompt="the nurse", text="near", k=4).model_dump()
     assert found["layers"] == []
     assert found["steps"][0]["state"] == {} == found["steps"][0]["gates"]
     assert [one["text"] for one in found["steps"][0]["next"]] == [text for text, _ in lm.next("the nurse near", 4)]
@@ -150,15 +150,15 @@ def test_a_model_that_does_not_recur_has_no_state_and_still_says_what_comes_next
 def test_of_a_large_model_fewer_steps_are_shown(ready_folder: Path, monkeypatch: pytest.MonkeyPatch):
     lm = thereafter.load(ready_folder / "lstm")
     monkeypatch.setattr(stepping, "MOST_NUMBERS", 6 * WORD_UNITS * 3)
-    found = step(lm, "", TEXT, limit=20).model_dump()
+    found = step(lm, prompt="", text=TEXT, limit=20).model_dump()
     assert (len(found["steps"]), found["left"]) == (3, 5)
-    assert len(step(lm, "", TEXT, limit=20, gates=False).model_dump()["steps"]) == 8
+    assert len(step(lm, prompt="", text=TEXT, limit=20, gates=False).model_dump()["steps"]) == 8
 
 
 def test_an_empty_text_is_refused_with_a_sentence(ready_folder: Path):
     lm = thereafter.load(ready_folder / "lstm")
     with assert_refused(OptionError, "empty"):
-        step(lm, "the", "  ").model_dump()
+        step(lm, prompt="the", text="  ").model_dump()
 
 
 def asked(address: str, body: dict[str, Any]) -> tuple[int, Any]:
@@ -178,7 +178,7 @@ def test_over_the_wire_it_is_the_same(server: Any):
     )
     assert status == 200
     lm = thereafter.load(server.studio.shelf.place("ready:gru"))
-    expected = step(lm, "the nurse", "near the", limit=2).model_dump()
+    expected = step(lm, prompt="the nurse", text="near the", limit=2).model_dump()
     assert json.loads(json.dumps(expected)) == answer
 
 

@@ -220,7 +220,7 @@ def test_the_ready_models_of_a_task_are_made_on_demand(untrained: Served):
 
 def test_another_studio_at_it_is_told_and_nothing_begins_while_closing(tmp_path: Path):
     making = Making(tmp_path, SCALE)
-    turn = storage.take(tmp_path / LOCK)
+    turn = storage.take_lock(tmp_path / LOCK)
     assert turn is not None
     with assert_refused(OptionError, "studio"):
         making.begin("tag")

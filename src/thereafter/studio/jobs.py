@@ -2,7 +2,7 @@
 
 A paused training is one whose process has saved its state and ended; resuming goes on from there, to the same weights
 (`training/protocol.py`). So a pause, a stop and a crash of the studio are the same to a run, and nothing is lost: what
-was left unfinished is listed as paused the next time. The command of a training lies beside the runs (`commands.py`)
+was left unfinished is listed as paused the next time. The command of a training lies beside the runs (`worker.py`)
 until its run folder can go on by itself: one that is paused while its text is still being read begins again.
 
 When its process starts, which lock it has and how it is stopped is the queue's to know (`queue.py`).
@@ -26,8 +26,8 @@ from thereafter.base.storage import FileLock, Owner, read_plain
 from thereafter.errors import BusyError, OptionError, SourceError
 from thereafter.serving.listening import CONFIG, LOG, is_own_run, own_runs
 from thereafter.serving.schema import Answer, NotThereError
-from thereafter.studio.commands import TEXTS, Command, StoredCommands, TrainCommand, busy
 from thereafter.studio.queue import QueuedTraining, Rank, Report, TrainingQueue
+from thereafter.studio.worker import TEXTS, Command, StoredCommands, Tokens, TrainCommand, busy
 
 if TYPE_CHECKING:
     from thereafter.training.settings import TrainingSettings
@@ -59,8 +59,7 @@ def curve(run: Path) -> CurveAnswer:
     All lists are empty where there is no log yet. What is not a number is None.
     """
     lines = _lines(run / _LOG)
-    steps = _thin_out([line for line in lines if line.get("event") == "step" and _step(line) is not None])
-    valid = _thin_out([line for line in lines if line.get("event") == "validation" and _step(line) is not None])
+    steps, valid = _points(lines, "step"), _points(lines, "validation")
     valid_steps = _steps(valid)
     return CurveAnswer(
         step=_steps(steps),
@@ -79,7 +78,7 @@ def _column(lines: list[Line], name: str) -> list[float | None]:
 
 
 def _steps(lines: list[Line]) -> list[int]:
-    return [step for line in lines if (step := _step(line)) is not None]
+    return [int(step) for step in _column(lines, "step") if step is not None]
 
 
 def _seen_at(steps: list[int], lines: list[Line]) -> list[float | None]:
@@ -111,15 +110,12 @@ def _lines(path: Path) -> list[Line]:
     return lines
 
 
-def _thin_out(lines: list[Line]) -> list[Line]:
-    """So many lines that a chart can show them, the last among them."""
-    every = max(1, -(-len(lines) // _POINTS))
-    return lines[::-every][::-1]
-
-
-def _step(line: Line) -> int | None:
-    step = line.get("step")
-    return step if isinstance(step, int) and _number(step) is not None else None
+def _points(lines: list[Line], event: str) -> list[Line]:
+    """The lines of an event that say at which step it was: so many that a chart can show them, the last among them."""
+    at_steps = [line for line in lines if line.get("event") == event and isinstance(line.get("step"), int)]
+    points = [line for line in at_steps if _number(line["step"]) is not None]
+    every = max(1, -(-len(points) // _POINTS))
+    return points[::-every][::-1]
 
 
 def _number(value: object) -> float | None:
@@ -217,7 +213,7 @@ class Jobs:
         *,
         text: str | None = None,
         source: str | None = None,
-        tokens: str | None = None,
+        tokens: Tokens | None = None,
         options: dict[str, float] | None = None,
     ) -> JobAnswer:
         """Start a training on a text or on a named corpus."""

@@ -22,14 +22,16 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Protocol
+
+from pydantic import BaseModel
 
 from thereafter.base import storage
 from thereafter.errors import OptionError, StorageError
-from thereafter.studio.commands import Command
+from thereafter.studio.worker import Command
 
 _INTERACTIVE = ("PYTHONSTARTUP", "PYTHONINSPECT")
 _FOLDERS = frozenset({"THEREAFTER_DATA", "THEREAFTER_CACHE"})
@@ -55,10 +57,11 @@ def surroundings() -> dict[str, str]:
     return given
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(BaseModel):
     """What a worker reports in one line: how far a task is, or what has happened. What it does not mention is ""."""
 
+    hello: bool = False
+    """It listens now."""
     task: str = ""
     """What is being done now: "training", "counting"."""
     share: float | None = None
@@ -70,14 +73,6 @@ class Report:
     """The ready model that is begun now."""
     ready: str = ""
     """The ready model that is there now."""
-
-    @classmethod
-    def of(cls, line: dict[str, object]) -> Self:
-        """A line of JSON; whatever else it holds is left out."""
-        share = line.get("share")
-        names = ("task", "status", "note", "error", "making", "ready")
-        words = {name: str(line[name] or "") for name in names if name in line}
-        return cls(share=float(share) if isinstance(share, int | float) else None, **words)
 
 
 class Child:
@@ -158,18 +153,16 @@ class Child:
         with self._process.stdout as out:
             for line in out:
                 try:
-                    report = json.loads(line)
+                    report = Report.model_validate_json(line)
                 except ValueError:
                     continue  # some library printed something
-                if not isinstance(report, dict):
-                    continue
-                if "hello" in report:
+                if report.hello:
                     with self._lock:
                         self._listens = True
                         if self._asked:
                             self._signal()
                 else:
-                    self._hear(Report.of(report))
+                    self._hear(report)
         self._ended(self._process.wait())
 
     def _drain(self) -> None:
@@ -204,29 +197,24 @@ class Releasable(Protocol):
     def release(self) -> None: ...
 
 
+@dataclass(eq=False)
 class QueuedTraining:
     """A training in the queue, from the moment it is asked for until it has ended.
 
     `hear` gets every report of its process, on a thread; `ended` its exit code, once its lock is released.
     """
 
-    def __init__(
-        self,
-        command: Command,
-        *,
-        rank: Rank,
-        name: str,
-        hear: Callable[[Report], None],
-        ended: Callable[[int], None],
-        lock: Releasable | None = None,
-    ) -> None:
-        self.command, self.rank, self.name, self.hear, self.ended = command, rank, name, hear, ended
-        self.lock = lock
-        """Keeps other studios from it until it has ended."""
-        self.child: Child | None = None
-        self.is_waiting = False
-        self.gives_way = False
-        """Its process was asked to stop so that another training can run; it goes on later."""
+    command: Command
+    rank: Rank = field(kw_only=True)
+    name: str = field(kw_only=True)
+    hear: Callable[[Report], None] = field(kw_only=True)
+    ended: Callable[[int], None] = field(kw_only=True)
+    lock: Releasable | None = field(default=None, kw_only=True)
+    """Keeps other studios from it until it has ended."""
+    child: Child | None = field(default=None, init=False)
+    is_waiting: bool = field(default=False, init=False)
+    gives_way: bool = field(default=False, init=False)
+    """Its process was asked to stop so that another training can run; it goes on later."""
 
     @property
     def alive(self) -> bool:

@@ -12,6 +12,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -21,9 +22,9 @@ from thereafter.errors import FormatError, OptionError, ThereafterError
 from thereafter.serving.lanes import ModelLanes
 from thereafter.serving.schema import Answer, StartingError
 from thereafter.serving.shelf import Shelf, TaskShelf
-from thereafter.studio.commands import ReadyCommand
 from thereafter.studio.jobs import JobAnswer, Jobs
 from thereafter.studio.queue import QueuedTraining, Rank, Releasable, Report, SharedLock, TrainingQueue
+from thereafter.studio.worker import ReadyCommand
 
 if TYPE_CHECKING:
     from thereafter.language_model import LanguageModel
@@ -50,7 +51,8 @@ class MakingAnswer(Answer):
 
 
 class StatusAnswer(Answer):
-    """`making` is the ready model being trained, "" when all are there; `share` of them is done, 0 to 1."""
+    """`loaded`: models can be asked. `making` is the ready model being trained, "" when all are there; `share` of them
+    is done, 0 to 1."""
 
     loaded: bool
     making: str
@@ -170,16 +172,14 @@ class Making(_ReadyTraining):
             self._task = self._model = ""
 
 
+@dataclass
 class Stage:
-    """How far the start is, for the line of progress on the page."""
+    """How far the start is, for the line of progress on the page: see `StatusAnswer`."""
 
-    def __init__(self) -> None:
-        self.loaded = False
-        """Models can be asked."""
-        self.making = ""
-        """The ready model being trained, "" when all are there."""
-        self.share = 0.0
-        self.note = ""
+    loaded: bool = False
+    making: str = ""
+    share: float = 0.0
+    note: str = ""
 
     def answer(self) -> StatusAnswer:
         """What the page shows."""
@@ -345,7 +345,7 @@ class Studio:
 _IDLE = ExportAnswer(model="", task="", share=None)
 
 
-class Exporting:
+class Exporting(progress.Silent):
     """The verb `export`: a language model as one page that runs by itself, checked before it is handed over.
 
     Writes one page at a time, and reports how far that is.
@@ -379,9 +379,3 @@ class Exporting:
 
         self._now = self._now.model_copy(update={"task": label, "share": None})
         return advance
-
-    def end(self, label: str) -> None:
-        return None
-
-    def note(self, message: str) -> None:
-        return None

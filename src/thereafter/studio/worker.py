@@ -8,10 +8,18 @@ a sentence.
 
 It stops when it is interrupted (SIGINT), or when nobody listens any more. A training is broken off only between two of
 its steps, where its last snapshot is whole; a second interrupt does not wait for that.
+
+Commands of trainings that were asked for and have no run yet are kept with the pasted texts in the folder `texts`
+beside the runs. Such a file may come from somebody else. So it is believed only as far as a request would be: its
+fields are those of the API, its source is the text beside it or a built-in corpus, its run is the one of its name.
+
+Beside them lies the lock of each training that a studio is at, from the moment it is asked for: the process that trains
+locks the run folder itself (`runs/folder.py`), but not before it has loaded what it needs.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -21,13 +29,176 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TextIO
+from typing import Annotated, Literal, NotRequired, TextIO, get_args
 
-from thereafter.base import progress
+from pydantic import AfterValidator, ConfigDict, Field, PlainValidator, TypeAdapter, with_config
+from pydantic_core import PydanticCustomError
+from typing_extensions import TypedDict
+
+from thereafter.base import progress, storage
 from thereafter.base.config import Table
+from thereafter.base.kinds import KINDS, listed
 from thereafter.base.progress import Advance
-from thereafter.errors import ThereafterError
-from thereafter.studio.commands import Command, ReadyCommand
+from thereafter.base.storage import is_plain, open_plain, write_text
+from thereafter.errors import BusyError, StorageError, ThereafterError
+from thereafter.serving.schema import Asked
+
+TEXTS = "texts"
+
+
+def known_kind(name: str) -> str:
+    """The name of a kind of model; any other is an error in pydantic's form."""
+    if name not in KINDS:
+        raise PydanticCustomError(
+            "kind", "no kind of model is called {name}; expected {kinds}", {"name": repr(name[:40]), "kinds": listed()}
+        )
+    return name
+
+
+Kind = Annotated[str, AfterValidator(known_kind), Field(json_schema_extra={"enum": list(KINDS)})]
+Corpus = Literal["agreement", "python-docs", "python-code"]
+Tokens = Literal["word", "prose", "char", "byte", "bpe", "wordpiece", "unigram"]
+_BUDGETS = ("minutes", "epochs")
+_LARGEST = 100_000  # bytes of a command
+
+
+class TrainingNumbers(Asked):
+    """The numbers that a training can be given; what is left out is chosen by the size of the text."""
+
+    minutes: Annotated[float, Field(gt=0, le=600)] | None = None
+    epochs: Annotated[float, Field(gt=0, le=1000)] | None = None
+    hidden: Annotated[int, Field(ge=1, le=2048)] | None = None
+    layers: Annotated[int, Field(ge=1, le=8)] | None = None
+    order: Annotated[int, Field(ge=1, le=10)] | None = None
+
+
+def _checked_numbers(options: object) -> dict[str, float]:
+    return TrainingNumbers.model_validate(options).model_dump(exclude_none=True)
+
+
+@with_config(ConfigDict(extra="forbid", strict=True))
+class TrainCommand(TypedDict):
+    """Train a new model on a text or a corpus."""
+
+    do: Literal["train"]
+    source: str
+    model: Kind
+    tokens: Tokens | None
+    options: Annotated[dict[str, float], PlainValidator(_checked_numbers)]
+    run: str
+
+
+class ResumeCommand(TypedDict):
+    """Go on with a run."""
+
+    do: Literal["resume"]
+    run: str
+
+
+class ReadyCommand(TypedDict):
+    """Make ready models in a folder: all that are missing, those of a `task`, or the one of a `name` anew."""
+
+    do: Literal["ready", "tasks", "anew"]
+    folder: str
+    scale: float
+    task: NotRequired[str]
+    name: NotRequired[str]
+
+
+Command = TrainCommand | ResumeCommand | ReadyCommand
+
+
+def numbers_of(model: str) -> frozenset[str]:
+    """Which numbers a kind of model takes."""
+    kind = KINDS[model]
+    return frozenset((*kind.sizes, *(_BUDGETS if kind.neural else ())))
+
+
+class StoredCommands:
+    """The commands that are kept in one folder of runs."""
+
+    def __init__(self, runs: Path) -> None:
+        self._runs = runs
+
+    def text(self, run: str) -> Path:
+        """Where the text of a training is kept."""
+        return self._runs / TEXTS / f"{run}.txt"
+
+    def place(self, run: str) -> Path:
+        """Where the command of a training is kept."""
+        return self._runs / TEXTS / f"{run}.json"
+
+    def is_free(self, run: str) -> bool:
+        """Whether a name has neither a run, nor a text, nor a command: a link that leads nowhere counts as one, since
+        what is written there would go where it leads."""
+        return not any(map(os.path.lexists, (self._runs / run, self.text(run), self.place(run))))
+
+    def write_text(self, run: str, text: str) -> str:
+        """Keep the text of a training; returns the source to be named in its command."""
+        self._check_folder()
+        write_text(self.text(run), text)
+        return str(self.text(run).absolute())
+
+    def write(self, run: str, command: TrainCommand) -> None:
+        """Keep a command."""
+        self._check_folder()
+        write_text(self.place(run), json.dumps(command) + "\n")
+
+    def waiting(self) -> dict[str, TrainCommand]:
+        """The commands that can be obeyed, by the name of their run; whatever else lies there is left out."""
+        folder = self._runs / TEXTS
+        try:
+            names = [] if folder.is_symlink() else sorted(os.listdir(folder))
+        except OSError:
+            return {}
+        runs = [name.removesuffix(".json") for name in names if name.endswith(".json")]
+        commands = {run: self._read(run) for run in runs}
+        return {run: command for run, command in commands.items() if command is not None}
+
+    def _read(self, run: str) -> TrainCommand | None:
+        try:
+            with open_plain(self.place(run), links=False) as file:
+                stored = TypeAdapter(TrainCommand).validate_json(file.read(_LARGEST))
+        except (OSError, ValueError, RecursionError):  # pydantic's errors are ValueErrors
+            return None
+        text, source = self.text(run), stored["source"]
+        is_known = is_plain(text, links=False) if source == str(text.absolute()) else source in get_args(Corpus)
+        fits = stored["run"] == str((self._runs / run).absolute()) and stored["options"].keys() <= numbers_of(
+            stored["model"]
+        )
+        return stored if fits and is_known else None
+
+    def take(self, run: str) -> storage.FileLock:
+        """The lock of a training, for this studio; BusyError, which says who has it, where another one is at it."""
+        self._check_folder()
+        try:
+            lock = storage.take_lock(self._lock(run), command="thereafter studio")
+        except OSError as error:
+            raise StorageError(f"cannot write {self._runs / TEXTS}: {error.strerror}; try another --runs") from error
+        if lock is None:
+            raise busy(run, storage.lock_owner(self._lock(run)) or storage.Owner())
+        return lock
+
+    def owner(self, run: str) -> storage.Owner | None:
+        """Who is at a training now: another studio, or whoever trains in its run folder."""
+        from thereafter.runs.folder import owner_of
+
+        return storage.lock_owner(self._lock(run)) or owner_of(self._runs / run)
+
+    def _lock(self, run: str) -> Path:
+        # the name of a run may be as long as a file name can be
+        return self._runs / TEXTS / f".{hashlib.sha256(os.fsencode(run)).hexdigest()[:32]}.lock"
+
+    def _check_folder(self) -> None:
+        folder = self._runs / TEXTS
+        if folder.is_symlink():
+            raise StorageError(f"{folder} is a link, which is not followed; expected a folder; try removing it")
+
+
+def busy(run: str, owner: storage.Owner) -> BusyError:
+    """The error for whoever wants to go on with a training that somebody else is at."""
+    return BusyError(f"the training {run!r} is running elsewhere, by {owner}; try again when that has ended")
+
 
 TRAINING = "training"  # the task whose steps can be gone back to
 _EVERY = 0.2  # seconds between two lines about the same task

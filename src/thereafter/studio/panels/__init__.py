@@ -1,5 +1,5 @@
 """What can be asked of a model here, one file a panel: plain functions of a model, what they are asked and what they
-answer, each field declared once. `ADDRESSES` says which function answers where.
+answer, each field declared once, and where they are asked (`asking.py`). `PANELS` says which addresses are whose.
 
 A panel is imported when it is first asked: what its models need takes seconds to import, and the page is up before.
 
@@ -17,52 +17,22 @@ A panel is imported when it is first asked: what its models need takes seconds t
 - `moving`: clips of moving digits, beliefs after every frame, the frames that come next
 - `glimpsing`: pictures seen glimpse by glimpse and drawn stroke by stroke, a game of catch step by step
 - `comparison`: models beside each other, and how their training went
-- `numbers`: arrays as plain lists
 """
 
 from __future__ import annotations
 
-ADDRESSES = {
-    "POST /next": "prediction:next_words",
-    "POST /complete": "prediction:complete_words",
-    "POST /examples": "prediction:examples",
-    "POST /count": "counting:count",
-    "POST /window": "stepping:look",
-    "POST /step": "stepping:step",
-    "POST /trace": "stepping:trace",
-    "POST /trace.npz": "stepping:trace_file",
-    "POST /generate": "generation:generate",
-    "SOCKET /generating": "generation:generating",
-    "GET /units/properties": "units:properties",
-    "POST /units/ranked": "units:ranked",
-    "POST /units/shown": "units:show_unit",
-    "POST /surprisal": "prediction:compared",
-    "POST /compare": "comparison:compare",
-    "GET /comparisons": "comparison:comparisons",
-    "GET /comparisons/{name}": "comparison:comparison",
-    "POST /curves": "comparison:curves",
-    "GET /tasks": "tasks:tasks",
-    "POST /tasks/train": "tasks:train_task",
-    "POST /tasks/translate": "tasks:translate",
-    "POST /tasks/quality": "tasks:quality_of_each",
-    "POST /tasks/example": "tasks:example_judged",
-    "POST /tasks/tag": "tasks:tag",
-    "POST /tasks/classify": "tasks:classify",
-    "GET /tasks/forecast/series": "forecasting:offered_series",
-    "POST /tasks/forecast": "forecasting:forecast",
-    "POST /tasks/forecast/ahead": "forecasting:ahead",
-    "POST /tasks/forecast/gates": "forecasting:gates_before",
-    "GET /tasks/caption/pictures": "captioning:pictures",
-    "POST /tasks/caption": "captioning:caption_of",
-    "GET /tasks/video/digit": "moving:digit",
-    "POST /tasks/video": "moving:watch_clip",
-    "POST /tasks/next-frames": "moving:foresee_clip",
-    "POST /tasks/glimpse": "glimpsing:glimpse_picture",
-    "POST /tasks/draw/new": "glimpsing:draw_new",
-    "POST /tasks/draw": "glimpsing:draw_picture",
-    "POST /tasks/act": "glimpsing:play",
-    "POST /backprop": "backprop:backprop",
-    "POST /verb-gradients": "backprop:verb_gradients",
-    "POST /eigenvalue": "backprop:eigenvalue",
+PANELS = {
+    "prediction": ("/next", "/complete", "/examples", "/surprisal"),
+    "counting": ("/count",),
+    "stepping": ("/window", "/step", "/trace"),
+    "generation": ("/generate", "/generating"),
+    "units": ("/units",),
+    "comparison": ("/compare", "/comparisons", "/curves"),
+    "tasks": ("/tasks",),
+    "forecasting": ("/tasks/forecast",),
+    "captioning": ("/tasks/caption",),
+    "moving": ("/tasks/video", "/tasks/next-frames"),
+    "glimpsing": ("/tasks/glimpse", "/tasks/draw", "/tasks/act"),
+    "backprop": ("/backprop", "/verb-gradients", "/eigenvalue"),
 }
-"""Method and address below /api: the panel and its function. A socket is taken before its coroutine gets it."""
+"""What the addresses of each panel begin with, below /api; where two fit, it is the longer one."""

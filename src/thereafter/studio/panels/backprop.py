@@ -22,8 +22,7 @@ from thereafter.inspection.stability import repeated_multiplication
 from thereafter.language_model import LanguageModel
 from thereafter.models.recurrent import RnnModel
 from thereafter.serving.schema import Answer, Asked, ModelName, Prompt
-from thereafter.studio.asking import Visitor, answers, as_json, of_language_models
-from thereafter.studio.panels.numbers import number, numbers
+from thereafter.studio.asking import Visitor, answers, as_json, number, numbers, of_language_models
 
 START = "<s>"
 """What stands before every text; it has no piece of its own in a vocabulary."""
@@ -89,22 +88,10 @@ class VerbGradientsAnswer(Answer):
     states: list[VerbStateAnswer]
 
 
-class BackpropAsked(Asked):
-    models: Annotated[list[ModelName], Field(min_length=1, max_length=6)]
-    text: Prompt
-    limit: Annotated[int, Field(ge=3, le=80)] = 40
-
-
-class VerbsAsked(Asked):
-    """`between`: words between subject and verb, the same in all sentences."""
-
-    models: Annotated[list[ModelName], Field(min_length=1, max_length=6)]
-    between: Annotated[int, Field(ge=2, le=40)] = 6
-    count: Annotated[int, Field(ge=1, le=200)] = 60
-
-
-@of_language_models(BackpropAsked)
-def backprop(lm: LanguageModel, text: str, *, limit: int, name: str = "") -> BackpropAnswer:
+@of_language_models("/backprop")
+def backprop(
+    lm: LanguageModel, text: Prompt, *, limit: Annotated[int, Field(ge=3, le=80)] = 40, name: str = ""
+) -> BackpropAnswer:
     """What the loss at the last token of a text sends back to every state, under each of several recurrent models.
 
     The answer has the states of one model over the text, and the gradient in each. At most `limit` tokens are read, and
@@ -133,8 +120,14 @@ def backprop(lm: LanguageModel, text: str, *, limit: int, name: str = "") -> Bac
     )
 
 
-@of_language_models(VerbsAsked, "verb_gradients")
-def verb_gradients(lm: LanguageModel, *, between: int, count: int, name: str = "") -> VerbGradientsAnswer:
+@of_language_models("/verb-gradients")
+def verb_gradients(
+    lm: LanguageModel,
+    *,
+    between: Annotated[int, Field(ge=2, le=40)] = 6,
+    count: Annotated[int, Field(ge=1, le=200)] = 60,
+    name: str = "",
+) -> VerbGradientsAnswer:
     """What the loss at the verbs of new agreement sentences sends back to their subjects, under several models.
 
     Means over `count` sentences whose verb stands `between` words after the subject. Here `norm`, `direct` and `gates`
@@ -261,7 +254,7 @@ def scale_trained(lm: LanguageModel, radius: float, steps: int, text: str) -> Tr
     return TrainedAnswer(values=numbers(gain_D), decay=decay_of(gain_D), own=own)
 
 
-@answers(EigenvalueAnswer)
+@answers("/eigenvalue", EigenvalueAnswer)
 async def eigenvalue(asked: EigenvalueAsked, visitor: Visitor) -> bytes:
     """What multiplying again and again by a matrix of a given spectral radius does to a vector and to gradients."""
 

@@ -13,14 +13,11 @@ import numpy as np
 from pydantic import Field
 
 from thereafter.decoding.sources import AnswerSettings, decode_answers, search_answers
-from thereafter.errors import OptionError
 from thereafter.inspection.trace import record
-from thereafter.models.task_net import Memory
 from thereafter.models.word_decoder import END
-from thereafter.serving.schema import Answer, Asked, ModelName
-from thereafter.studio.asking import of_task_model
-from thereafter.studio.panels.numbers import number, numbers
-from thereafter.studio.panels.pictures import LONGEST, OWN, Number, PixelsAnswer, RunExamples, decode_own, packed
+from thereafter.serving.schema import Answer
+from thereafter.studio.asking import LikelyAnswer, likely, number, numbers, of_studio, of_task_model, wrong_task
+from thereafter.studio.panels.pictures import OWN, Number, OwnFile, PixelsAnswer, RunExamples, decode_own, packed
 from thereafter.task_model import TaskModel
 from thereafter.tasks.wording import Wording
 from thereafter.vision.captioning.measures import caption_words
@@ -52,11 +49,6 @@ class MadePicturesAnswer(Answer):
     pixels: PixelsAnswer
 
 
-class LikelyWordAnswer(Answer):
-    text: str
-    p: float | None
-
-
 class CaptionStepAnswer(Answer):
     """A word that was written; `weights`: how much of the attention each place took, null without attention. The last
     step is the end of the caption."""
@@ -64,7 +56,7 @@ class CaptionStepAnswer(Answer):
     word: str
     p: float | None
     weights: list[float | None] | None
-    likeliest: list[LikelyWordAnswer]
+    likeliest: list[LikelyAnswer]
 
 
 class HypothesisAnswer(Answer):
@@ -94,17 +86,6 @@ class CaptionedAnswer(Answer):
     right: bool | None
 
 
-class CaptionAsked(Asked):
-    """`source`: "made" pictures, those "held-out" by the run, or the file `picture` in base64; `number` counts the
-    first two. `beam` 1 takes the likeliest word at every step."""
-
-    model: ModelName
-    source: Literal["made", "held-out", "own"] = "made"
-    number: Number = 0
-    picture: Annotated[str, Field(max_length=LONGEST)] = ""
-    beam: Annotated[int, Field(ge=1, le=10)] = 1
-
-
 @dataclass(frozen=True)
 class OpenedPicture:
     """A picture, captions that are known to be right, and for a made one what it shows. `count`: those of its
@@ -118,9 +99,15 @@ class OpenedPicture:
 
     def allows(self, caption: str) -> bool | None:
         """Whether the rule of a made picture allows a caption; None where there is no rule."""
-        if self.scene is None:
-            return None
-        return " ".join(caption_words(caption)) in right_captions(self.scene)
+        return None if self.scene is None else tuple(caption_words(caption)) in right_captions(self.scene)
+
+
+def right_captions(scene: Scene) -> set[tuple[str, ...]]:
+    """The words of every sentence that the rule can write about a scene: its wording is drawn so often that none is
+    missing."""
+    drawn_NK = uniforms(0, np.arange(_WORDINGS), CAPTION_DRAWS).tolist()
+    sentences = (caption for drawn in drawn_NK for caption in captions_of(replace(scene, drawn=tuple(drawn))))
+    return {tuple(caption_words(sentence)) for sentence in sentences}
 
 
 @lru_cache(maxsize=64)
@@ -131,29 +118,10 @@ def open_made(number: int) -> OpenedPicture:
     return OpenedPicture(given_array(draw_scene(scene)), name, captions_of(scene), scene, MADE)
 
 
-def right_captions(scene: Scene) -> set[str]:
-    """Every sentence that the rule can write about a scene: its wording is drawn so often that none is missing."""
-    drawn_NK = uniforms(0, np.arange(_WORDINGS), CAPTION_DRAWS).tolist()
-    sentences = (caption for drawn in drawn_NK for caption in captions_of(replace(scene, drawn=tuple(drawn))))
-    return {" ".join(caption_words(sentence)) for sentence in sentences}
-
-
-def made_pictures(first: int, count: int) -> MadePicturesAnswer:
-    """Some made pictures, one beside the other."""
-    scenes = [scene_of(_FIRST_SCENE + number) for number in range(first, min(first + count, MADE))]
-    pixels = np.stack([draw_scene(scene) for scene in scenes])
-    return MadePicturesAnswer(first=first, last=MADE - 1, shows=[str(scene) for scene in scenes], pixels=packed(pixels))
-
-
 def open_held_out(model: TaskModel, number: int) -> OpenedPicture:
     """One of the pictures that a run was validated on, with the captions that people wrote."""
     one, count = _HELD_OUT.pick(model, number)
     return OpenedPicture(one.picture, one.picture.name, one.captions, None, count)
-
-
-def open_own(content: str) -> OpenedPicture:
-    """A PNG or JPEG file of the visitor's, in base64."""
-    return OpenedPicture(decode_own(content), OWN)
 
 
 def caption(model: TaskModel, opened: OpenedPicture, beam: int = 1) -> CaptionedAnswer:
@@ -163,7 +131,17 @@ def caption(model: TaskModel, opened: OpenedPicture, beam: int = 1) -> Captioned
     assert isinstance(batch, PictureBatch)
     with net.quietly():
         memory = net.encode(batch)
-    ids, kept = _decoded(net, memory, words, beam)
+    kept: list[HypothesisAnswer] = []
+    if beam == 1:
+        ids = decode_answers(net, memory, AnswerSettings())[0]
+    else:
+        (best,) = search_answers(net, memory, beam, best=beam)
+        captions = [[token for token in each.tokens if token != END] for each in best]
+        ids = captions[0]
+        kept = [
+            HypothesisAnswer(text=words.decode(caption), log_prob=number(sum(each.log_probs)))
+            for each, caption in zip(best, captions, strict=True)
+        ]
     ended = np.array([*ids, END])
     trace = record(net.given(memory), ended, words.forms(ended), words.forms(range(len(words))), _LIKELIEST)
     weights_TS = trace.arrays.get("attention")
@@ -173,7 +151,7 @@ def caption(model: TaskModel, opened: OpenedPicture, beam: int = 1) -> Captioned
             word=form.strip(),
             p=number(np.exp(trace["log_prob"][at])),
             weights=None if weights_TS is None else numbers(weights_TS[at].astype(np.float64).round(5)),
-            likeliest=[LikelyWordAnswer(text=text.strip(), p=number(p)) for text, p in trace.top(at)],
+            likeliest=likely((text.strip(), p) for text, p in trace.top(at)),
         )
         for at, form in enumerate(trace.tokens)
     ]
@@ -191,37 +169,37 @@ def caption(model: TaskModel, opened: OpenedPicture, beam: int = 1) -> Captioned
     )
 
 
-def _decoded(net: Captioner, memory: Memory, words: Wording, beam: int) -> tuple[list[int], list[HypothesisAnswer]]:
-    """The ids of the caption without its end, and all captions that a beam search kept."""
-    if beam == 1:
-        return decode_answers(net, memory, AnswerSettings())[0], []
-    (best,) = search_answers(net, memory, beam, best=beam)
-    captions = [[token for token in one.tokens if token != END] for one in best]
-    kept = [
-        HypothesisAnswer(text=words.decode(ids), log_prob=number(sum(one.log_probs)))
-        for one, ids in zip(best, captions, strict=True)
-    ]
-    return captions[0], kept
-
-
 def _parts(model: TaskModel) -> tuple[Captioner, Wording, PictureCodec]:
     net, words, pictures = model.net, model.codecs.get("words"), model.codecs.get("pictures")
     if not isinstance(net, Captioner) or not isinstance(words, Wording) or not isinstance(pictures, PictureCodec):
-        raise OptionError(f"this model was trained to {model.task.name}; expected one trained to caption; pick another")
+        raise wrong_task(model, "caption")
     return net, words, pictures
 
 
+@of_studio("GET", "/tasks/caption/pictures")
 def pictures(first: Annotated[int, Field(ge=0, le=MADE - 1)] = 0) -> MadePicturesAnswer:
     """Eight made pictures from a number on, and what each shows."""
-    return made_pictures(first, SHELF)
+    scenes = [scene_of(_FIRST_SCENE + number) for number in range(first, min(first + SHELF, MADE))]
+    pixels = np.stack([draw_scene(scene) for scene in scenes])
+    return MadePicturesAnswer(first=first, last=MADE - 1, shows=[str(scene) for scene in scenes], pixels=packed(pixels))
 
 
-@of_task_model(CaptionAsked, "caption")
-def caption_of(model: TaskModel, source: str, number: int, picture: str, beam: int) -> CaptionedAnswer:
-    """A caption word by word: probabilities, where the network looked, and captions that are right."""
+@of_task_model("/tasks/caption", "caption")
+def caption_of(
+    model: TaskModel,
+    source: Literal["made", "held-out", "own"] = "made",
+    number: Number = 0,
+    picture: OwnFile = "",
+    beam: Annotated[int, Field(ge=1, le=10)] = 1,
+) -> CaptionedAnswer:
+    """A caption word by word: probabilities, where the network looked, and captions that are right.
+
+    `source`: "made" pictures, those "held-out" by the run, or the file `picture` in base64; `number` counts the first
+    two. `beam` 1 takes the likeliest word at every step.
+    """
     _parts(model)  # is it a captioner?
     if source == "own":
-        opened = open_own(picture)
+        opened = OpenedPicture(decode_own(picture), OWN)
     else:
         opened = open_held_out(model, number) if source == "held-out" else open_made(number)
     return caption(model, opened, beam)

@@ -30,9 +30,8 @@ from thereafter.language_model import LanguageModel
 from thereafter.ready import models as ready
 from thereafter.serving.schema import Answer, Asked, ModelName, NotThereError
 from thereafter.serving.shelf import READY, RUNS
-from thereafter.studio.asking import Visitor, answers, as_json
+from thereafter.studio.asking import TheStudio, Visitor, answers, as_json, number, of_studio
 from thereafter.studio.jobs import CurveAnswer, curve
-from thereafter.studio.panels.numbers import number
 from thereafter.studio.studio import Studio
 from thereafter.text.sources import Source
 from thereafter.training.kinds import Trained
@@ -187,21 +186,17 @@ def measure(lm: LanguageModel, name: str, run: Path, texts: Mapping[str, Path]) 
     score = lm.score(texts["test"])
     probes = ask_all(trained, offered_questions(Source(texts["test"].name, (texts["test"],))))
     latency = _latency(lm, texts)
+    valid = Source(texts["valid"].name, (texts["valid"],))
+    # nothing is known of a run that was validated on another text
+    elsewhere = "training" in lm.config and lm.config["source"].get("valid_sha256") != valid.fingerprint()
     try:
-        validation = _validation(trained, texts["valid"])
+        validation = ValidationCurve() if elsewhere else measure_validation(trained, valid)
         trial = make_trial(trained, name, run, score=score, validation=validation, latency=latency, probes=probes)
     except OSError as error:
         raise NotThereError(f"the run {run.name!r} is no longer there; pick another") from error
     except _DAMAGE as error:
         raise FormatError(f"the log of {run.name!r} is damaged ({error!r}); expected what training writes") from error
     return ComparedModel(trial, validation.perplexities)
-
-
-def _validation(trained: Trained, path: Path) -> ValidationCurve:
-    """Nothing is known of a run that was validated on another text."""
-    valid = Source(path.name, (path,))
-    elsewhere = "training" in trained.config and trained.config["source"].get("valid_sha256") != valid.fingerprint()
-    return ValidationCurve() if elsewhere else measure_validation(trained, valid)
 
 
 def comparison_of(models: Sequence[ComparedModel]) -> ComparisonAnswer:
@@ -267,6 +262,15 @@ def read_kept(folder: Path, name: str) -> ComparisonAnswer:
 
 def _row(row: Row, perplexities: Sequence[float], *, apart: bool, agreement: list[PointAnswer]) -> RowAnswer:
     first = row.first
+    window = int(first.settings["order"]) - 1 if first.model == "ngram" else first.settings.get("window")
+    levels = list(map(number, perplexities))
+    curves = []
+    for trial in row.trials:
+        if trial.curve:
+            seconds, tokens, bits = (list(map(number, column)) for column in zip(*trial.curve, strict=True))
+            curves.append(RunCurveAnswer(seconds=seconds, tokens=tokens, bits=bits, perplexity=levels))
+    validation = number(row.average(lambda trial: trial.validation).mean)
+    is_level = not curves and validation is not None
     return RowAnswer(
         name=row.name,
         kind=first.model,
@@ -274,41 +278,20 @@ def _row(row: Row, perplexities: Sequence[float], *, apart: bool, agreement: lis
         apart=apart,
         normalised=row.normalised,
         bits_per_byte=number(row.bits_per_byte.mean),
-        bits_per_byte_spread=_number_or_none(row.bits_per_byte.spread),
+        bits_per_byte_spread=number(row.bits_per_byte.spread),
         perplexity=number(row.perplexity.mean),
-        perplexity_spread=_number_or_none(row.perplexity.spread),
+        perplexity_spread=number(row.perplexity.spread),
         parameters=first.parameters,
         tokens_per_second=number(row.tokens_per_second),
         next_ms=number(1e3 * row.latency),
         megabytes=number(first.size / 1e6),
         seconds=number(row.seconds),
         seeds=len(row.trials),
-        sees=_sees(first),
-        curves=[_curve(trial, perplexities) for trial in row.trials if trial.curve],
-        level=None if any(trial.curve for trial in row.trials) else _level(row, perplexities),
+        sees=window if isinstance(window, int) else None,
+        curves=curves,
+        level=LevelAnswer(bits=validation, perplexity=levels[0] if levels else None) if is_level else None,
         agreement=agreement,
     )
-
-
-def _curve(trial: Trial, perplexities: Sequence[float]) -> RunCurveAnswer:
-    seconds, tokens, bits = ([_number_or_none(value) for value in column] for column in zip(*trial.curve, strict=True))
-    return RunCurveAnswer(seconds=seconds, tokens=tokens, bits=bits, perplexity=list(map(number, perplexities)))
-
-
-def _level(row: Row, perplexities: Sequence[float]) -> LevelAnswer | None:
-    """Where a model that is not trained in steps lies among the curves."""
-    bits = row.average(lambda trial: trial.validation).mean
-    if not math.isfinite(bits):
-        return None
-    return LevelAnswer(bits=bits, perplexity=number(perplexities[0]) if perplexities else None)
-
-
-def _sees(trial: Trial) -> int | None:
-    """How many words back a model sees, where that is fixed: an n-gram of order n sees n - 1."""
-    if trial.model == "ngram":
-        return int(trial.settings["order"]) - 1
-    window = trial.settings.get("window")
-    return window if isinstance(window, int) else None
 
 
 def _tokens(row: Row) -> tuple[str, int | None]:
@@ -325,37 +308,19 @@ def _agreement_points(rows: Sequence[Row]) -> dict[str, list[PointAnswer]]:
     ]
     if not measurements:
         return {}
-    reached = max(int(one["distance"].max()) for one in measurements)
+    reached = max(int(measured["distance"].max()) for measured in measurements)
     table = accuracy_by_distance(measurements).table
     points: dict[str, list[PointAnswer]] = {}
     columns = ("model", "words between", "mean", "least", "most", "sentences")
-    for model, words, mean, least, most, sentences in zip(*(table[name] for name in columns), strict=True):
-        point = PointAnswer(
-            words=_bin(str(words), reached),
-            mean=_cell(mean),
-            least=_cell(least),
-            most=_cell(most),
-            sentences=round(_cell(sentences) or 0),
-        )
+    for model, words, *figures in zip(*(table[name] for name in columns), strict=True):
+        mean, least, most, sentences = (None if isinstance(figure, str) else number(figure) for figure in figures)
+        # as far as there are sentences in it: "6-10" is "6" where the longest has 6
+        begin, _, end = str(words).partition("-")
+        last = min(int(end or begin), reached)
+        span = begin if last == int(begin) else f"{begin}-{last}"
+        point = PointAnswer(words=span, mean=mean, least=least, most=most, sentences=round(sentences or 0))
         points.setdefault(str(model), []).append(point)
     return points
-
-
-def _cell(value: str | float | None) -> float | None:
-    """A number of a figure's table."""
-    return None if isinstance(value, str) else _number_or_none(value)
-
-
-def _number_or_none(value: float | None) -> float | None:
-    """A number for JSON; one that was null in a file stays so."""
-    return None if value is None else number(value)
-
-
-def _bin(words: str, reached: int) -> str:
-    """A bin as far as there are sentences in it: "6-10" is "6" where the longest has 6."""
-    low, _, high = words.partition("-")
-    end = min(int(high or low), reached)
-    return low if end == int(low) else f"{low}-{end}"
 
 
 def _latency(lm: LanguageModel, texts: Mapping[str, Path]) -> float:
@@ -407,16 +372,17 @@ async def _known_of(visitor: Visitor, name: str) -> ComparedModel | None:
 
     def look_up() -> ComparedModel | None:
         try:
-            return _known(visitor.studio.shelf.place(name)) or _shipped(visitor.studio, name)
+            run = visitor.studio.shelf.place(name)
         except NotThereError:
             return None  # whoever asks to have it measured gets the error
+        return _known(run) or _shipped(name, run)
 
     return await visitor.apart(f"known of {name}", look_up)
 
 
-def _shipped(studio: Studio, name: str) -> ComparedModel | None:
+def _shipped(name: str, run: Path) -> ComparedModel | None:
     """What ships with a ready model. What a run of the user says of itself is not believed."""
-    return read_shipped(studio.shelf.place(name)) if name.startswith(READY) else None
+    return read_shipped(run) if name.startswith(READY) else None
 
 
 def _measure(studio: Studio, name: str, lm: LanguageModel) -> ComparedModel:
@@ -426,7 +392,7 @@ def _measure(studio: Studio, name: str, lm: LanguageModel) -> ComparedModel:
         return known
     stamp, texts = _stamp(run), ready.compared_sentences(studio.shelf.folders[READY])
     label = name.partition(":")[2] if name.startswith(READY) else name
-    shipped = _shipped(studio, name)
+    shipped = _shipped(name, run)
     measured = measure(lm, label, run, texts) if shipped is None else shipped.with_speed(lm, texts)
     _measured[str(run.absolute())] = stamp, measured
     return measured
@@ -444,7 +410,7 @@ def _stamp(run: Path) -> Stamp:
     return tuple(facts)
 
 
-@answers(ComparisonAnswer)
+@answers("/compare", ComparisonAnswer)
 async def compare(asked: CompareAsked, visitor: Visitor) -> bytes:
     """Models measured on the same test sentences; what was measured before is not measured again."""
     names = dict.fromkeys(asked.models)
@@ -457,17 +423,20 @@ async def compare(asked: CompareAsked, visitor: Visitor) -> bytes:
     )
 
 
-def comparisons(studio: Studio) -> list[KeptAnswer]:
+@of_studio("GET", "/comparisons")
+def comparisons(studio: TheStudio) -> list[KeptAnswer]:
     """The comparisons in the runs folder."""
     return list_kept(studio.shelf.folders[RUNS])
 
 
-def comparison(name: ComparisonName, studio: Studio) -> ComparisonAnswer:
+@of_studio("GET", "/comparisons/{name}")
+def comparison(name: ComparisonName, studio: TheStudio) -> ComparisonAnswer:
     """One of the comparisons in the runs folder."""
     return read_kept(studio.shelf.folders[RUNS], name)
 
 
-def curves(asked: CurvesAsked, studio: Studio) -> list[CurveOfAnswer]:
+@of_studio("POST", "/curves")
+def curves(asked: CurvesAsked, studio: TheStudio) -> list[CurveOfAnswer]:
     """How the training of each model went, by its log. One that is counted and not trained in steps has no points."""
     cards = {card.name: card for card in studio.shelf.cards()}
     answers = []

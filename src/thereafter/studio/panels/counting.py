@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from thereafter.base.config import Table
 from thereafter.decoding.generation import GenerationSettings, Prompted, generate
 from thereafter.errors import EmptyCorpusError
 from thereafter.models.base import Ids
@@ -30,7 +30,7 @@ from thereafter.ngram.model import NgramModel, estimate
 from thereafter.ready import models as ready
 from thereafter.serving.schema import Answer, Asked
 from thereafter.serving.shelf import READY
-from thereafter.studio.studio import Studio
+from thereafter.studio.asking import TheStudio, of_studio
 from thereafter.text.sources import Source
 from thereafter.text.tokenizers.base import START
 from thereafter.text.tokenizers.word import WordTokenizer
@@ -118,26 +118,23 @@ class CountAsked(Asked):
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
 
 
-def first_lines(path: Path, most: int = SENTENCES) -> str:
-    """The beginning of a text file."""
-    with open(path, encoding="utf-8") as lines:
-        return "".join(islice(lines, most))
-
-
 def count_pairs(text: str, at: int, smoothing: str, *, alpha: float = 1.0, seed: int | None = None) -> CountAnswer:
     """The table after the first `at` tokens of a text, a sentence end being one; beyond the text means all of it.
 
     `smoothing`: mle, add-alpha (by `alpha`) or kneser-ney. With a `seed` a sentence is drawn from the table. Lines
     without a word are left out: they are no sentences.
     """
-    tokenizer, ids = _tokenize(text)
+    lines = [line for line in Source.of_text(text).text().split("\n") if line.split()]
+    if not lines:
+        raise EmptyCorpusError("the text holds no words; expected at least one; try a line such as 'the cat sat'")
+    tokenizer, ids = WordTokenizer.fit_encode(lambda: ["\n".join(lines)], min_count=1)
     at = min(at, len(ids))
     forms = tokenizer.vocabulary.forms
     first = max(0, at - _AROUND) if len(ids) > 2 * _AROUND else 0
     ends = (np.flatnonzero(ids == tokenizer.line_end_id) + 1).tolist()
     read = bisect_right(ends, at)
     table = _PairTable.of(tokenizer.decode(ids[:at]), at, smoothing, alpha) if at else None
-    shown = _Shown() if table is None else table.shown()
+    shown: Table = {"pair": None, "columns": [], "rows": [], "words": 0} if table is None else table.shown()
     drawn = None
     if seed is not None:
         drawn = DrawnAnswer(steps=[], ended="dead end", after=START, p=1.0) if table is None else table.draw(seed)
@@ -149,33 +146,12 @@ def count_pairs(text: str, at: int, smoothing: str, *, alpha: float = 1.0, seed:
         next_end=ends[min(read, len(ends) - 1)],
         first=first,
         around=[forms[token] for token in ids[first : first + 2 * _AROUND].tolist()],
-        pair=shown.pair,
-        columns=shown.columns,
-        rows=shown.rows,
-        words=shown.words,
-        pairs_shown=sum(sum(row.counts) for row in shown.rows),
+        **shown,
+        pairs_shown=sum(sum(row.counts) for row in shown["rows"]),
         vocabulary=0 if table is None else len(table.tokenizer.vocabulary),
         discount=None if table is None else table.discount,
         drawn=drawn,
     )
-
-
-def _tokenize(text: str) -> tuple[WordTokenizer, Ids]:
-    lines = [line for line in Source.of_text(text).text().split("\n") if line.split()]
-    if not lines:
-        raise EmptyCorpusError("the text holds no words; expected at least one; try a line such as 'the cat sat'")
-    whole = "\n".join(lines)
-    return WordTokenizer.fit_encode(lambda: [whole], min_count=1)
-
-
-@dataclass(frozen=True)
-class _Shown:
-    """The part of a table that has room on the page, of `words` that were met; before the first word it is empty."""
-
-    pair: PairAnswer | None = None
-    columns: list[str] = field(default_factory=list)
-    rows: list[CountRowAnswer] = field(default_factory=list)
-    words: int = 0
 
 
 @dataclass(frozen=True)
@@ -202,27 +178,27 @@ class _PairTable:
         return cls(tokenizer, ids_T, pairs, sums_C, model)
 
     @property
-    def _start(self) -> int:
-        return self.tokenizer.start_id
-
-    @property
     def discount(self) -> float | None:
         """What Kneser-Ney takes from every count of a pair."""
         discounts = self.model.discounts.get(2)
         return None if discounts is None else discounts[0]
 
-    def shown(self) -> _Shown:
-        """The rows and columns there is room for."""
+    def shown(self) -> Table:
+        """The rows and columns there is room for, the last pair, and how many words were met: fields of the answer."""
         words, places = np.unique(self.ids_T[self.ids_T != self.tokenizer.line_end_id], return_index=True)
         met: list[int] = words[np.argsort(places)].tolist()  # the words read so far, in the order they were first met
-        before, word = [self._start, *self.ids_T.tolist()][-2:]  # the pair that was counted last
-        before = self._start if before == self.tokenizer.line_end_id else before
-        rows = [self._start, *_most_frequent(met, np.bincount(self.ids_T, minlength=self._start), before)]
+        before, word = [self.tokenizer.start_id, *self.ids_T.tolist()][-2:]  # the pair that was counted last
+        before = self.tokenizer.start_id if before == self.tokenizer.line_end_id else before
+        rows = [
+            self.tokenizer.start_id,
+            *_most_frequent(met, np.bincount(self.ids_T, minlength=self.tokenizer.start_id), before),
+        ]
         columns = [*_most_frequent(met, self._followers(rows), word), self.tokenizer.line_end_id]
         names = [self._form(column) for column in columns]
         times = int(self._followers([before])[word])
         pair = PairAnswer(before=self._form(before), word=self._form(word), count=times)
-        return _Shown(pair, names, [self._row(row, columns) for row in rows], len(met))
+        table = [self._row(row, columns) for row in rows]
+        return {"pair": pair, "columns": names, "rows": table, "words": len(met)}
 
     def _row(self, row: int, columns: list[int]) -> CountRowAnswer:
         counts_V, p_V = self._followers([row]), self._probabilities(row)
@@ -242,7 +218,9 @@ class _PairTable:
         if self._is_dead(row):
             return None
         start = self.model.start(1)
-        logp_1V = self.model.predict(start) if row == self._start else self.model.step(np.array([row]), start)[0]
+        logp_1V = (
+            self.model.predict(start) if row == self.tokenizer.start_id else self.model.step(np.array([row]), start)[0]
+        )
         return _probabilities(logp_1V[0])
 
     def _is_dead(self, row: int) -> bool:
@@ -254,7 +232,7 @@ class _PairTable:
         """How often each word followed one of these contexts, [V]."""
         own = np.isin(self.pairs.context, rows)
         weights = self.pairs.count[own]
-        return np.bincount(self.pairs.word[own], weights=weights, minlength=self._start).astype(np.int64)
+        return np.bincount(self.pairs.word[own], weights=weights, minlength=self.tokenizer.start_id).astype(np.int64)
 
     def draw(self, seed: int) -> DrawnAnswer:
         """A sentence, each word with its probability in its row, and how the drawing ended."""
@@ -264,7 +242,7 @@ class _PairTable:
         settings = GenerationSettings(max_new_tokens=LONGEST, stop_strings="\n", seed=seed)
         sentence = generate(begin, settings)[0]
         steps: list[DrawAnswer] = []
-        before = self._start
+        before = self.tokenizer.start_id
         for token, p in zip(sentence.tokens, _probabilities(np.array(sentence.log_probs)).tolist(), strict=True):
             if self._is_dead(before):
                 break
@@ -277,7 +255,7 @@ class _PairTable:
 
     def _form(self, token: int) -> str:
         """`<s>`, `</s>` and `<unk>` by their names."""
-        return START if token == self._start else self.tokenizer.vocabulary.forms[token]
+        return START if token == self.tokenizer.start_id else self.tokenizer.vocabulary.forms[token]
 
 
 def _most_frequent(words: list[int], often_V: NDArray[np.int64], always: int) -> list[int]:
@@ -292,9 +270,11 @@ def _probabilities(logp: NDArray[np.floating]) -> NDArray[np.float32]:
     return np.exp(logp.astype(np.float64)).astype(np.float32)
 
 
-def count(asked: CountAsked, studio: Studio) -> CountAnswer:
+@of_studio("POST", "/count")
+def count(asked: CountAsked, studio: TheStudio) -> CountAnswer:
     """The table of word pairs after the first words of a text."""
     text = asked.text if asked.corpus == "text" else FOUR
     if asked.corpus == "sentences":
-        text = first_lines(ready.sentences(studio.shelf.folders[READY])["train"])
+        with open(ready.sentences(studio.shelf.folders[READY])["train"], encoding="utf-8") as lines:
+            text = "".join(islice(lines, SENTENCES))
     return count_pairs(text, asked.at, asked.smoothing, alpha=asked.alpha, seed=asked.seed)

@@ -36,8 +36,7 @@ from thereafter.series.reading import read_series
 from thereafter.series.scales import SeriesScales
 from thereafter.series.table import ColumnChoice, SeriesTable, Window, cut_windows, observed_ends, split_ends
 from thereafter.serving.schema import Answer, Asked, FailedAnswer, ModelName
-from thereafter.studio.asking import Visitor, answers, as_json, attempt_each, part
-from thereafter.studio.panels.numbers import number, numbers
+from thereafter.studio.asking import Visitor, answers, as_json, attempt_each, number, numbers, of_studio, part
 from thereafter.task_model import TaskModel
 from thereafter.tasks import TASKS, fitting
 from thereafter.tasks.finding import Part
@@ -88,6 +87,7 @@ class OpenedSeries:
     notes: tuple[str, ...] = field(compare=False)
 
 
+@of_studio("GET", "/tasks/forecast/series")
 def offered_series() -> OfferedAnswer:
     """The series by name that are on this machine, and the forecasters that are fitted on the spot."""
     forecasters = [one for one in READY_TASKS if isinstance(one, ReadyForecaster)]
@@ -121,22 +121,21 @@ def _is_here(name: str) -> bool:
 def _read_named(name: str, target: str) -> OpenedSeries:
     card = corpora.card(name)
     parts = corpora.locate(name, download=False).parts
-    return _opened(f"{name} {target}", read_series([parts[card.default_part or "text"]], _columns(target)), name)
+    return _opened(f"{name} {target}", parts[card.default_part or "text"], target, name)
 
 
 @lru_cache(maxsize=_KEPT)
 def _read_text(text: str, target: str) -> OpenedSeries:
     if not text.strip():
         raise OptionError("the table is empty; expected rows of times and numbers, such as: 2024-01-01,3.5")
+    digest = hashlib.sha256(f"{target}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "table.csv"
         path.write_text(text, encoding="utf-8")
         try:
-            table = read_series([path], _columns(target))
+            return _opened(digest, path, target, "the table")
         except ThereafterError as error:
             raise FormatError(_for_the_page(str(error), path)) from error
-    digest = hashlib.sha256(f"{target}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
-    return _opened(digest, table, "the table")
 
 
 def _for_the_page(sentence: str, path: Path) -> str:
@@ -153,11 +152,8 @@ def _for_the_page(sentence: str, path: Path) -> str:
     return f"{fault}; try a table with one column of times, or with none"
 
 
-def _columns(target: str) -> ColumnChoice:
-    return ColumnChoice(target=(target,) if target else ())
-
-
-def _opened(key: str, table: SeriesTable, source: str) -> OpenedSeries:
+def _opened(key: str, path: Path, target: str, source: str) -> OpenedSeries:
+    table = read_series([path], ColumnChoice(target=(target,) if target else ()))
     notes = [note for note in table.notes if not note.startswith("not used")]
     if len(table) > 1:
         notes.append(f"of {len(table):,} series the first is shown: {table.names[0]}")
@@ -167,23 +163,21 @@ def _opened(key: str, table: SeriesTable, source: str) -> OpenedSeries:
         raise OptionError(f"the series has {end - begin} rows; expected at least {LEAST_ROWS}; try a longer table")
     if begin:
         notes.append(f"of {end:,} rows the last {end - begin:,} are used")
-    offset = int(table.bounds_S1[0])
-    rows = slice(offset + begin, offset + end)
     empty = np.empty((end - begin, 0))
-    one = replace(
+    first = replace(
         table,
         source=source,
         names=table.names[:1],
         bounds_S1=np.array([0, end - begin], np.int64),
-        times_N=table.times_N[rows],
-        values_ND=table.values_ND[rows, :1],
+        times_N=table.times(0)[begin:end],
+        values_ND=table.values(0)[begin:end, :1],
         targets=table.targets[:1],
         past_NP=empty,
         past=(),
         known_NK=empty,
         known=(),
     )
-    return OpenedSeries(key, one, tuple(notes))
+    return OpenedSeries(key, first, tuple(notes))
 
 
 SPLIT = "70/10/20"
@@ -233,7 +227,7 @@ class ForecastAnswer(Answer):
     values: list[float | None]
     before: int
     forecasts: list[ExpectedAnswer]
-    failed: list[FailedAnswer] = Field(default_factory=list)
+    failed: list[FailedAnswer]
 
 
 class AheadModelAnswer(Answer):
@@ -255,7 +249,7 @@ class AheadAnswer(Answer):
     actual: list[float | None]
     last_value: list[float | None]
     models: list[AheadModelAnswer]
-    failed: list[FailedAnswer] = Field(default_factory=list)
+    failed: list[FailedAnswer]
 
 
 class WindowGateAnswer(Answer):
@@ -331,8 +325,7 @@ class Place:
 
 def place_of(opened: OpenedSeries, back: int, horizon: int) -> Place:
     """The forecast that begins `back` rows before the end, in the rows that nothing was fitted to."""
-    rows = opened.table.rows
-    return Place(opened, rows - min(back, most_back(opened)), horizon)
+    return Place(opened, opened.table.rows - min(back, most_back(opened)), horizon)
 
 
 def most_back(opened: OpenedSeries) -> int:
@@ -341,17 +334,13 @@ def most_back(opened: OpenedSeries) -> int:
     return max(0, rows - split_ends(rows, SPLIT, 1)[1])
 
 
+@lru_cache(maxsize=64)
 def solve(opened: OpenedSeries, model: str) -> TaskModel:
     """A forecaster without a network, fitted to the first rows of a series; fitted once."""
     rows = opened.table.rows
     learned, validated, _ = split_ends(rows, SPLIT, 1)
     horizon = max(1, min(MOST_HORIZON, (validated - learned) // 3, learned // 3))
     settings = ForecastSettings(model=model, horizon=horizon, split=SPLIT)
-    return _fit(opened, settings)
-
-
-@lru_cache(maxsize=64)
-def _fit(opened: OpenedSeries, settings: ForecastSettings) -> TaskModel:
     task: AnyTask = TASKS.load(FORECASTING.name).configured(settings)
     chosen, training = fitting.settle(task, {**vars(settings), "device": "cpu"})
     configured, name = FORECASTING.configured(settings), opened.table.source
@@ -380,29 +369,31 @@ def expect(model: TaskModel, place: Place, *, name: str) -> ExpectedAnswer:
     )
 
 
-def forecast_answer(place: Place, forecasts: Sequence[ExpectedAnswer]) -> ForecastAnswer:
+def forecast_answer(
+    place: Place, forecasts: Sequence[ExpectedAnswer], failed: Sequence[FailedAnswer] = ()
+) -> ForecastAnswer:
     """The rows around a place, and what was expected there."""
     table, origin, horizon = place.opened.table, place.origin, place.horizon
     begin = max(0, origin - max(_LEAST_HISTORY, _HISTORY * horizon))
     values_T = table.values(0)[:, 0]
     came_H = np.full(horizon, np.nan)
     came_H[: len(values_T) - origin] = values_T[origin : origin + horizon]
-    rows = table.rows
     season = natural_season(table.frequency)
-    learned = split_ends(rows, SPLIT, 1)[0]
+    learned = split_ends(table.rows, SPLIT, 1)[0]
     return ForecastAnswer(
         target=table.targets[0],
         frequency=str(table.frequency),
         season=season if learned >= 2 * season else 1,
-        rows=rows,
+        rows=table.rows,
         learned=learned,
-        back=rows - origin,
+        back=table.rows - origin,
         most_back=most_back(place.opened),
         notes=list(place.opened.notes),
         times=[*spelled_times(table.times(0)[begin:origin]), *spelled_times(times_ahead(place.window, horizon))],
         values=[*numbers(values_T[begin:origin]), *numbers(came_H)],
         before=origin - begin,
         forecasts=list(forecasts),
+        failed=list(failed),
     )
 
 
@@ -422,7 +413,9 @@ def measure_ahead(model: TaskModel, opened: OpenedSeries) -> Measurement:
     return known[opened.key]
 
 
-def ahead_answer(opened: OpenedSeries, k: int, measured: Sequence[tuple[str, Measurement]]) -> AheadAnswer:
+def ahead_answer(
+    opened: OpenedSeries, k: int, measured: Sequence[tuple[str, Measurement]], failed: Sequence[FailedAnswer] = ()
+) -> AheadAnswer:
     """Forecasters k steps ahead side by side, over the rows that all of them reach."""
     steps = min(len(one["ahead"]) for _, one in measured)
     rows = min(_SHOWN_ROWS, *(len(one["time"]) for _, one in measured))
@@ -442,6 +435,7 @@ def ahead_answer(opened: OpenedSeries, k: int, measured: Sequence[tuple[str, Mea
             )
             for name, one in measured
         ],
+        failed=list(failed),
     )
 
 
@@ -479,29 +473,23 @@ def _checked(model: TaskModel) -> SeriesScales:
     return scales
 
 
-@answers(ForecastAnswer)
+@answers("/tasks/forecast", ForecastAnswer)
 async def forecast(asked: ForecastAsked, visitor: Visitor) -> bytes:
     """What each forecaster expects of a series from a row on, with its bands, beside what came."""
     place = place_of(await _open(asked, visitor), asked.back, asked.horizon)
-    expected, failed = await _ask_each(
-        asked, visitor, place.opened, lambda name, model: expect(model, place, name=name)
-    )
-    return await asyncio.to_thread(
-        lambda: as_json(forecast_answer(place, expected).model_copy(update={"failed": failed}))
-    )
+    results = await _ask_each(asked, visitor, place.opened, lambda name, model: expect(model, place, name=name))
+    return await asyncio.to_thread(lambda: as_json(forecast_answer(place, *results)))
 
 
-@answers(AheadAnswer)
+@answers("/tasks/forecast/ahead", AheadAnswer)
 async def ahead(asked: AheadAsked, visitor: Visitor) -> bytes:
     """The last rows of a series as forecasters expected them k steps before, and the error by k."""
     opened = await _open(asked, visitor)
-    measured, failed = await _ask_each(asked, visitor, opened, lambda name, model: (name, measure_ahead(model, opened)))
-    return await asyncio.to_thread(
-        lambda: as_json(ahead_answer(opened, asked.k, measured).model_copy(update={"failed": failed}))
-    )
+    results = await _ask_each(asked, visitor, opened, lambda name, model: (name, measure_ahead(model, opened)))
+    return await asyncio.to_thread(lambda: as_json(ahead_answer(opened, asked.k, *results)))
 
 
-@answers(WindowGatesAnswer, "window_gates")
+@answers("/tasks/forecast/gates", WindowGatesAnswer, "window_gates")
 async def gates_before(asked: WindowGatesAsked, visitor: Visitor) -> bytes:
     """The gates of a recurrent forecaster while it reads the window before a row."""
     place = place_of(await _open(asked, visitor), asked.back, 1)

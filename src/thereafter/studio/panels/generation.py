@@ -27,8 +27,7 @@ from thereafter.language_model import LanguageModel
 from thereafter.models.neural import NeuralModel
 from thereafter.models.quiet import NeuralState
 from thereafter.serving.schema import AbandonedError, Answer, Asked, ModelName, NotThereError, Prompt
-from thereafter.studio.asking import Visitor, answers, as_json
-from thereafter.studio.panels.numbers import number, rows
+from thereafter.studio.asking import LikelyAnswer, Visitor, answers, as_json, converses, likely, rows
 from thereafter.studio.studio import Studio
 from thereafter.text.pretokenised_words import Restorer
 
@@ -53,13 +52,6 @@ class GenerateAnswer(Answer):
     tokens: int
 
 
-class LikelyAnswer(Answer):
-    """A token that may come next, and its probability."""
-
-    text: str
-    p: float | None
-
-
 class PieceAnswer(Answer):
     """What there is to see after a token: its `number`, the `text` that is certain by it, `state` a row of h for each
     layer (no rows where the model has none), `top` the likeliest next tokens."""
@@ -72,8 +64,6 @@ class PieceAnswer(Answer):
 
 ROOM = 64
 """Tokens that can be asked for in advance."""
-Temperature = Annotated[float, Field(ge=0, le=5, allow_inf_nan=False)]
-TopK = Annotated[int, Field(ge=1, le=10_000)]
 Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
 Room = Annotated[int, Field(ge=0, le=ROOM)]
 
@@ -81,8 +71,8 @@ Room = Annotated[int, Field(ge=0, le=ROOM)]
 class DrawingAsked(Asked):
     """How tokens are drawn; a temperature of 0 takes the likeliest, no `top_k` means all words."""
 
-    temperature: Temperature = 1.0
-    top_k: TopK | None = None
+    temperature: Annotated[float, Field(ge=0, le=5, allow_inf_nan=False)] = 1.0
+    top_k: Annotated[int, Field(ge=1, le=10_000)] | None = None
 
 
 class GenerateAsked(DrawingAsked):
@@ -185,7 +175,7 @@ class GrowingText:
     def piece(self, text: str = "") -> PieceAnswer:
         """What there is to see now; `text` came with the token that was drawn last."""
         likeliest = self.lm.likeliest(self._logp_V, _TOP)
-        top = [LikelyAnswer(text=self.lm.tokenizer.piece(token), p=number(p)) for token, p in likeliest]
+        top = likely((self.lm.tokenizer.piece(token), p) for token, p in likeliest)
         return PieceAnswer(number=self.tokens, text=text, state=self._state_rows(), top=top)
 
     def _state_rows(self) -> list[list[float | None]]:
@@ -271,9 +261,9 @@ class _Session:
             await self._send({"end": "stopped"})
             return
         try:
-            pen = self._pen(command)
-            text = await pen.begin()
-            first = await pen.write(text, lambda text: text.piece())
+            visitor = self._visitor(command)
+            text = await _begin(visitor, command)
+            first = await _go_on(visitor, command.model, text, lambda text: text.piece())
         except AbandonedError:
             return
         except ThereafterError as error:
@@ -283,11 +273,11 @@ class _Session:
             self._text = text
             await self._send(first)
 
-    def _pen(self, command: StartAsked) -> _Pen:
+    def _visitor(self, command: StartAsked) -> Visitor:
         async def wanted() -> bool:
             return not self._closed and self._wanted is command
 
-        return _Pen(Visitor(self._studio, wanted), command)
+        return Visitor(self._studio, wanted)
 
     async def _write(self, text: GrowingText) -> None:
         clock = asyncio.get_running_loop()
@@ -296,7 +286,8 @@ class _Session:
         text.set(self._drawing.temperature, self._drawing.top_k)
         try:
             count = min(self._room, _SLICE)
-            pieces = await self._pen(command).write(text, lambda text: text.write(count))
+            visitor = self._visitor(command)
+            pieces = await _go_on(visitor, command.model, text, lambda text: text.write(count))
         except AbandonedError:
             return
         except ThereafterError as error:
@@ -317,50 +308,43 @@ class _Session:
         await self._socket.send_json(message.model_dump() if isinstance(message, PieceAnswer) else message)
 
 
-class _Pen:
-    """Writes one text with a model, turn by turn, for as long as its visitor waits for it."""
+async def _begin(visitor: Visitor, asked: GenerateAsked | StartAsked) -> GrowingText:
+    """A text at its beginning, the prompt read."""
+    visitor.studio.check_loaded()
 
-    def __init__(self, visitor: Visitor, asked: GenerateAsked | StartAsked) -> None:
-        self._visitor, self._asked = visitor, asked
+    def begin_text(lm: LanguageModel) -> GrowingText:
+        return GrowingText(lm, asked.prompt, temperature=asked.temperature, top_k=asked.top_k, seed=asked.seed)
 
-    async def begin(self) -> GrowingText:
-        """The text at its beginning, the prompt read."""
-        self._visitor.studio.check_loaded()
-        asked = self._asked
+    return await visitor.ask(asked.model, begin_text)
 
-        def begin_text(lm: LanguageModel) -> GrowingText:
-            return GrowingText(lm, asked.prompt, temperature=asked.temperature, top_k=asked.top_k, seed=asked.seed)
 
-        return await self._visitor.ask(asked.model, begin_text)
+async def _go_on(visitor: Visitor, name: str, text: GrowingText, work: Callable[[GrowingText], T]) -> T:
+    """A few tokens more, when it is the turn of the model of that name."""
 
-    async def write(self, text: GrowingText, work: Callable[[GrowingText], T]) -> T:
-        """A few tokens more."""
-        name = self._asked.model
+    def go_on(lm: LanguageModel) -> T:
+        if lm is not text.lm:
+            raise NotThereError(f"the model {name!r} has been trained on meanwhile; try: generate again")
+        return work(text)
 
-        def go_on(lm: LanguageModel) -> T:
-            if lm is not text.lm:
-                raise NotThereError(f"the model {name!r} has been trained on meanwhile; try: generate again")
-            return work(text)
-
-        return await self._visitor.ask(name, go_on)
+    return await visitor.ask(name, go_on)
 
 
 def _steps(text: GrowingText, count: int) -> list[str]:
     return [text.step() for _ in range(count)]
 
 
-@answers(GenerateAnswer)
+@answers("/generate", GenerateAnswer)
 async def generate(asked: GenerateAsked, visitor: Visitor) -> bytes:
     """The prompt and what a model says after it; no more of it is written once nobody waits for it."""
-    pen = _Pen(visitor, asked)
-    text = await pen.begin()
+    text = await _begin(visitor, asked)
     parts = [asked.prompt]
     while text.tokens < asked.max_new_tokens and not text.ended:
         count = min(4 * _SLICE, asked.max_new_tokens - text.tokens)
-        parts += await pen.write(text, partial(_steps, count=count))
+        parts += await _go_on(visitor, asked.model, text, partial(_steps, count=count))
     return as_json(GenerateAnswer(text="".join([*parts, text.end()]), tokens=text.tokens))
 
 
+@converses("/generating")
 async def generating(socket: WebSocket, studio: Studio) -> None:
     """A text that grows for as long as the socket is open."""
     await _Session(socket, studio).run()

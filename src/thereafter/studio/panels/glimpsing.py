@@ -11,19 +11,19 @@ columns; V = 2 windows, of reading and of writing.
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from pydantic import Field
-from torch import Tensor
 
+from thereafter.base.config import Table
 from thereafter.errors import OptionError
-from thereafter.serving.schema import Answer, Asked, ModelName
-from thereafter.studio.asking import of_task_model
-from thereafter.studio.panels.numbers import number, numbers
-from thereafter.studio.panels.pictures import LONGEST, Ink, Number, OpenedDigit, PixelsAnswer, open_digit, packed
+from thereafter.serving.schema import Answer
+from thereafter.studio.asking import number, numbers, of_task_model, wrong_task
+from thereafter.studio.panels.pictures import OpenedDigit, PictureAsked, PixelsAnswer, open_digit, packed
 from thereafter.task_model import TaskModel
 from thereafter.vision.acting.game import ACTIONS, PADDLE, Episode
 from thereafter.vision.acting.network import Catcher
@@ -47,14 +47,19 @@ class SquareAnswer(Answer):
     side: int
 
 
-class GlimpseAnswer(Answer):
-    """One glimpse: its middle in pixels, and from the sharpest scale to the widest the squares and what was seen in
-    them. `belief`: the probability of every label after it. Without squares the whole picture was seen."""
+class LookAnswer(Answer):
+    """A place that was looked at: its middle in pixels, and from the sharpest scale to the widest the squares and what
+    was seen in them. Without squares the whole picture was seen."""
 
     column: float
     row: float
     squares: list[SquareAnswer]
     patches: PixelsAnswer
+
+
+class GlimpseAnswer(LookAnswer):
+    """One glimpse, and as `belief` the probability of every label after it."""
+
     belief: list[float | None]
 
 
@@ -71,23 +76,11 @@ class GlimpsedAnswer(Answer):
     true: str | None
 
 
-class PictureAsked(Asked):
-    """`source`: a "made" picture or one "held-out" by the run, both by `number`; a "drawn" digit, which `number` puts
-    somewhere, `ink` being 28 rows of 28 pixels, a hexadecimal digit each; or the visitor's "own" file `picture` in
-    base64."""
-
-    model: ModelName
-    source: Literal["made", "held-out", "drawn", "own"] = "made"
-    number: Number = 0
-    ink: Ink = ""
-    picture: Annotated[str, Field(max_length=LONGEST)] = ""
-
-
 def glimpse_codec(model: TaskModel) -> PictureCodec:
     """What the pictures of a model have in common; OptionError where it was trained to something else."""
     codec = model.codecs.get("pictures")
     if not isinstance(model.net, PictureReader) or not isinstance(codec, PictureCodec):
-        raise OptionError(f"this model was trained to {model.task.name}; expected one trained to glimpse; pick another")
+        raise wrong_task(model, "glimpse")
     return codec
 
 
@@ -98,16 +91,12 @@ def glimpse(model: TaskModel, opened: OpenedDigit) -> GlimpsedAnswer:
     explained = model.explain(given)
     assert isinstance(explained, GlimpsesExplained)
     patches_TKCgg = model.trace(given).arrays["patches"]
-    rows = zip(explained.places_T2.tolist(), patches_TKCgg, explained.beliefs_TL, strict=True)
     glimpses = [
         GlimpseAnswer(
-            column=round(column, 3),
-            row=round(row, 3),
-            squares=squares(model, column, row),
-            patches=packed(np.rint(255 * np.moveaxis(seen_KCgg, 1, 3)).astype(np.uint8)),
+            **_look(model, place_2, np.rint(255 * np.moveaxis(seen_KCgg, 1, 3))),
             belief=numbers(belief_L.astype(np.float64).round(6)),
         )
-        for (column, row), seen_KCgg, belief_L in rows
+        for place_2, seen_KCgg, belief_L in zip(explained.places_T2, patches_TKCgg, explained.beliefs_TL, strict=True)
     ]
     return GlimpsedAnswer.of(
         opened,
@@ -119,21 +108,24 @@ def glimpse(model: TaskModel, opened: OpenedDigit) -> GlimpsedAnswer:
     )
 
 
-def squares(model: TaskModel, column: float, row: float) -> list[SquareAnswer]:
-    """The squares that a glimpse covers (`vision.glimpsing.sensor`); none if it sees the whole picture."""
-    if not isinstance(model.net, GlimpseCore):
-        return []
-    sides = [model.net.sensor.patch << scale for scale in range(model.net.sensor.scales)]
-    return [
+def _look(model: TaskModel, place_2: NDArray[np.floating], patches: NDArray[np.floating]) -> Table:
+    """The fields of a `LookAnswer`, with the squares that a glimpse covers (`vision.glimpsing.sensor`)."""
+    column, row = map(float, place_2)
+    sides = []
+    if isinstance(model.net, GlimpseCore):  # else it sees the whole picture
+        sides = [model.net.sensor.patch << scale for scale in range(model.net.sensor.scales)]
+    squares = [
         SquareAnswer(left=math.floor(column - side / 2 + 0.5), top=math.floor(row - side / 2 + 0.5), side=side)
         for side in sides
     ]
+    patches_answer = packed(patches.astype(np.uint8))
+    return {"column": round(column, 3), "row": round(row, 3), "squares": squares, "patches": patches_answer}
 
 
-@of_task_model(PictureAsked, "glimpse")
-def glimpse_picture(model: TaskModel, source: str, number: int, ink: str, picture: str) -> GlimpsedAnswer:
+@of_task_model("/tasks/glimpse", "glimpse")
+def glimpse_picture(model: TaskModel, asked: PictureAsked) -> GlimpsedAnswer:
     """A picture, the places a network looked at, what it saw there, and what it believed after each glimpse."""
-    return glimpse(model, open_digit(model, glimpse_codec(model), source, number, ink, picture, pieces=PIECES))
+    return glimpse(model, open_digit(model, glimpse_codec(model), asked, pieces=PIECES))
 
 
 SEEDS = 1_000_000
@@ -176,25 +168,18 @@ class DrawingAnswer(Answer):
     nats: float | None
 
 
-class NewDrawingAsked(Asked):
-    """`seed`: which new picture; the same one gives the same picture."""
-
-    model: ModelName
-    seed: Annotated[int, Field(ge=0, le=999_999)] = 0
-
-
 def drawer_of(model: TaskModel) -> tuple[Drawer, PictureCodec]:
     """The network of a model and what its pictures have in common; OptionError where it does not draw in strokes."""
     codec = model.codecs.get("pictures")
     if model.task.name != "draw" or not isinstance(codec, PictureCodec):
-        raise OptionError(f"this model was trained to {model.task.name}; expected one trained to draw; pick another")
+        raise wrong_task(model, "draw")
     if not isinstance(model.net, Drawer):
         raise OptionError("this run predicts every pixel by itself; expected one that draws in strokes; pick another")
     return model.net, codec
 
 
-@of_task_model(NewDrawingAsked)
-def draw_new(model: TaskModel, seed: int) -> DrawingAnswer:
+@of_task_model("/tasks/draw/new")
+def draw_new(model: TaskModel, seed: Annotated[int, Field(ge=0, lt=SEEDS)] = 0) -> DrawingAnswer:
     """A new picture from the prior: the canvas after every stroke, and the window it was written through.
 
     The same seed gives the same picture.
@@ -227,18 +212,20 @@ def _answer(
         if batch is not None:  # nats of the pixels that belong to the picture, by every canvas
             x_BHCW = drawn_pixels(batch, z_THCW, anew=False).transpose(1, 2)
             nats_THCW = F.binary_cross_entropy_with_logits(z_THCW, x_BHCW.expand_as(z_THCW), reduction="none")
-            left_T = [_rounded(one) for one in nats_THCW.sum((1, 2, 3)).tolist()]
-    latent_T = [None] * len(changed_T) if bound is None else bound.latent_BT[0].tolist()
-    windows = [_windows(net, one, reads=batch is not None) for one in seen.windows] or [(None, None)] * len(changed_T)
-    rows = zip(windows, latent_T, changed_T, left_T[1:], strict=True)
+            left_T = [number(round(nats, 4)) for nats in nats_THCW.sum((1, 2, 3)).tolist()]
+    latent_T: list[float | None] = [None] * len(changed_T)
+    if bound is not None:
+        latent_T = [number(round(nats, 4)) for nats in bound.latent_BT[0].tolist()]
+    windows = [_windows(net, placed, reads=batch is not None) for placed in seen.windows]
+    strokes = zip(windows or [(None, None)] * len(changed_T), latent_T, changed_T, left_T[1:], strict=True)
     return DrawingAnswer(
         name=name,
         count=count,
-        pixels=None if batch is None else _packed(batch.pixels_BCHW.permute(0, 2, 3, 1)),
-        canvases=_packed((255 * p_THCW).round().to(torch.uint8).permute(0, 1, 3, 2)),
+        pixels=None if batch is None else packed(batch.pixels_BCHW.permute(0, 2, 3, 1).cpu().numpy()),
+        canvases=packed((255 * p_THCW).round().to(torch.uint8).permute(0, 1, 3, 2).cpu().numpy()),
         strokes=[
-            StrokeAnswer(read=read, write=write, latent=_rounded(latent), changed=round(changed, 4), left=left)
-            for (read, write), latent, changed, left in rows
+            StrokeAnswer(read=read, write=write, latent=latent, changed=round(changed, 4), left=left)
+            for (read, write), latent, changed, left in strokes
         ],
         left=left_T[0],
         nats=None if bound is None else number(float(bound.pixels_B[0] + bound.latent_BT[0].sum())),
@@ -263,37 +250,25 @@ def _windows(
     return (read if reads else None), write
 
 
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else number(round(value, 4))
-
-
-def _packed(pixels_NHWC: Tensor) -> PixelsAnswer:
-    return packed(pixels_NHWC.cpu().numpy())
-
-
-@of_task_model(PictureAsked, "draw_again")
-def draw_picture(model: TaskModel, source: str, number: int, ink: str, picture: str) -> DrawingAnswer:
+@of_task_model("/tasks/draw", "draw_again")
+def draw_picture(model: TaskModel, asked: PictureAsked) -> DrawingAnswer:
     """A picture as a network draws it: canvases, windows, and the nats of every stroke."""
     _, codec = drawer_of(model)
-    return draw_again(model, open_digit(model, codec, source, number, ink, picture, pieces=0))
+    return draw_again(model, open_digit(model, codec, asked, pieces=0))
 
 
 SEED = 20_261_119
 """Of the episodes that are played: those of the test part of `catch`."""
+EpisodeNumber = Annotated[int, Field(ge=0, le=1_000_000, description="Of the episode.")]
 
 
-class GameStepAnswer(Answer):
+class GameStepAnswer(LookAnswer):
     """One step of a game. `ball` is the column of the ball, whose row is the number of the step from 0, `paddle` the
-    left column of the paddle. The network looked at `column` and `row`, in pixels: `squares` and `patches` are what it
-    saw, from the sharpest scale to the widest. `chances`: the probability of every action; `expected`: the reward that
-    it expects; `action` is what it did, a number of them."""
+    left column of the paddle. `chances`: the probability of every action; `expected`: the reward that the network
+    expects; `action` is what it did, a number of them."""
 
     ball: int
     paddle: int
-    column: float
-    row: float
-    squares: list[SquareAnswer]
-    patches: PixelsAnswer
     chances: list[float | None]
     expected: float
     action: int
@@ -313,39 +288,27 @@ class GameAnswer(Answer):
     caught: bool
 
 
-class GameAsked(Asked):
-    """Which game to play."""
-
-    model: ModelName
-    number: Annotated[int, Field(ge=0, le=1_000_000, description="Of the episode.")] = 0
-
-
-@of_task_model(GameAsked)
-def play(model: TaskModel, number: int) -> GameAnswer:
+@of_task_model("/tasks/act")
+def play(model: TaskModel, number: EpisodeNumber = 0) -> GameAnswer:
     """A game of catch: where the network looked, what it saw there, and what it did.
 
     It is the game of that number, in which the network always chooses what it finds best.
     """
     if not isinstance(model.net, Catcher):
-        raise OptionError(f"this model was trained to {model.task.name}; expected one trained to act; pick another")
+        raise wrong_task(model, "act")
     game = model.explain(Episode(number, SEED))
     assert isinstance(game, PlayedExplained)
-    steps = []
-    for step, action in enumerate(game.actions_T):
-        column, row = (float(value) for value in game.places_T2[step])
-        steps.append(
-            GameStepAnswer(
-                ball=game.columns_T[step],
-                paddle=game.paddles_T[step],
-                column=round(column, 3),
-                row=round(row, 3),
-                squares=squares(model, column, row),
-                patches=packed((255 * np.minimum(game.patches_TKgg[step], 1)).astype(np.uint8)),
-                chances=numbers(game.chances_TA[step].astype(np.float64).round(6)),
-                expected=round(float(game.expected_T[step]), 6),
-                action=action,
-            )
+    steps = [
+        GameStepAnswer(
+            **_look(model, game.places_T2[step], 255 * np.minimum(game.patches_TKgg[step], 1)),
+            ball=game.columns_T[step],
+            paddle=game.paddles_T[step],
+            chances=numbers(game.chances_TA[step].astype(np.float64).round(6)),
+            expected=round(float(game.expected_T[step]), 6),
+            action=action,
         )
+        for step, action in enumerate(game.actions_T)
+    ]
     return GameAnswer(
         name=f"game {number}",
         size=game.size,

@@ -16,8 +16,7 @@ from pydantic import Field
 
 from thereafter.errors import OptionError
 from thereafter.serving.schema import Answer, Asked, ModelName
-from thereafter.studio.asking import of_task_model
-from thereafter.studio.panels.numbers import numbers, rows
+from thereafter.studio.asking import numbers, of_studio, of_task_model, rows, wrong_task
 from thereafter.studio.panels.pictures import Ink, PixelsAnswer, RunExamples, as_digit, packed
 from thereafter.task_model import TaskModel
 from thereafter.vision.clips.clip import Clip, ClipCodec
@@ -132,18 +131,6 @@ def open_held_out(model: TaskModel, number: int) -> OpenedClip:
     return OpenedClip(clip.read(), f"clip {clip.name}", dict(clip.labels), count)
 
 
-def written_digit(number: int) -> DigitAnswer:
-    """A written digit as a drawing has it: the last figure of its number."""
-    pixels_hh = numbered_glyphs([_DRAWN_FROM + number])[0]
-    ink = "".join(f"{level:x}" for level in np.rint(pixels_hh.ravel() / 17).astype(int).tolist())
-    return DigitAnswer(digit=number % 10, ink=ink)
-
-
-def digits_of(model: TaskModel) -> int:
-    """How many digits moved in the clips that a model learned from, as far as their name says it."""
-    return 2 if str(model.config["source"]["name"]).partition(":")[0] in _TWO else 1
-
-
 @lru_cache(maxsize=8)
 def _made(side: int, frames: int, digits: int) -> MovingClips:
     return MovingClips(replace(moving_rules(_RULES[digits])["test"], size=side, frames=frames))
@@ -163,7 +150,7 @@ def codec_of(model: TaskModel, task: str) -> ClipCodec:
     """What the clips of a model have in common; OptionError where it was trained to something else."""
     codec = model.codecs.get("clips")
     if model.task.name != task or not isinstance(codec, ClipCodec):
-        raise OptionError(f"this model was trained to {model.task.name}; expected one trained to {task}; pick another")
+        raise wrong_task(model, task)
     return codec
 
 
@@ -174,13 +161,14 @@ def watch(model: TaskModel, opened: OpenedClip) -> WatchedAnswer:
     beliefs = [
         BeliefAnswer(
             column=column,
-            labels=list(explained.names[column]),
-            turns=_turns(explained.names[column]),
+            labels=list(names),
+            # the angles of labels that are directions
+            turns=[NAMES.index(label) / len(NAMES) for label in names] if set(names) <= set(NAMES) else None,
             belief=rows(belief_TL.astype(np.float64).round(6)),
             answer=explained.answer.labels[column],
             true=opened.labels.get(column),
         )
-        for column, belief_TL in explained.beliefs.items()
+        for (column, belief_TL), names in zip(explained.beliefs.items(), explained.names.values(), strict=True)
     ]
     return WatchedAnswer(name=opened.name, count=opened.count, frames=packed(opened.frames_THW), beliefs=beliefs)
 
@@ -203,35 +191,33 @@ def foresee(model: TaskModel, opened: OpenedClip) -> ForeseenAnswer:
     )
 
 
-def _turns(labels: tuple[str, ...]) -> list[float] | None:
-    """The angles of labels that are directions."""
-    if not set(labels) <= set(NAMES):
-        return None
-    return [NAMES.index(label) / len(NAMES) for label in labels]
-
-
-def digit(number: Annotated[int, Field(ge=0, le=1_999)] = 7) -> DigitAnswer:
+@of_studio("GET", "/tasks/video/digit")
+def written_digit(number: Annotated[int, Field(ge=0, le=1_999)] = 7) -> DigitAnswer:
     """A written digit to begin a drawing with: the last figure of the number."""
-    return written_digit(number)
+    pixels_hh = numbered_glyphs([_DRAWN_FROM + number])[0]
+    ink = "".join(f"{level:x}" for level in np.rint(pixels_hh.ravel() / 17).astype(int).tolist())
+    return DigitAnswer(digit=number % 10, ink=ink)
 
 
-@of_task_model(ClipAsked, "watch")
-def watch_clip(model: TaskModel, source: str, number: int, ink: str, direction: int, speed: float) -> WatchedAnswer:
+@of_task_model("/tasks/video", "watch")
+def watch_clip(model: TaskModel, asked: ClipAsked) -> WatchedAnswer:
     """A clip, and what a model believes of each column of labels after every frame."""
     codec = codec_of(model, "video")
-    return watch(model, _open(model, codec, FRAMES, source, number, ink, direction, speed))
+    return watch(model, _open(model, codec, FRAMES, asked))
 
 
-@of_task_model(ClipAsked, "foresee")
-def foresee_clip(model: TaskModel, source: str, number: int, ink: str, direction: int, speed: float) -> ForeseenAnswer:
+@of_task_model("/tasks/next-frames", "foresee")
+def foresee_clip(model: TaskModel, asked: ClipAsked) -> ForeseenAnswer:
     """The last frames of a clip as a model expects them from those before, beside what came."""
     codec = codec_of(model, "next-frames")
-    return foresee(model, _open(model, codec, codec.read + codec.ahead, source, number, ink, direction, speed))
+    return foresee(model, _open(model, codec, codec.read + codec.ahead, asked))
 
 
-def _open(
-    model: TaskModel, codec: ClipCodec, frames: int, source: str, number: int, ink: str, direction: int, speed: float
-) -> OpenedClip:
-    if source == "drawn":
-        return open_drawn(ink, direction, speed, codec, frames)
-    return open_held_out(model, number) if source == "held-out" else open_made(number, codec, frames, digits_of(model))
+def _open(model: TaskModel, codec: ClipCodec, frames: int, asked: ClipAsked) -> OpenedClip:
+    if asked.source == "drawn":
+        return open_drawn(asked.ink, asked.direction, asked.speed, codec, frames)
+    if asked.source == "held-out":
+        return open_held_out(model, asked.number)
+    # as far as the name of the clips that the model learned from says it
+    digits = 2 if str(model.config["source"]["name"]).partition(":")[0] in _TWO else 1
+    return open_made(asked.number, codec, frames, digits)

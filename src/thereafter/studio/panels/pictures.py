@@ -11,7 +11,7 @@ import binascii
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Generic, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from thereafter.errors import OptionError
-from thereafter.serving.schema import Answer
+from thereafter.serving.schema import Answer, Asked, ModelName
 from thereafter.task_model import TaskModel
 from thereafter.tasks import finding
 from thereafter.vision.made_pictures import clutter_rules
@@ -44,8 +44,8 @@ class PixelsAnswer(Answer):
 
 INK = SIDE * SIDE
 """Pixels of a drawing, a hexadecimal digit each."""
-LONGEST = 2_700_000
-"""Characters of a file in base64: 2 MB, which `decode_own` looks at."""
+OwnFile = Annotated[str, Field(max_length=2_700_000)]
+"""A file of the visitor's in base64: 2 MB, which `decode_own` looks at."""
 MOST_BYTES = 2_000_000
 """Of a file of the visitor's."""
 MOST_PIXELS = 16_000_000
@@ -122,15 +122,27 @@ class OpenedDigit:
     count: int = 1
 
 
-def open_digit(
-    model: TaskModel, codec: PictureCodec, source: str, number: int, ink: str, picture: str, *, pieces: int
-) -> OpenedDigit:
+class PictureAsked(Asked):
+    """`source`: a "made" picture or one "held-out" by the run, both by `number`; a "drawn" digit, which `number` puts
+    somewhere, `ink` being 28 rows of 28 pixels, a hexadecimal digit each; or the visitor's "own" file `picture` in
+    base64."""
+
+    model: ModelName
+    source: Literal["made", "held-out", "drawn", "own"] = "made"
+    number: Number = 0
+    ink: Ink = ""
+    picture: OwnFile = ""
+
+
+def open_digit(model: TaskModel, codec: PictureCodec, asked: PictureAsked, *, pieces: int) -> OpenedDigit:
     """The picture that a request asks for; a made one has so many pieces of other digits."""
-    if source == "own":
-        return open_digit_file(picture)
-    if source == "drawn":
-        return open_digit_drawn(ink, number, codec)
-    return open_digit_held_out(model, number) if source == "held-out" else open_digit_made(number, codec, pieces)
+    if asked.source == "own":
+        return OpenedDigit(decode_own(asked.picture), OWN)
+    if asked.source == "drawn":
+        return open_digit_drawn(asked.ink, asked.number, codec)
+    if asked.source == "held-out":
+        return open_digit_held_out(model, asked.number)
+    return open_digit_made(asked.number, codec, pieces)
 
 
 def open_digit_made(number: int, codec: PictureCodec, pieces: int) -> OpenedDigit:
@@ -157,11 +169,6 @@ def open_digit_held_out(model: TaskModel, number: int) -> OpenedDigit:
     """One of the pictures that a run was validated on."""
     one, count = _DIGITS.pick(model, number)
     return OpenedDigit(one.picture, f"picture {one.picture.name}", one.label or None, count)
-
-
-def open_digit_file(content: str) -> OpenedDigit:
-    """A PNG or JPEG file of the visitor's, in base64."""
-    return OpenedDigit(decode_own(content), OWN)
 
 
 def as_digit(ink: str) -> NDArray[np.uint8]:

@@ -15,7 +15,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Literal
 from weakref import WeakKeyDictionary
 
@@ -29,21 +29,23 @@ from thereafter.inspection.surprisal import Surprisals, tabulate
 from thereafter.language_model import LanguageModel
 from thereafter.serving.lanes import Together
 from thereafter.serving.schema import Answer, Asked, FailedAnswer, ModelName, Prompt
-from thereafter.studio.asking import Visitor, answers, as_json, attempt_together, join, of_language_model, part
+from thereafter.studio import asking
+from thereafter.studio.asking import LikelyAnswer, Visitor, likely, number
 from thereafter.studio.panels.units import own_text
 from thereafter.studio.studio import Studio
 from thereafter.text.agreement import words
 from thereafter.text.agreement.lexicon import lexicon, twin, verb_number, verb_numbers
 
-_KNOWN: WeakKeyDictionary[LanguageModel, VerbForms | None] = WeakKeyDictionary()
+_EXAMPLES = 3  # texts to try a model with
 _SHOWN = 400  # tokens of a prompt that are shown
 KEPT = 1_000
 """Answers of a model that are kept."""
-_KEPT_LENGTH = (
-    500  # characters of a prompt whose answer is kept: with longer ones memory would be the visitors' to fill
-)
+_KEPT_LENGTH = 500  # characters of a prompt whose answer is kept: longer ones would let visitors fill the memory
+VerbForms = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""The token ids of the verb forms that agree with one subject, and with several."""
 Question = tuple[str, int]
 """A prompt, and how many continuations of it."""
+_KNOWN: WeakKeyDictionary[LanguageModel, VerbForms | None] = WeakKeyDictionary()
 _QUESTIONS: WeakKeyDictionary[Studio, Together[str, Question, bytes]] = WeakKeyDictionary()
 
 
@@ -109,25 +111,22 @@ class NextAsked(Asked):
     k: Annotated[int, Field(ge=1, le=50)] = 8
 
 
-class ExamplesAsked(Asked):
-    model: ModelName
-
-
-@dataclass(frozen=True)
-class VerbForms:
-    """The token ids of the verb forms that agree with one subject, and with several."""
-
-    singular: NDArray[np.int64]
-    plural: NDArray[np.int64]
-
-
 def verb_forms(lm: LanguageModel) -> VerbForms | None:
     """The verb forms in the vocabulary of a model of the generated sentences; None for every other model.
 
     It is one where most of the vocabulary are nouns and verbs of theirs: in another text "walks" may be a noun.
     """
     if lm not in _KNOWN:
-        _KNOWN[lm] = _find(lm)
+        numbers = verb_numbers()
+        nouns = {form for noun in lexicon().all_nouns for form in (noun.singular, noun.plural)}
+        theirs = nouns | numbers.keys() | {form for verb in lexicon().all_verbs for form in verb}
+        forms = list(lm.tokenizer.vocabulary.forms) if lm.tokenizer.name == "word" else []
+        is_theirs = forms and 2 * sum(form in theirs for form in forms) >= len(forms)
+        singular, plural = (
+            np.array([at for at, form in enumerate(forms) if numbers.get(form) == form_number], dtype=np.int64)
+            for form_number in ("singular", "plural")
+        )
+        _KNOWN[lm] = (singular, plural) if is_theirs else None
     return _KNOWN[lm]
 
 
@@ -146,7 +145,8 @@ def verbs_expected(lm: LanguageModel, logp_V: NDArray[np.floating], prompt: str)
     if _last(prompt) in words.MODALS:  # infinitives: they agree with everything
         return VerbFormsAnswer(singular=0.0, plural=0.0)
     p_V = np.exp(np.asarray(logp_V, dtype=np.float64))
-    return VerbFormsAnswer(singular=float(p_V[forms.singular].sum()), plural=float(p_V[forms.plural].sum()))
+    singular, plural = (float(p_V[ids].sum()) for ids in forms)
+    return VerbFormsAnswer(singular=singular, plural=plural)
 
 
 def twin_of(lm: LanguageModel, text: str) -> str:
@@ -159,22 +159,6 @@ def twin_of(lm: LanguageModel, text: str) -> str:
 
 def _last(prompt: str) -> str:
     return (prompt[-50:].split() or [""])[-1]
-
-
-def _find(lm: LanguageModel) -> VerbForms | None:
-    if lm.tokenizer.name != "word":
-        return None
-    numbers = verb_numbers()
-    nouns = {form for noun in lexicon().all_nouns for form in (noun.singular, noun.plural)}
-    verbs = numbers.keys() | {form for verb in lexicon().all_verbs for form in verb}
-    forms = list(lm.tokenizer.vocabulary.forms)
-    if 2 * sum(form in nouns or form in verbs for form in forms) < len(forms):
-        return None
-    ids = {
-        number: [at for at, form in enumerate(forms) if numbers.get(form) == number]
-        for number in ("singular", "plural")
-    }
-    return VerbForms(np.array(ids["singular"], dtype=np.int64), np.array(ids["plural"], dtype=np.int64))
 
 
 def predict(lm: LanguageModel, prompt: str, k: int, *, name: str = "") -> PredictionAnswer:
@@ -212,8 +196,8 @@ def complete(lm: LanguageModel, prompt: str, k: int, *, name: str = "") -> Compl
     )
 
 
-@of_language_model(ExamplesAsked, "example_texts")
-def examples(lm: LanguageModel, most: int = 3) -> ExamplesAnswer:
+@asking.of_language_model("/examples", "example_texts")
+def examples(lm: LanguageModel) -> ExamplesAnswer:
     """Texts to try a model with: from its own text, or written by itself.
 
     They are beginnings of lines.
@@ -224,7 +208,7 @@ def examples(lm: LanguageModel, most: int = 3) -> ExamplesAnswer:
         text, _ = own_text(lm)
     except NO_TEXT:
         text = model_text(lm.trained)
-    return ExamplesAnswer(generated=False, texts=best_openings(lm.trained, text, 10 * most)[:most])
+    return ExamplesAnswer(generated=False, texts=best_openings(lm.trained, text, 10 * _EXAMPLES)[:_EXAMPLES])
 
 
 def candidate(lm: LanguageModel, prompt: str, token: int, p: float) -> CandidateAnswer:
@@ -258,53 +242,47 @@ class KeptAnswers:
                 kept = self._kept.setdefault(lm, OrderedDict())
             for question in questions:
                 try:
-                    results.append(_answer(name, lm, question, kept))
+                    results.append(self._answer(name, lm, question, kept))
                 except Exception as error:  # it goes to whoever asked
                     results.append(error)
         return results
 
-
-def _answer(name: str, lm: LanguageModel, question: Question, kept: OrderedDict[Question, bytes]) -> bytes:
-    prompt, k = question
-    if question in kept:
+    def _answer(self, name: str, lm: LanguageModel, question: Question, kept: OrderedDict[Question, bytes]) -> bytes:
+        prompt, k = question
+        if question not in kept:
+            kept[question] = asking.as_json(predict(lm, prompt, k, name=name))
         kept.move_to_end(question)
-        return kept[question]
-    answer = as_json(predict(lm, prompt, k, name=name))
-    if len(prompt) <= _KEPT_LENGTH:
-        kept[question] = answer
-        if len(kept) > KEPT:
+        answer = kept[question]
+        if len(prompt) > _KEPT_LENGTH:
+            del kept[question]
+        elif len(kept) > KEPT:
             kept.popitem(last=False)
-    return answer
+        return answer
 
 
-@answers(list[PredictionAnswer | FailedAnswer])
+@asking.answers("/next", list[PredictionAnswer | FailedAnswer])
 async def next_words(asked: NextAsked, visitor: Visitor) -> bytes:
     """The likeliest continuations of a prompt under each of several models."""
     questions = questions_of(visitor.studio)
-    return join(
-        await attempt_together(asked.models, lambda name: questions.ask(name, (asked.prompt, asked.k), visitor.waits))
+    return asking.join(
+        await asking.attempt_each(
+            asked.models, lambda name: questions.ask(name, (asked.prompt, asked.k), visitor.waits), together=True
+        )
     )
 
 
-@answers(list[CompletionAnswer | FailedAnswer])
+@asking.answers("/complete", list[CompletionAnswer | FailedAnswer])
 async def complete_words(asked: NextAsked, visitor: Visitor) -> bytes:
     """The likeliest words that begin as the last word of a prompt does, under each of several models."""
 
     def ask(name: str) -> Awaitable[bytes]:
-        return visitor.ask(name, lambda lm: as_json(complete(lm, asked.prompt, asked.k, name=name)))
+        return visitor.ask(name, lambda lm: asking.as_json(complete(lm, asked.prompt, asked.k, name=name)))
 
-    return join(await attempt_together(asked.models, ask))
+    return asking.join(await asking.attempt_each(asked.models, ask, together=True))
 
 
 LONGEST = 5_000
 """Characters of a text: each token costs a whole prediction."""
-
-
-class AlternativeAnswer(Answer):
-    """A token that was expected, and how much."""
-
-    text: str
-    p: float
 
 
 class WordSurprisalAnswer(Answer):
@@ -321,7 +299,7 @@ class WordSurprisalAnswer(Answer):
     rank: int
     entropy: float
     context: int
-    alternatives: list[AlternativeAnswer]
+    alternatives: list[LikelyAnswer]
 
 
 class ModelSurprisalAnswer(Answer):
@@ -340,7 +318,7 @@ class SurprisalAnswer(Answer):
 
     words: list[str]
     models: list[ModelSurprisalAnswer]
-    failed: list[FailedAnswer] = Field(default_factory=list)
+    failed: list[FailedAnswer]
 
 
 class SurprisalAsked(Asked):
@@ -355,32 +333,33 @@ def read(lm: LanguageModel, text: str, top: int, *, name: str = "") -> TextReadi
     return replace(reading, model=name or reading.model)
 
 
-def surprisal(readings: Sequence[TextReading]) -> SurprisalAnswer:
+def surprisal(readings: Sequence[TextReading], failed: Sequence[FailedAnswer] = ()) -> SurprisalAnswer:
     """Readings of one text side by side, word for word."""
     table = tabulate(readings, "word")
-    return SurprisalAnswer(words=table.texts, models=[_of_model(table, number) for number in range(len(readings))])
+    models = [_of_model(table, at) for at in range(len(readings))]
+    return SurprisalAnswer(words=table.texts, models=models, failed=list(failed))
 
 
-def _of_model(table: Surprisals, number: int) -> ModelSurprisalAnswer:
-    reading = table.readings[number]
+def _of_model(table: Surprisals, at: int) -> ModelSurprisalAnswer:
+    reading = table.readings[at]
     total = reading.nats / math.log(2)
     return ModelSurprisalAnswer(
         model=reading.model,
-        bits=total if math.isfinite(total) else None,
+        bits=number(total),
         spelling_bits=reading.spelling_nats / math.log(2),
         tokens=len(reading.costs.ids),
         unknown=int(np.count_nonzero(reading.costs.unknown_T)),
-        words=_words(table, number),
+        words=_words(table, at),
     )
 
 
-def _words(table: Surprisals, number: int) -> list[WordSurprisalAnswer | None]:
-    reading, units = table.readings[number], table.units[number]
+def _words(table: Surprisals, at: int) -> list[WordSurprisalAnswer | None]:
+    reading, units = table.readings[at], table.units[at]
     predicted = reading.predicted
     if predicted is None:
         return []
     pieces, piece = reading.pieces(), reading.tokenizer.piece
-    bits, spelling, unknown = table.bits(number), table.spelling_bits(number), table.unknown(number)
+    bits, spelling, unknown = table.bits(at), table.spelling_bits(at), table.unknown(at)
     words: list[WordSurprisalAnswer | None] = []
     for word, step in enumerate(reading.decisive(units).tolist()):
         begin, end = units.first_U1[word : word + 2].tolist()
@@ -390,25 +369,25 @@ def _words(table: Surprisals, number: int) -> list[WordSurprisalAnswer | None]:
         likeliest = zip(predicted.top_TK[step].tolist(), predicted.p_TK[step].tolist(), strict=True)
         words.append(
             WordSurprisalAnswer(
-                bits=float(bits[word]) if np.isfinite(bits[word]) else None,
+                bits=number(bits[word]),
                 spelling_bits=float(spelling[word]),
                 unknown=int(unknown[word]),
                 tokens=pieces[begin:end],
                 rank=int(predicted.rank_T[step]),
                 entropy=float(predicted.entropy_T[step]),
                 context=int(predicted.context_T[step]),
-                alternatives=[AlternativeAnswer(text=piece(token), p=p) for token, p in likeliest],
+                alternatives=likely((piece(token), p) for token, p in likeliest),
             )
         )
     return words
 
 
-@answers(SurprisalAnswer, "surprisal")
+@asking.answers("/surprisal", SurprisalAnswer, "surprisal")
 async def compared(asked: SurprisalAsked, visitor: Visitor) -> bytes:
     """Surprisal of every word of a text under one model or two: bits, rank, entropy, alternatives."""
 
     async def ask(name: str) -> TextReading:
         return await visitor.ask(name, lambda lm: read(lm, asked.text, asked.top, name=name))
 
-    readings, failed = part(await attempt_together(asked.models, ask))
-    return await asyncio.to_thread(lambda: as_json(surprisal(readings).model_copy(update={"failed": failed})))
+    readings, failed = asking.part(await asking.attempt_each(asked.models, ask, together=True))
+    return await asyncio.to_thread(lambda: asking.as_json(surprisal(readings, failed)))

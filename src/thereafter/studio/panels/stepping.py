@@ -32,9 +32,8 @@ from thereafter.models.base import Logs
 from thereafter.models.feedforward import WindowModel
 from thereafter.models.neural import NeuralModel
 from thereafter.models.quiet import NeuralState
-from thereafter.serving.schema import Answer, Asked, ModelName, Prompt
-from thereafter.studio.asking import Visitor, answers, of_language_model
-from thereafter.studio.panels.numbers import nested, number, numbers, rows
+from thereafter.serving.schema import Answer, Prompt
+from thereafter.studio.asking import LikelyAnswer, likely, nested, number, numbers, of_language_model, rows
 from thereafter.studio.panels.prediction import CandidateAnswer, candidate, twin_of
 from thereafter.text.tokenizers.base import START
 
@@ -46,30 +45,25 @@ class FieldAnswer(Answer):
     values: list[object]
 
 
-class WordAnswer(Answer):
-    text: str
-    p: float
-
-
 class TraceAnswer(Answer):
     """`top[t]` are the likeliest tokens before token t was read. `cut` says how much of the text was left out."""
 
     tokens: list[str]
     cut: str
     fields: dict[str, FieldAnswer]
-    top: list[list[WordAnswer]]
+    top: list[list[LikelyAnswer]]
 
 
-class TraceAsked(Asked):
-    model: ModelName
-    text: Prompt
-    limit: Annotated[int, Field(ge=1, le=400)] = 100
-    top: Annotated[int, Field(ge=1, le=50)] = 10
-    fields: Annotated[list[str], Field(max_length=40)] | None = None
+TraceLimit = Annotated[int, Field(ge=1, le=400)]
+K = Annotated[int, Field(ge=1, le=50)]
+"""How many of the likeliest tokens."""
+FieldNames = Annotated[list[str], Field(max_length=40)] | None
 
 
-@of_language_model(TraceAsked)
-def trace(lm: LanguageModel, text: str, *, limit: int, top: int, fields: list[str] | None = None) -> TraceAnswer:
+@of_language_model("/trace")
+def trace(
+    lm: LanguageModel, text: Prompt, *, limit: TraceLimit = 100, top: K = 10, fields: FieldNames = None
+) -> TraceAnswer:
     """What a model did at every token of a text: states, gates, attention, predictions.
 
     For each field its axes and its values, those of `lm.trace` in float32 as they are. `fields` chooses some; none
@@ -85,20 +79,18 @@ def trace(lm: LanguageModel, text: str, *, limit: int, top: int, fields: list[st
         tokens=recorded.tokens,
         fields={name: FieldAnswer(axes=list(recorded.axes[name]), values=nested(recorded[name])) for name in wanted},
         cut=str(recorded.about.get("cut", "")),
-        top=[[WordAnswer(text=word, p=p) for word, p in recorded.top(step)] for step in steps],
+        top=[likely(recorded.top(step)) for step in steps],
     )
 
 
-@answers("The trace as a .npz file.", file="trace.npz")
-async def trace_file(asked: TraceAsked, visitor: Visitor) -> bytes:
-    """The same trace as `lm.trace(...).save` writes it."""
-
-    def work(lm: LanguageModel) -> bytes:
-        recorded = lm.trace(asked.text, limit=asked.limit, top=asked.top)
-        with tempfile.TemporaryDirectory() as folder:
-            return recorded.save(Path(folder) / "trace.npz").read_bytes()
-
-    return await visitor.ask(asked.model, work)
+@of_language_model("/trace.npz", file="trace.npz")
+def trace_file(
+    lm: LanguageModel, text: Prompt, *, limit: TraceLimit = 100, top: K = 10, fields: FieldNames = None
+) -> bytes:
+    """The same trace as `lm.trace(...).save` writes it, as a .npz file; it has all fields."""
+    recorded = lm.trace(text, limit=limit, top=top)
+    with tempfile.TemporaryDirectory() as folder:
+        return recorded.save(Path(folder) / "trace.npz").read_bytes()
 
 
 Vectors = dict[str, list[float | None]]
@@ -163,27 +155,15 @@ class StepAnswer(Answer):
     left: int
 
 
-class StepAsked(Asked):
-    """`text` is read after `prompt`, of it the first `limit` tokens; `layer` chooses one of several."""
-
-    model: ModelName
-    prompt: Prompt = ""
-    text: Annotated[Prompt, Field(min_length=1, examples=["farmers"])]
-    k: Annotated[int, Field(ge=1, le=50)] = 5
-    limit: Annotated[int, Field(ge=1, le=200)] = 1
-    layer: Annotated[int, Field(ge=0, le=63)] | None = None
-    gates: bool = True
-
-
-@of_language_model(StepAsked)
+@of_language_model("/step")
 def step(
     lm: LanguageModel,
-    prompt: str,
-    text: str,
     *,
-    k: int = 5,
-    limit: int = 1,
-    layer: int | None = None,
+    prompt: Prompt = "",
+    text: Annotated[Prompt, Field(min_length=1, examples=["farmers"])],
+    k: K = 5,
+    limit: Annotated[int, Field(ge=1, le=200)] = 1,
+    layer: Annotated[int, Field(ge=0, le=63)] | None = None,
     gates: bool = True,
 ) -> StepAnswer:
     """Read one more word after a prompt: the state before and after, the gates, and what is expected next.
@@ -400,14 +380,8 @@ class WindowAnswer(Answer):
     parameters: int
 
 
-class WindowAsked(Asked):
-    model: Annotated[ModelName, Field(examples=["ready:window"])]
-    text: Prompt = ""
-    k: Annotated[int, Field(ge=1, le=50)] = 10
-
-
-@of_language_model(WindowAsked, "window")
-def look(lm: LanguageModel, text: str, k: int = 10) -> WindowAnswer:
+@of_language_model("/window", "window")
+def look(lm: LanguageModel, text: Prompt = "", k: K = 10) -> WindowAnswer:
     """Word vectors, hidden layer and likeliest words of a window model after a text.
 
     All values are those of the model's own layers. `slots` is the window, each place with its word vector; `<s>` stands
@@ -468,16 +442,10 @@ def _parts(model: WindowModel) -> list[PartAnswer]:
 
 
 def _part(name: PartName, taken: list[int], given: list[int], module: nn.Module | None = None) -> PartAnswer:
-    weights = [] if module is None else _weights(module)
+    """A component that has the learned arrays of a module."""
+    named = [] if module is None else list(module.named_parameters())
+    letters = {} if module is None else _WEIGHT_LETTERS.get(type(module), {})
+    turn = 1 if isinstance(module, Embedding) else -1  # what comes in by what goes out, whichever way it is stored
+    weights = [WeightAnswer(name=letters.get(name, name), shape=list(array.shape)[::turn]) for name, array in named]
     parameters = 0 if module is None else count_parameters(module)
     return PartAnswer(name=name, input=taken, weights=weights, output=given, parameters=parameters)
-
-
-def _weights(module: nn.Module) -> list[WeightAnswer]:
-    """The learned arrays of a component, each shaped as what comes in by what goes out, whichever way it is stored."""
-    letters = _WEIGHT_LETTERS.get(type(module), {})
-    turn = 1 if isinstance(module, Embedding) else -1
-    return [
-        WeightAnswer(name=letters.get(name, name), shape=list(weight.shape)[::turn])
-        for name, weight in module.named_parameters()
-    ]

@@ -17,8 +17,8 @@ from thereafter.errors import OptionError
 from thereafter.ready import tasks as ready_tasks
 from thereafter.serving.schema import Answer, Asked, FailedAnswer, ModelName
 from thereafter.serving.shelf import READY, TaskModelAnswer
-from thereafter.studio.asking import Visitor, answers, as_json, attempt_each, join, of_task_model, part
-from thereafter.studio.panels.numbers import number, rows
+from thereafter.studio import asking
+from thereafter.studio.asking import TheStudio, Visitor, number, rows
 from thereafter.studio.studio import MakingAnswer, Studio
 from thereafter.task_model import TaskModel
 from thereafter.tasks import finding
@@ -85,7 +85,7 @@ class ExampleAnswer(Answer):
     count: int
     source: str
     target: str
-    answers: list[JudgedAnswer]
+    answers: list[JudgedAnswer] = Field(default_factory=list)
     failed: list[FailedAnswer] = Field(default_factory=list)
 
 
@@ -135,11 +135,6 @@ class TrainTaskAsked(Asked):
     task: TaskName
 
 
-class SentenceAsked(Asked):
-    model: ModelName
-    text: Sentence
-
-
 class QualityAsked(Asked):
     models: Translators
 
@@ -150,14 +145,15 @@ class ExampleAsked(Asked):
     at: Annotated[int, Field(ge=0, le=1_000_000)] = 0
 
 
-@of_task_model(SentenceAsked)
-def translate(model: TaskModel, text: str) -> TranslatedAnswer:
+@asking.of_task_model("/tasks/translate")
+def translate(model: TaskModel, text: Sentence) -> TranslatedAnswer:
     """A translation token by token, and where each token of it looked.
 
     `weights[t][s]`: how much step t looked at place s, None without attention.
     """
     _check(model, "translate")
-    if has_attention(model):
+    settings = model.config["translate"]
+    if settings["model"] == "transformer" or settings["attention"] != "none":  # it looks back at the source
         aligned = model.explain(text)
         assert isinstance(aligned, Aligned)
         read, written = list(aligned.source), list(aligned.target)
@@ -178,12 +174,6 @@ def _sides(model: TaskModel) -> tuple[Wording, Wording]:
     assert isinstance(source, Wording)
     assert isinstance(target, Wording)
     return source, target
-
-
-def has_attention(model: TaskModel) -> bool:
-    """Whether a translator looks back at the source at every step."""
-    settings = model.config["translate"]
-    return bool(settings["model"] == "transformer" or settings["attention"] != "none")
 
 
 def quality(model: TaskModel, test: Path | None = None, *, name: str = "") -> QualityAnswer:
@@ -237,7 +227,7 @@ def example(by_length: ByLength, length: int, at: int) -> ExampleAnswer:
     nearest = min(by_length, key=lambda have: (abs(have - length), have))
     group = by_length[nearest]
     pair = group[at % len(group)]
-    return ExampleAnswer(length=nearest, count=len(group), source=pair.source, target=pair.target, answers=[])
+    return ExampleAnswer(length=nearest, count=len(group), source=pair.source, target=pair.target)
 
 
 def judge(model: TaskModel, source: str, target: str, *, name: str = "") -> JudgedAnswer:
@@ -256,8 +246,8 @@ def judge(model: TaskModel, source: str, target: str, *, name: str = "") -> Judg
     return JudgedAnswer(model=name, words=words, right=right, missing=max(0, len(reference) - len(words)))
 
 
-@of_task_model(SentenceAsked)
-def tag(model: TaskModel, text: str) -> TaggedAnswer:
+@asking.of_task_model("/tasks/tag")
+def tag(model: TaskModel, text: Sentence) -> TaggedAnswer:
     """A tag for every word of a sentence, with the likeliest ones."""
     _check(model, "tag")
     tags = model.explain(text)
@@ -271,8 +261,8 @@ def tag(model: TaskModel, text: str) -> TaggedAnswer:
     )
 
 
-@of_task_model(SentenceAsked)
-def classify(model: TaskModel, text: str) -> LabelledAnswer:
+@asking.of_task_model("/tasks/classify")
+def classify(model: TaskModel, text: Sentence) -> LabelledAnswer:
     """The label of a text, and how much each word spoke for it."""
     _check(model, "classify")
     label = model.explain(text)
@@ -289,7 +279,7 @@ def classify(model: TaskModel, text: str) -> LabelledAnswer:
 
 def _check(model: TaskModel, task: str) -> None:
     if model.task.name != task:
-        raise OptionError(f"this model was trained to {model.task.name}; expected one trained to {task}; pick another")
+        raise asking.wrong_task(model, task)
 
 
 def _test(studio: Studio, name: str) -> Path | None:
@@ -297,30 +287,32 @@ def _test(studio: Studio, name: str) -> Path | None:
     return ready_tasks.test_pairs(studio.making.folder) if name.startswith(READY) else None
 
 
-def tasks(studio: Studio) -> TasksAnswer:
+@asking.of_studio("GET", "/tasks")
+def tasks(studio: TheStudio) -> TasksAnswer:
     """Every task model that can be picked, and how far the training of the ready ones has got."""
     missing = [name for name in get_args(TaskName) if ready_tasks.missing(studio.making.folder, name)]
     return TasksAnswer(models=studio.tasks.cards(), making=studio.making.answer(), missing=missing)
 
 
-def train_task(asked: TrainTaskAsked, studio: Studio) -> TasksAnswer:
+@asking.of_studio("POST", "/tasks/train")
+def train_task(asked: TrainTaskAsked, studio: TheStudio) -> TasksAnswer:
     """Train the ready models of a task from generated examples; what is there already is not trained again."""
     studio.making.begin(asked.task)
     return tasks(studio)
 
 
-@answers(list[QualityAnswer | FailedAnswer], "quality")
+@asking.answers("/tasks/quality", list[QualityAnswer | FailedAnswer], "quality")
 async def quality_of_each(asked: QualityAsked, visitor: Visitor) -> bytes:
     """How good translators are by the length of the source, on sentences that they have not learned from."""
 
     def ask(name: str) -> Awaitable[bytes]:
         test = _test(visitor.studio, name)
-        return visitor.ask_task(name, lambda model: as_json(quality(model, test, name=name)))
+        return visitor.ask_task(name, lambda model: asking.as_json(quality(model, test, name=name)))
 
-    return join(await attempt_each(dict.fromkeys(asked.models), ask))
+    return asking.join(await asking.attempt_each(dict.fromkeys(asked.models), ask))
 
 
-@answers(ExampleAnswer, "example")
+@asking.answers("/tasks/example", ExampleAnswer, "example")
 async def example_judged(asked: ExampleAsked, visitor: Visitor) -> bytes:
     """A held-out sentence of the first model, of about so many words, with what each model makes of it."""
     chosen: ExampleAnswer | None = None
@@ -334,6 +326,6 @@ async def example_judged(asked: ExampleAsked, visitor: Visitor) -> bytes:
     def ask(name: str) -> Awaitable[JudgedAnswer]:
         return visitor.ask_task(name, partial(work, name))
 
-    judged, failed = part(await attempt_each(dict.fromkeys(asked.models), ask))
+    judged, failed = asking.part(await asking.attempt_each(dict.fromkeys(asked.models), ask))
     assert chosen is not None
-    return as_json(chosen.model_copy(update={"answers": judged, "failed": failed}))
+    return asking.as_json(chosen.model_copy(update={"answers": judged, "failed": failed}))

@@ -22,8 +22,7 @@ from thereafter.inspection.units import search
 from thereafter.language_model import LanguageModel
 from thereafter.models.neural import NeuralModel
 from thereafter.serving.schema import Answer, Asked, ModelName, Prompt
-from thereafter.studio.asking import Visitor, answers, as_json, of_language_model
-from thereafter.studio.panels.numbers import number, numbers
+from thereafter.studio.asking import Visitor, answers, as_json, number, numbers, of_language_model, of_studio
 from thereafter.text.sources import Source
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.training.finding import find_texts
@@ -97,15 +96,7 @@ class RankedAsked(Asked):
     top: Annotated[int, Field(ge=1, le=50)] = 10
 
 
-class ShownAsked(Asked):
-    """No `unit` is the first there is; no `text` is a sample of the model's own, in which the property changes."""
-
-    model: ModelName
-    unit: UnitName | None = None
-    text: Prompt | None = None
-    property: PropertyName | None = None
-
-
+@of_studio("GET", "/units/properties")
 def properties() -> list[PropertyAnswer]:
     """What units can be ranked by."""
     return [PropertyAnswer.of(one, yes_no=one.of("a").dtype == np.bool_) for one in PROPERTIES.values()]
@@ -136,9 +127,9 @@ def rank_units(
     )
 
 
-@of_language_model(ShownAsked, "shown")
+@of_language_model("/units/shown", "shown")
 def show_unit(
-    lm: LanguageModel, *, unit: str | None = None, text: str | None = None, property: str | None = None
+    lm: LanguageModel, *, unit: UnitName | None = None, text: Prompt | None = None, property: PropertyName | None = None
 ) -> ShownAnswer:
     """What a unit does over a text, token by token.
 
@@ -239,7 +230,7 @@ def _unit(unit: str | None, fields: dict[str, NDArray[np.float32]]) -> tuple[str
     return name, at
 
 
-@answers(RankingAnswer)
+@answers("/units/ranked", RankingAnswer)
 async def ranked(asked: RankedAsked, visitor: Visitor) -> bytes:
     """The units that follow a property best, over a text of the model's own."""
 
