@@ -151,10 +151,12 @@ Tensors = Mapping[str, Tensor]
 Inputs = dict[str, tuple[torch.dtype, Sequence[int | str]]]
 """Types and axes by name, where a letter is a free axis."""
 N = TypeVar("N", bound=TaskNet[Any])
+AnyNet = Any
+"""A network that writes words, of whichever kind, or its batch."""
 
 
 @dataclass(frozen=True)
-class Form(Generic[N]):
+class GraphForm(Generic[N]):
     """What a graph computes."""
 
     name: str
@@ -190,12 +192,12 @@ def graphs_of(net: object) -> TaskGraphs:
             "letter_lengths": (torch.int64, "U"),
             "spelled": (torch.int64, "BT"),
         }
-        tagger = Form("tagger", words if net.speller is None else words | spelled, _tagged)
+        tagger = GraphForm("tagger", words if net.speller is None else words | spelled, _tagged)
         return _alike(net, tagger, partial(_draw_spelled, net))
     if isinstance(net, Classifier):
-        return _alike(net, Form("classifier", words, _labelled), partial(_draw_words, net.words.num_embeddings))
+        return _alike(net, GraphForm("classifier", words, _labelled), partial(_draw_words, net.words.num_embeddings))
     if isinstance(net, Filler):
-        return _alike(net, Form("filler", words, _filled), partial(_draw_words, net.head.words))
+        return _alike(net, GraphForm("filler", words, _filled), partial(_draw_words, net.head.words))
     if isinstance(net, SeriesClassifier):
         return _alike(net, _series_form(net), partial(_draw_series, net))
     if isinstance(net, Forecaster):
@@ -211,7 +213,7 @@ def graphs_of(net: object) -> TaskGraphs:
     )
 
 
-def _alike(net: N, form: Form[N], draw_feeds: Callable[[np.random.Generator], Feeds]) -> TaskGraphs:
+def _alike(net: N, form: GraphForm[N], draw_feeds: Callable[[np.random.Generator], Feeds]) -> TaskGraphs:
     """A network in one graph, compared output by output."""
 
     def compare(draw: np.random.Generator, run: Run) -> Iterator[Pair]:
@@ -288,11 +290,11 @@ def _filled(net: Filler, given: Tensors) -> Tensors:
 # ---- series
 
 
-def _series_form(net: SeriesClassifier) -> Form[SeriesClassifier]:
+def _series_form(net: SeriesClassifier) -> GraphForm[SeriesClassifier]:
     shape = ("B", "T", _channels(net))
     inputs: Inputs = {"values": (torch.float32, shape)}
     inputs |= {"seen": (torch.bool, shape)} if net.gaps else {}
-    return Form("classifier", inputs | {"lengths": (torch.int64, "B")}, _labelled_series)
+    return GraphForm("classifier", inputs | {"lengths": (torch.int64, "B")}, _labelled_series)
 
 
 def _channels(net: SeriesClassifier) -> int:
@@ -325,7 +327,7 @@ _PARAMETERS: dict[type[Distribution], dict[str, str]] = {
 _POSITIVE = ("deviation", "spread", "freedom", "dispersion", "levels")
 
 
-def _forecaster_form(net: Forecaster) -> Form[Forecaster]:
+def _forecaster_form(net: Forecaster) -> GraphForm[Forecaster]:
     facts, past = net.facts, ("B", net.facts.lookback, net.facts.targets)
     inputs: Inputs = {"past": (torch.float32, past), "seen": (torch.bool, past)}
     if isinstance(net, ForecastNetwork) and facts.covariates:
@@ -333,13 +335,13 @@ def _forecaster_form(net: Forecaster) -> Form[Forecaster]:
     if isinstance(net, ForecastNetwork | Linear) and facts.known:
         inputs["ahead"] = (torch.float32, ("B", min(net.reach, facts.horizon), facts.known))
     if isinstance(net, Autoregression):
-        return Form("forecaster", inputs, _autoregressed)
+        return GraphForm("forecaster", inputs, _autoregressed)
     if not isinstance(net, ForecastNetwork | Linear):
         raise ExportError(
             f"the forecaster {type(net).__name__} repeats what it has read and has no weights to export; "
             "try one that is trained, such as model='linear'"
         )
-    return Form("forecaster", inputs, _forecast)
+    return GraphForm("forecaster", inputs, _forecast)
 
 
 def _draw_window(net: Forecaster, draw: np.random.Generator) -> Feeds:
@@ -412,20 +414,20 @@ def _source_inputs(net: Translator | Captioner) -> Inputs:
     return {"source": (torch.int64, "BS"), "lengths": (torch.int64, "B")}
 
 
-def _recurrent_forms(net: Any) -> list[Form[Any]]:
+def _recurrent_forms(net: AnyNet) -> list[GraphForm[AnyNet]]:
     """Decoder and encoder of a recurrent translator or of a captioner."""
     layers, size = range(net.settings.layers), net.settings.hidden
     fields = list(net.decoder.lanes[0].cell.state_sizes())
     attends = net.attention is not None
     states = {f"{field}_l{layer}": (field, layer) for layer in layers for field in fields}
 
-    def encode(own: Any, given: Tensors) -> Tensors:
+    def encode(own: AnyNet, given: Tensors) -> Tensors:
         source = own.prepare(_encoded(own, given))
         begun = {name: source[f"last_{field}"][:, layer] for name, (field, layer) in states.items()}
         seen = {"memory": "h_BSH", "keys": "keys", "inside": "inside_BS"} if attends else {}
         return {"last": source["last_h"][:, -1], **{name: source[key] for name, key in seen.items()}, **begun}
 
-    def decode(own: Any, given: Tensors) -> Tensors:
+    def decode(own: AnyNet, given: Tensors) -> Tensors:
         source = {"last_h": given["last"][:, None]}
         if attends:
             source |= {"h_BSH": given["memory"], "keys": given["keys"], "inside_BS": given["inside"]}
@@ -440,22 +442,22 @@ def _recurrent_forms(net: Any) -> list[Form[Any]]:
         width = size if net.attention.kind == "dot" else net.attention.of_memory.out_features
         inputs |= {"memory": (torch.float32, ("B", "S", size)), "keys": (torch.float32, ("B", "S", width))}
         inputs["inside"] = (torch.bool, "BS")
-    return [Form("decoder", inputs, decode), Form("encoder", _source_inputs(net), encode)]
+    return [GraphForm("decoder", inputs, decode), GraphForm("encoder", _source_inputs(net), encode)]
 
 
-def _transformer_forms(net: Any) -> list[Form[Any]]:
+def _transformer_forms(net: AnyNet) -> list[GraphForm[AnyNet]]:
     """Decoder and encoder of a Transformer."""
     own_shape = ("B", net.settings.heads, "N", net.settings.hidden // net.settings.heads)
     source_shape = (*own_shape[:2], "S", own_shape[3])
     names = [f"{kind}_{number}" for number in range(net.settings.layers) for kind in ("keys", "values")]
 
-    def encode(own: Any, given: Tensors) -> Tensors:
+    def encode(own: AnyNet, given: Tensors) -> Tensors:
         source = own.prepare(_encoded(own, given))
         begun = own.begin(source)
         looked = {f"look_{name}": source[name] for name in names}
         return {"inside": source["inside_BS"], **looked, **{name: begun[name] for name in names}}
 
-    def decode(own: Any, given: Tensors) -> Tensors:
+    def decode(own: AnyNet, given: Tensors) -> Tensors:
         source = {"inside_BS": given["inside"], **{name: given[f"look_{name}"] for name in names}}
         f_B1F, after = own.advance(given["token"][:, None], source, {name: given[name] for name in names})
         return {"log_p": own.head.log_prob(f_B1F[:, 0]), **{f"next_{name}": after[name] for name in names}}
@@ -463,7 +465,7 @@ def _transformer_forms(net: Any) -> list[Form[Any]]:
     inputs: Inputs = {"token": (torch.int64, "B"), "inside": (torch.bool, "BS")}
     for name in names:
         inputs |= {name: (torch.float32, own_shape), f"look_{name}": (torch.float32, source_shape)}
-    return [Form("decoder", inputs, decode), Form("encoder", _source_inputs(net), encode)]
+    return [GraphForm("decoder", inputs, decode), GraphForm("encoder", _source_inputs(net), encode)]
 
 
 def _translated(net: Translator, draw: np.random.Generator, run: Run) -> Iterator[Pair]:
@@ -485,7 +487,7 @@ def _captioned(net: Captioner, draw: np.random.Generator, run: Run) -> Iterator[
     yield from _written(net, batch, target_BT, run, {"pictures": pictures})
 
 
-def _written(net: Any, batch: Any, target_BT: NDArray[np.int64], run: Run, feeds: Feeds) -> Iterator[Pair]:
+def _written(net: AnyNet, batch: AnyNet, target_BT: NDArray[np.int64], run: Run, feeds: Feeds) -> Iterator[Pair]:
     """Known targets through the decoder, a token at a time with the state carried."""
     with net.quietly():
         right_BTV = net.scores(batch.to(net.device)).float().cpu().numpy()

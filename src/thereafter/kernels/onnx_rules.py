@@ -25,8 +25,10 @@ from torch.overrides import TorchFunctionMode
 
 from thereafter.errors import ExportError
 
-Value = Any
+Value = object
 """A value of a graph: its name, or an object of the package that writes the graph."""
+Operand = Any
+"""What functions of torch are given and give: tensors, numbers, and sequences of them."""
 V = TypeVar("V")
 Rule = Callable[..., Value | list[Value] | Tensor]
 ONNX_TYPES = {torch.float32: 1, torch.int32: 6, torch.int64: 7, torch.bool: 9, torch.float64: 11}
@@ -36,7 +38,7 @@ ONNX_TYPES = {torch.float32: 1, torch.int32: 6, torch.int64: 7, torch.bool: 9, t
 _DEVICE = Tensor.device.__get__
 
 
-def _without_numbers(operand: Any) -> Any:
+def _without_numbers(operand: Operand) -> Operand:
     """Operands with tensors that have shapes alone."""
     if isinstance(operand, list | tuple):
         return type(operand)(map(_without_numbers, operand))
@@ -47,7 +49,7 @@ def _without_numbers(operand: Any) -> Any:
     return operand.to("meta") if isinstance(operand, Tensor) and not operand.is_meta else operand
 
 
-def numpy_type(kind: torch.dtype) -> np.dtype[Any]:
+def numpy_type(kind: torch.dtype) -> np.dtype[np.generic]:
     """The type of an array."""
     return np.dtype(str(kind).removeprefix("torch."))
 
@@ -60,11 +62,11 @@ class GraphWriter(ABC, Generic[V]):
         """The outputs of an operator."""
 
     @abstractmethod
-    def constant(self, value: ArrayLike, dtype: type[np.generic] | np.dtype[Any] = np.int64) -> V:
+    def constant(self, value: ArrayLike, dtype: type[np.generic] | np.dtype[np.generic] = np.int64) -> V:
         """A small constant."""
 
     @abstractmethod
-    def weight(self, array: NDArray[Any], name: str = "weight") -> V:
+    def weight(self, array: NDArray[np.generic], name: str = "weight") -> V:
         """An array of the model."""
 
     def op(self, kind: str, *inputs: V, **attributes: object) -> V:
@@ -100,7 +102,7 @@ class GraphWriter(ABC, Generic[V]):
         return self.op("Concat", *listed, axis=0)
 
 
-class Writing(TorchFunctionMode, Generic[V]):
+class OperatorWriting(TorchFunctionMode, Generic[V]):
     """Within it, what is computed of tensors that stand for values is written into a graph."""
 
     def __init__(self, g: GraphWriter[V]) -> None:
@@ -120,7 +122,7 @@ class Writing(TorchFunctionMode, Generic[V]):
         """Whether a tensor stands for a value of the graph."""
         return id(tensor) in self._values or id(tensor) in self._refused
 
-    def value(self, operand: Any, kind: torch.dtype | None = None) -> V:
+    def value(self, operand: Operand, kind: torch.dtype | None = None) -> V:
         """The value of a tensor or number, of that type."""
         if not isinstance(operand, Tensor):
             return self.number(operand, kind or torch.float32)
@@ -148,9 +150,9 @@ class Writing(TorchFunctionMode, Generic[V]):
         """A number as a value."""
         return self.g.constant(number, numpy_type(kind))
 
-    def array(self, weight: Tensor) -> NDArray[Any]:
+    def array(self, weight: Tensor) -> NDArray[np.generic]:
         """A constant tensor as an array."""
-        array: NDArray[Any] = weight.detach().cpu().numpy()
+        array: NDArray[np.generic] = weight.detach().cpu().numpy()
         return array
 
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> V:
@@ -165,8 +167,12 @@ class Writing(TorchFunctionMode, Generic[V]):
     # ---- how functions become operators
 
     def __torch_function__(
-        self, func: Callable[..., Any], types: object, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
+        self,
+        func: Callable[..., Operand],
+        types: object,
+        args: Sequence[Operand] = (),
+        kwargs: Mapping[str, Operand] | None = None,
+    ) -> Operand:
         name, options = func.__name__.strip("_"), kwargs or {}
         operands = [one for part in args for one in (part if isinstance(part, list | tuple) else [part])]
         operands += options.values()
@@ -200,7 +206,7 @@ class Writing(TorchFunctionMode, Generic[V]):
 
     # ---- what rules often write
 
-    def op(self, name: str, *operands: Any, like: Tensor | None = None, **attributes: object) -> V:
+    def op(self, name: str, *operands: Operand, like: Tensor | None = None, **attributes: object) -> V:
         """An operator of operands of one type."""
         kind = None if like is None else like.dtype
         return self.g.op(name, *(self.value(one, kind) for one in operands), **attributes)
@@ -221,7 +227,7 @@ class Writing(TorchFunctionMode, Generic[V]):
             parts.append(0 if same and free else -1 if free and -1 not in parts else size)
         return self.g.op("Reshape", self.value(x), self.shape(parts))
 
-    def expanded(self, x: Any, like: Tensor) -> V:
+    def expanded(self, x: Operand, like: Tensor) -> V:
         """A value in the shape of another."""
         own = [1] * (like.dim() - x.dim()) + list(x.shape) if isinstance(x, Tensor) else [1] * like.dim()
         sizes = [1 if mine == size else size for mine, size in zip(own, like.shape, strict=True)]
@@ -229,7 +235,7 @@ class Writing(TorchFunctionMode, Generic[V]):
         return value if set(sizes) <= {1} and isinstance(x, Tensor) else self.g.op("Expand", value, self.shape(sizes))
 
 
-AnyWriting = Writing[Any]
+AnyWriting = OperatorWriting[Value]
 """One that writes by whatever package."""
 
 
@@ -246,7 +252,7 @@ def _turned(name: str) -> Rule:
 
 
 def _compared(name: str, opposite: bool = False) -> Rule:
-    def rule(t: AnyWriting, y: Tensor, a: Any, b: Any) -> Value:
+    def rule(t: AnyWriting, y: Tensor, a: Operand, b: Operand) -> Value:
         kind = torch.result_type(a, b)
         value = t.g.op(name, t.value(a, kind), t.value(b, kind))
         return t.g.op("Not", value) if opposite else value
@@ -267,7 +273,7 @@ def _matmul(t: AnyWriting, y: Tensor, a: Tensor, b: Tensor) -> Value:
 
 
 def _pooled(
-    t: AnyWriting, y: Any, x: Tensor, dim: Any = None, keepdim: bool = False, *, name: str = "ReduceSum"
+    t: AnyWriting, y: Operand, x: Tensor, dim: Operand = None, keepdim: bool = False, *, name: str = "ReduceSum"
 ) -> Value:
     dims = [_axis(x, one) for one in (dim if isinstance(dim, list | tuple) else [dim])]
     kind = None if name == "ReduceMax" else y.dtype
@@ -280,11 +286,11 @@ def _argmax(t: AnyWriting, y: Tensor, x: Tensor, dim: int) -> Value:
     return t.g.op("ArgMax", t.value(x, torch.float32), axis=_axis(x, dim), keepdims=0)
 
 
-def _max(t: AnyWriting, y: Any, x: Tensor, dim: int) -> list[Value]:
+def _max(t: AnyWriting, y: Operand, x: Tensor, dim: int) -> list[Value]:
     return [_pooled(t, y[0], x, dim, name="ReduceMax"), _argmax(t, y[1], x, dim)]
 
 
-def _cummax(t: AnyWriting, y: Any, x: Tensor, dim: int) -> list[Value]:
+def _cummax(t: AnyWriting, y: Operand, x: Tensor, dim: int) -> list[Value]:
     """A running maximum of places along the middle axis is a maximum over windows that reach back to the first row."""
     steps = x.shape[dim]
     last = t.g.op("Transpose", t.value(x, torch.float32), perm=[0, 2, 1])
@@ -293,13 +299,13 @@ def _cummax(t: AnyWriting, y: Any, x: Tensor, dim: int) -> list[Value]:
     return [value, value]
 
 
-def _clamped(t: AnyWriting, y: Tensor, x: Tensor, min: Any = None, max: Any = None) -> Value:
+def _clamped(t: AnyWriting, y: Tensor, x: Tensor, min: Operand = None, max: Operand = None) -> Value:
     value = t.value(x, y.dtype)
     value = value if min is None else t.g.op("Max", value, t.value(min, y.dtype))
     return value if max is None else t.g.op("Min", value, t.value(max, y.dtype))
 
 
-def _where(t: AnyWriting, y: Tensor, mask: Tensor, a: Any, b: Any) -> Value:
+def _where(t: AnyWriting, y: Tensor, mask: Tensor, a: Operand, b: Operand) -> Value:
     return t.g.op("Where", t.value(mask), t.value(a, y.dtype), t.value(b, y.dtype))
 
 
@@ -319,7 +325,7 @@ def _normalised(
     return t.op("LayerNormalization", *(x, weight, *([] if bias is None else [bias])), axis=-1, epsilon=eps)
 
 
-def _batch_norm(t: AnyWriting, y: Tensor, x: Tensor, mean: Tensor, variance: Tensor, **options: Any) -> Value:
+def _batch_norm(t: AnyWriting, y: Tensor, x: Tensor, mean: Tensor, variance: Tensor, **options: Operand) -> Value:
     gain, shift = options["weight"], options["bias"]
     return t.op("BatchNormalization", x, gain, shift, mean, variance, epsilon=options["eps"])
 
@@ -335,7 +341,14 @@ def _group_norm(t: AnyWriting, y: Tensor, x: Tensor, groups: int, weight: Tensor
 
 
 def _convolved(
-    t: AnyWriting, y: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, stride: Any, padding: Any, *_: object
+    t: AnyWriting,
+    y: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    stride: Operand,
+    padding: Operand,
+    *_: object,
 ) -> Value:
     parts = [x, weight] if bias is None else [x, weight, bias]
     return t.op("Conv", *parts, strides=list(stride), pads=[*padding, *padding])
@@ -408,7 +421,7 @@ def _range(t: AnyWriting, y: Tensor, *ends: int, device: object = None) -> Value
     return t.g.op("Range", *(t.value(number, torch.int64) for number in (begin, end, 1)))
 
 
-def _permuted(t: AnyWriting, y: Tensor, x: Tensor, *dims: Any) -> Value:
+def _permuted(t: AnyWriting, y: Tensor, x: Tensor, *dims: Operand) -> Value:
     listed = dims[0] if isinstance(dims[0], list | tuple) else dims
     return t.g.op("Transpose", t.value(x), perm=[_axis(x, one) for one in listed])
 
@@ -449,7 +462,7 @@ def _apart(t: AnyWriting, y: Sequence[Tensor], x: Tensor, dim: int = 0) -> list[
     return t.parts(x, dim) or [t.g.squeezed(part, dim) for part in t.g.split(t.value(x), [1] * len(y), dim)]
 
 
-def _taken(t: AnyWriting, y: Tensor, x: Tensor, index: Any) -> Value:
+def _taken(t: AnyWriting, y: Tensor, x: Tensor, index: Operand) -> Value:
     """x[...]: numbers, slices, new axes, and tensors of places in the first axes."""
     g, listed = t.g, list(index) if isinstance(index, tuple) else [index]
     places = [part for part in listed if isinstance(part, Tensor)]
@@ -497,7 +510,7 @@ def _tiled(t: AnyWriting, y: Tensor, x: Tensor, *counts: int) -> Value:
     return t.value(x) if set(counts) == {1} else t.g.op("Tile", t.value(x), t.g.constant(counts))
 
 
-def _sorted(t: AnyWriting, y: Any, x: Tensor, dim: int = -1) -> list[Value]:
+def _sorted(t: AnyWriting, y: Operand, x: Tensor, dim: int = -1) -> list[Value]:
     return t.g.ops("TopK", [t.value(x), t.g.constant([x.shape[dim]])], 2, axis=dim, largest=0, sorted=1)
 
 

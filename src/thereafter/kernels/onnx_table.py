@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from itertools import count
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -185,12 +185,12 @@ class NodeWriter(GraphWriter[Value]):
         self.nodes.append(node)
         return list(node.outputs)
 
-    def constant(self, value: ArrayLike, dtype: type[np.generic] | np.dtype[Any] = np.int64) -> Value:
+    def constant(self, value: ArrayLike, dtype: type[np.generic] | np.dtype[np.generic] = np.int64) -> Value:
         """A small constant; fractions are of the type that everything has here."""
         kind = self.kind if np.issubdtype(dtype, np.floating) else dtype
         return self.op("Constant", value=self._ir.tensor(np.asarray(value, kind)))
 
-    def weight(self, array: NDArray[Any], name: str = "weight") -> Value:
+    def weight(self, array: NDArray[np.generic], name: str = "weight") -> Value:
         """An array that is worked out of none of the layer's weights."""
         return self.constant(array, array.dtype)
 

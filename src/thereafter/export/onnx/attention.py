@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from thereafter.export.onnx.cells import GraphWeights, State, Tracing, rows_of, torch_type, type_of
+from thereafter.export.onnx.cells import GraphTracing, GraphWeights, State, rows_of, torch_type, type_of
 from thereafter.export.onnx.graph import Graph
 from thereafter.export.plan import StatePart, TransformerPlan
 from thereafter.export.torch_program import PlannedAttention
@@ -63,7 +63,8 @@ class AttentionGraph:
 
     def _attend(self, w: GraphWeights, tokens_BT: str, steps: int | str, state: State) -> tuple[str, State]:
         """Features of tokens for which there is room, and the state with them, `count` as it was."""
-        with Tracing(w) as t:
+        t = GraphTracing(w)
+        with t:
             parts = zip(state, self.state(), strict=True)
             before = (t.named(value, torch_type(part), ("B", *part.shape)) for value, part in parts)
             f_BTH, after = self.net.attend(t.named(tokens_BT, torch.int64, ("B", steps)), tuple(before))

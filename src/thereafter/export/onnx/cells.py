@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -25,7 +24,7 @@ from torch import Tensor
 
 from thereafter.export.onnx.graph import Graph, place_of
 from thereafter.export.plan import Array, HeadPlan, LanePlan, LayerPlan, SoftmaxPlan, StatePart, array, cell_of
-from thereafter.kernels.onnx_rules import ONNX_TYPES, Writing, numpy_type
+from thereafter.kernels.onnx_rules import ONNX_TYPES, OperatorWriting, numpy_type
 from thereafter.layers.convert import gate_order
 
 State = list[str]
@@ -34,15 +33,16 @@ State = list[str]
 
 def input_product(w: GraphWeights, lane: LanePlan, x: str) -> str:
     """z = W x + b of a step or of a whole sequence, normalised where the cell is."""
-    with Tracing(w) as t:
+    t = GraphTracing(w)
+    with t:
         x_NI = t.named(x, torch.float32, ("B", lane.input_size))
         return t.value(cell_of(lane).input_product(x_NI, tensors_of(lane)))
 
 
 def step(w: GraphWeights, lane: LanePlan, z_BG: str, state: State) -> tuple[str, State]:
     """The output [B, O] and the new state, from the product of the input: the cell's own step."""
-    cell = cell_of(lane)
-    with Tracing(w) as t:
+    cell, t = cell_of(lane), GraphTracing(w)
+    with t:
         z = t.named(z_BG, torch.float32, ("B", len(lane.gates) * lane.hidden_size))
         parts = zip(state, lane.fields.values(), strict=True)
         before = cell.state_type(*(t.named(part, torch.float32, ("B", size)) for part, size in parts))
@@ -141,7 +141,7 @@ _NEAR = 9
 """How far from the size of a free axis a number may be that is counted from it."""
 
 
-class Tracing(Writing[str]):
+class GraphTracing(OperatorWriting[str]):
     """Within it a network is written into a graph. `weights`: those that others may be the first rows of."""
 
     g: Graph
@@ -187,7 +187,7 @@ class Tracing(Writing[str]):
             return super().number(number, kind)
         return self.g.op("Cast", self.g.squeezed(size), to=ONNX_TYPES[kind])
 
-    def array(self, weight: Tensor) -> NDArray[Any]:
+    def array(self, weight: Tensor) -> NDArray[np.generic]:
         return array(weight) if weight.is_floating_point() else super().array(weight)
 
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> str:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from thereafter.base.packages import require
-from thereafter.kernels.onnx_rules import GraphWriter
+from thereafter.kernels.onnx_rules import GraphWriter, Operand
 
 OPSET = 17
 IR = 8
@@ -32,15 +31,15 @@ class Graph(GraphWriter[str]):
     def __init__(self, name: str, outer: Graph | None = None) -> None:
         self.name, self._outer = name, outer
         self._onnx = onnx_package()
-        self._nodes: list[Any] = []
+        self._nodes: list[Operand] = []
         self._inputs: list[object] = []
-        self._outputs: list[Any] = []
+        self._outputs: list[Operand] = []
         self._root: Graph = self if outer is None else outer._root
         if outer is None:
             self._count = 0
             self._constants: dict[object, str] = {}
             self._kept: list[NDArray[np.generic]] = []
-            self._weights: list[Any] = []
+            self._weights: list[Operand] = []
 
     def sub(self, name: str) -> Graph:
         """A graph inside this one."""
@@ -57,7 +56,7 @@ class Graph(GraphWriter[str]):
         self._nodes.append(self._onnx.helper.make_node(kind, list(inputs), names, **attributes))
         return names
 
-    def constant(self, value: ArrayLike, dtype: type[np.generic] | np.dtype[Any] = np.int64) -> str:
+    def constant(self, value: ArrayLike, dtype: type[np.generic] | np.dtype[np.generic] = np.int64) -> str:
         """A small constant; equal ones are one."""
         array = np.asarray(value, dtype=dtype)
         return self._constant((str(array.dtype), array.shape, array.tobytes()), array, "constant")
@@ -74,17 +73,17 @@ class Graph(GraphWriter[str]):
             root._weights.append(self._onnx.numpy_helper.from_array(np.asarray(array, order="C"), name))
         return root._constants[key]
 
-    def input(self, name: str, dtype: type[np.generic] | np.dtype[Any], shape: Shape) -> str:
+    def input(self, name: str, dtype: type[np.generic] | np.dtype[np.generic], shape: Shape) -> str:
         """An input, under its own name."""
         self._inputs.append(self._value(name, dtype, shape))
         return name
 
-    def output(self, value: str, name: str, dtype: type[np.generic] | np.dtype[Any], shape: Shape) -> None:
+    def output(self, value: str, name: str, dtype: type[np.generic] | np.dtype[np.generic], shape: Shape) -> None:
         """A value as an output, under its own name."""
         self._nodes.append(self._onnx.helper.make_node("Identity", [value], [name]))
         self._outputs.append(self._value(name, dtype, shape))
 
-    def _value(self, name: str, dtype: type[np.generic] | np.dtype[Any], shape: Shape) -> object:
+    def _value(self, name: str, dtype: type[np.generic] | np.dtype[np.generic], shape: Shape) -> object:
         helper = self._onnx.helper
         return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
 
@@ -105,12 +104,12 @@ class Graph(GraphWriter[str]):
         return self._onnx.helper.make_graph(self._nodes, self.name, self._inputs, self._outputs, weights)
 
 
-def _read_by(node: Any) -> set[str]:
+def _read_by(node: Operand) -> set[str]:
     """The values that an operator reads, and those that its graphs read."""
     inner = [read for attribute in node.attribute for part in attribute.g.node for read in _read_by(part)]
     return {*node.input, *inner}
 
 
-def place_of(array: NDArray[Any]) -> tuple[object, ...]:
+def place_of(array: NDArray[np.generic]) -> tuple[object, ...]:
     """What arrays over the same memory have in common."""
     return array.ctypes.data, array.shape, array.strides

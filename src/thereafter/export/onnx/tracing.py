@@ -12,16 +12,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import nn
 
 from thereafter.export.onnx import cells
-from thereafter.export.onnx.cells import GraphWeights, State, Tracing
+from thereafter.export.onnx.cells import GraphTracing, GraphWeights, State
 from thereafter.export.onnx.graph import Graph
 from thereafter.export.plan import LayerPlan, layers_of
+from thereafter.kernels.onnx_rules import Operand
 from thereafter.kernels.switches import writing_down
 from thereafter.layers.inputs import join_state
 from thereafter.layers.recurrent import Recurrent
@@ -30,10 +31,10 @@ M = TypeVar("M", bound=nn.Module)
 
 
 @contextmanager
-def written_down(name: str, net: M) -> Iterator[tuple[Tracing, M]]:
-    """Within it a copy of a network is written into the graph of the `Tracing`."""
+def written_down(name: str, net: M) -> Iterator[tuple[GraphTracing, M]]:
+    """Within it a copy of a network is written into the graph of the `GraphTracing`."""
     copy = deepcopy(net).cpu().eval()
-    tracing = Tracing(GraphWeights(Graph(name)), copy.parameters())
+    tracing = GraphTracing(GraphWeights(Graph(name)), copy.parameters())
     for module in copy.modules():
         if isinstance(module, Recurrent):
             module.__class__ = _Written
@@ -45,9 +46,11 @@ def written_down(name: str, net: M) -> Iterator[tuple[Tracing, M]]:
 class _Written(Recurrent):
     """Recurrent layers whose call writes them."""
 
-    tracing: Tracing
+    tracing: GraphTracing
 
-    def forward(self, input: Any, hx: Any = None, *, lengths: Any = None, reset: Any = None) -> tuple[Any, Any]:
+    def forward(
+        self, input: Operand, hx: Operand = None, *, lengths: Operand = None, reset: Operand = None
+    ) -> tuple[Operand, Operand]:
         t, g, layers = self.tracing, self.tracing.g, layers_of(self)
         rows, steps = input.shape[:2]
         if hx is None:
