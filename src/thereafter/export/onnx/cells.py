@@ -193,11 +193,11 @@ class GraphTracing(OperatorWriting[str]):
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> str:
         whole = self._weights.get(weight.data_ptr(), weight) if not self.stands_for(weight) else weight
         whole = whole if whole.shape[1:] == weight.shape[1:] else weight
-        bias_O = None if bias is None else self.array(bias)
-        return self.w.linear(self.value(x), self.array(whole), bias_O, rows=len(weight))
+        bias_O = None if bias is None else array(bias)
+        return self.w.linear(self.value(x), array(whole), bias_O, rows=len(weight))
 
     def rows(self, weight: Tensor, index: Tensor) -> str:
-        return self.w.rows(self.array(weight), self.value(index))
+        return self.w.rows(array(weight), self.value(index))
 
 
 def log_p(w: GraphWeights, head: HeadPlan, f_NH: str, embedding_RE: Array | None = None) -> str:
