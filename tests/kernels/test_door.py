@@ -15,7 +15,7 @@ from thereafter.kernels.scan import make_stepper
 from thereafter.kernels.step.stepper import FAST_STEPPERS, AnyStepper, Slot
 
 SOURCE = Path(thereafter.__file__).parent
-OPEN = {"scan", "switches", "step.stepper", "onnx_table", "step.storing"}
+OPEN = {"scan", "switches", "step.stepper", "onnx_rules", "onnx_table", "step.storing"}
 """The door, torch's own switches with oneDNN's products of some rows, the contract of a stepper, the
 kernels in ONNX, and the forms that matrices are stored in: none of them is a cell's own."""
 OPEN |= {"rows", "chain", "one_token"}

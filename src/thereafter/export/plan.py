@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from thereafter.base.config import Table
+from thereafter.cells import CELLS
+from thereafter.cells.base import Cell
 from thereafter.cells.options import OptionValue
 from thereafter.errors import ExportError
 from thereafter.layers.attention import Block
@@ -281,6 +283,12 @@ def _lane(stack: Recurrent, lane: Lane, named: Mapping[str, Tensor]) -> LanePlan
             if (name := f"initial_{field}_{lane.name}") in named
         },
     )
+
+
+def cell_of(lane: LanePlan) -> Cell:
+    """The cell of a lane again, from its name and its options."""
+    cell: Cell = CELLS.load(lane.cell)(lane.input_size, lane.hidden_size, **lane.options)
+    return cell
 
 
 def head_of(head: object) -> HeadPlan:

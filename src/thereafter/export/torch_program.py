@@ -22,17 +22,13 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch._higher_order_ops.scan import scan  # the one loop of a free length that torch.export keeps
 
-from thereafter.cells import CELLS
-from thereafter.cells.base import Cell
 from thereafter.export.plan import (
     EPSILON,
     Array,
     AveragePlan,
     BlockPlan,
     HeadPlan,
-    LanePlan,
     LayerPlan,
     NeuralPlan,
     NgramPlan,
@@ -42,6 +38,7 @@ from thereafter.export.plan import (
     StatePart,
     TransformerPlan,
     WindowPlan,
+    cell_of,
     facts_of,
 )
 from thereafter.export.targets import FLOAT32, WrittenFiles
@@ -171,6 +168,8 @@ class PlannedSequence(_Planned):
     """T tokens a row; what stands beyond a row's length is read by nobody, its log_p mean nothing."""
 
     def forward(self, tokens_BT: Tensor, lengths_B: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
+        from torch._higher_order_ops.scan import scan  # the one loop of a free length that torch.export keeps
+
         time_T1 = torch.arange(tokens_BT.shape[1], device=tokens_BT.device)[:, None]
         there_TB = time_T1 < lengths_B
 
@@ -309,7 +308,7 @@ class PlannedAttention(nn.Module):
     def forward(self, token_B: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
         full_B = state[0] >= self.context
         state = torch.cond(full_B.any(), self._reread, self._kept, (full_B, *state))
-        f_BTH, after = self._attend(token_B[:, None], state)
+        f_BTH, after = self.attend(token_B[:, None], state)
         return (f_BTH[:, 0], after[0] + 1, *after[1:])
 
     def _kept(self, full_B: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
@@ -318,16 +317,16 @@ class PlannedAttention(nn.Module):
     def _reread(self, full_B: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
         half = self.context // 2
         blank = tuple(torch.zeros_like(part) for part in state)
-        read = list(self._attend(state[1][:, self.context - half :], blank)[1])
+        read = list(self.attend(state[1][:, self.context - half :], blank)[1])
         read[0] = blank[0] + half
         return tuple(torch.where(rows_of(full_B, one), one, old) for one, old in zip(read, state, strict=True))
 
-    def _attend(self, tokens_BT: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def attend(self, tokens_BT: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Features of tokens for which there is room, and the state with them, `count` as it was."""
         count_B, seen_BC, *caches = state
         position_BT = count_B[:, None] + torch.arange(tokens_BT.shape[1], device=count_B.device)
         x_BTH = F.embedding(tokens_BT, self.get_buffer("embedding")) * self.scale
-        x_BTH = x_BTH + F.embedding(position_BT, self.get_buffer("positions"))
+        x_BTH = x_BTH + self.get_buffer("positions")[position_BT]
         after = [count_B, seen_BC.scatter(1, position_BT, tokens_BT)]
         slots_C = torch.arange(self.context, device=count_B.device)
         allowed_B1TC = (slots_C <= position_BT[..., None])[:, None]
@@ -380,12 +379,6 @@ def rows_of(mask_B: Tensor, part: Tensor) -> Tensor:
     return mask_B.view(-1, *[1] * (part.dim() - 1))
 
 
-def cell_of(lane: LanePlan) -> Cell:
-    """The cell of a lane again, from its name and its options."""
-    made: Cell = CELLS.load(lane.cell)(lane.input_size, lane.hidden_size, **lane.options)
-    return made
-
-
 def tensor(array: Array) -> Tensor:
-    """An array of a plan as a tensor of its own."""
-    return torch.from_numpy(array.copy())
+    """An array of a plan as a tensor over the same memory."""
+    return torch.from_numpy(array)

@@ -7,7 +7,8 @@ running             a job by a kernel, by name or the one that `auto` takes; tim
 operators           the kernels as operators that torch.compile and torch.export write down
 switches            parts of torch behind functions with types; the lock of those who record CUDA graphs; what oneDNN
                     lacks on this processor, and its products of some rows, weights laid out once
-onnx_table          those operators in ONNX, for torch's exporter: a cell's own step, traced
+onnx_table          those operators in ONNX, for torch's exporter: a cell's own step, written down
+onnx_rules          what torch computes as operators of ONNX, a rule for each function
 second              derivatives of derivatives, for kernels whose backward pass autograd cannot look into
 plain               the plain loop, the twin of all others; linear recurrences, all steps at once
 cpu/, loops/        the compiled kernel: what torch does around it, and the loops themselves, over `arrays` by name

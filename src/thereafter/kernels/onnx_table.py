@@ -1,15 +1,14 @@
 """`thereafter::scan` in standard ONNX operators, for torch's exporter: a `Scan` whose body is one step of the cell.
 
 Batch and length stay free. Lengths, resets and zoneout are part of the body, as in the plain loop
-(`kernels.plain`). The cells' own equations are traced, so that none is written twice: a new cell is translated as
-soon as its operators stand in `_RULES`.
+(`kernels.plain`). The cells' own equations are written down by `onnx_rules`, so that none is written twice: a new cell
+is translated as soon as the functions of torch that it calls stand there.
 
 Shapes: B rows, T steps, I inputs, G gate units, S the size of a state field.
 """
 
 from __future__ import annotations
 
-import operator
 import sys
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -18,13 +17,13 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from torch import Tensor, fx
-from torch.fx.experimental.proxy_tensor import make_fx
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 
 from thereafter.base.packages import require
 from thereafter.cells.base import Cell
-from thereafter.errors import OptionError
 from thereafter.kernels.jobs import MASKED, cell_of
+from thereafter.kernels.onnx_rules import AnyWriting, GraphWriter, Value
 
 
 def onnx_table() -> dict[Callable[..., object], Callable[..., object]]:
@@ -77,7 +76,7 @@ def translate_scan(
     made = cell_of(cell)
     flags: dict[str, Value] = {}
     if reset is not None:
-        flags["reset"] = writer.op("Unsqueeze", reset, writer.whole(-1))
+        flags["reset"] = writer.op("Unsqueeze", reset, writer.constant([-1]))
     if lengths is not None:
         flags["live"] = _live(writer, x, lengths)
     y, *parts = _scan(writer, made, x, flags, state, weights, masks, shares)
@@ -87,14 +86,14 @@ def translate_scan(
 def _live(writer: NodeWriter, x: Value, lengths: Value) -> Value:
     """Whether a step comes before the end of its row."""
     last = writer.op("Squeeze", writer.op("Shape", x, start=1, end=2))
-    zero, one = (writer.op("Squeeze", writer.whole(number)) for number in (0, 1))
-    steps_T1 = writer.op("Unsqueeze", writer.op("Range", zero, last, one), writer.whole(-1))
-    return writer.op("Less", steps_T1, writer.op("Unsqueeze", lengths, writer.whole(1, 2)))
+    zero, one = (writer.op("Squeeze", writer.constant([number])) for number in (0, 1))
+    steps_T1 = writer.op("Unsqueeze", writer.op("Range", zero, last, one), writer.constant([-1]))
+    return writer.op("Less", steps_T1, writer.op("Unsqueeze", lengths, writer.constant([1, 2])))
 
 
 def _nothing(writer: NodeWriter, h: Value) -> Value:
     """c of a cell that has none: no columns."""
-    return writer.op("Slice", h, writer.whole(0), writer.whole(0), writer.whole(1))
+    return writer.op("Slice", h, writer.constant([0]), writer.constant([0]), writer.constant([1]))
 
 
 def _scan(
@@ -136,14 +135,14 @@ def _body(
     shares: Sequence[float],
 ) -> tuple[Value, list[Value]]:
     """One step: reset, the cell, zoneout, rows that are over; as `kernels.plain` has it."""
-    zero, one = writer.number(0.0), writer.number(1.0)
+    zero, one = writer.constant(0.0, np.float32), writer.constant(1.0, np.float32)
     old = list(before)
     if "reset" in slices:
         old = [writer.op("Where", slices["reset"], zero, part) for part in old]
     y, new = write_step(writer, cell, slices["z"], old, weights)
     if any(shares):
         masks = iter([value for name, value in slices.items() if name.startswith("mask")])
-        kept = [next(masks) if share == MASKED else writer.number(share) for share in shares]
+        kept = [next(masks) if share == MASKED else writer.constant(share, np.float32) for share in shares]
         new = [
             writer.op("Add", writer.op("Mul", share, stale), writer.op("Mul", writer.op("Sub", one, share), fresh))
             for share, stale, fresh in zip(kept, old, new, strict=True)
@@ -155,11 +154,9 @@ def _body(
     return y, new
 
 
-Value = object
-"""A value of a graph that is being written, `onnx_ir.Value`."""
-Rule = Callable[..., Value | list[Value]]
-_ROWS = 2
 _numbers = count()
+_ROWS, _STEPS = 2, 3
+"""Sizes of the example that a cell is written from; neither is kept."""
 
 
 def onnx_ir() -> ModuleType:
@@ -172,25 +169,30 @@ def fresh(name: str) -> str:
     return f"thereafter_{name}_{next(_numbers)}"
 
 
-class NodeWriter:
+class NodeWriter(GraphWriter[Value]):
     """Operators, one after the other, at the end of a list of nodes; every value gets a name of its own."""
 
     def __init__(self, nodes: list[object], kind: np.dtype[np.generic]) -> None:
         self.nodes, self.kind, self._ir = nodes, kind, onnx_ir()
         self.type = self._ir.TensorType(self._ir.DataType.from_numpy(kind))
 
-    def ops(self, name: str, inputs: Sequence[Value | None], outputs: int, **attributes: object) -> list[Value]:
+    def ops(self, kind: str, inputs: Sequence[Value], outputs: int, **attributes: object) -> list[Value]:
         """The outputs of an operator."""
-        given = self._ir.convenience.convert_attributes(attributes)
-        node = self._ir.Node("", name, list(inputs), attributes=given, num_outputs=outputs)
+        listed = self._ir.convenience.convert_attributes(attributes)
+        node = self._ir.Node("", kind, list(inputs), attributes=listed, num_outputs=outputs)
         for value in node.outputs:
-            value.name = fresh(name.lower())
+            value.name = fresh(kind.lower())
         self.nodes.append(node)
         return list(node.outputs)
 
-    def op(self, name: str, *inputs: Value | None, **attributes: object) -> Value:
-        """The one output of an operator."""
-        return self.ops(name, inputs, 1, **attributes)[0]
+    def constant(self, value: ArrayLike, dtype: type[np.generic] | np.dtype[np.generic] = np.int64) -> Value:
+        """A small constant; fractions are of the type that everything has here."""
+        kind = self.kind if np.issubdtype(dtype, np.floating) else dtype
+        return self.op("Constant", value=self._ir.tensor(np.asarray(value, kind)))
+
+    def weight(self, array: NDArray[np.generic], name: str = "weight") -> Value:
+        """An array that is worked out of none of the layer's weights."""
+        return self.constant(array, array.dtype)
 
     def result(self, value: Value) -> Value:
         """A value as one that a graph gives: its own, and of the type that everything has here."""
@@ -199,134 +201,27 @@ class NodeWriter:
         self.nodes.append(node)
         return node.outputs[0]
 
-    def whole(self, *numbers: int) -> Value:
-        """A list of whole numbers."""
-        return self.op("Constant", value=self._ir.tensor(np.array(numbers, np.int64)))
-
-    def number(self, value: float) -> Value:
-        """A number of the type that everything has here."""
-        return self.op("Constant", value=self._ir.tensor(np.array(value, self.kind)))
-
 
 def write_project(writer: NodeWriter, cell: Cell, x: Value, weights: Sequence[Value]) -> Value:
     """z of all steps [B, T, G] from x [B, T, I]."""
-    return _write(writer, _traced(cell, "project"), [x, *weights])[0]
+    with AnyWriting(writer) as writing:
+        x_BTI = writing.known(x, (_ROWS, _STEPS, cell.input_size))
+        return writing.value(cell.project(x_BTI, _known_weights(writing, cell, weights)))
 
 
 def write_step(
     writer: NodeWriter, cell: Cell, z: Value, state: Sequence[Value], weights: Sequence[Value]
 ) -> tuple[Value, list[Value]]:
     """The output and the new state of a step."""
-    y, *new = _write(writer, _traced(cell, "step"), [z, *state, *weights])
-    return y, new
+    with AnyWriting(writer) as writing:
+        known = _known_weights(writing, cell, weights)
+        width = len(cell.blocks) * cell.hidden_size if cell.hoists else cell.input_size
+        sizes = zip(state, cell.state_sizes().values(), strict=True)
+        before = cell.state_type(*(writing.known(part, (_ROWS, size)) for part, size in sizes))
+        y, after = cell.step(writing.known(z, (_ROWS, width)), before, known)
+        return writing.value(y), [writing.value(part) for part in after]
 
 
-def _traced(cell: Cell, part: str) -> fx.Graph:
-    """What the cell does with arrays of two axes, as torch's basic operators."""
-    sizes, names = list(cell.state_sizes().values()), list(cell.shapes())
-
-    def project(x: Tensor, *weights: Tensor) -> list[Tensor]:
-        return [cell.project(x, dict(zip(names, weights, strict=True)))]
-
-    def step(z: Tensor, *rest: Tensor) -> list[Tensor]:
-        state, weights = rest[: len(sizes)], rest[len(sizes) :]
-        y, new = cell.step(z, cell.state_type(*state), dict(zip(names, weights, strict=True)))
-        return [y, *new]
-
-    with torch.no_grad():
-        weights = [torch.zeros(shape) for shape in cell.shapes().values()]
-        x = torch.zeros(_ROWS, cell.input_size)
-        state = [torch.zeros(_ROWS, size) for size in sizes]
-        z = project(x, *weights)[0]
-        made = make_fx(project)(x, *weights) if part == "project" else make_fx(step)(z, *state, *weights)
-    made.graph.eliminate_dead_code()
-    return made.graph
-
-
-def _write(writer: NodeWriter, graph: fx.Graph, inputs: Sequence[Value]) -> list[Value]:
-    """The nodes of a traced graph as operators of ONNX."""
-    values: dict[fx.Node, Value | list[Value]] = {}
-    given = iter(inputs)
-
-    def value_of(argument: object) -> object:
-        if isinstance(argument, fx.Node):
-            return values[argument]
-        return [value_of(part) for part in argument] if isinstance(argument, list | tuple) else argument
-
-    for node in graph.nodes:
-        if node.op == "placeholder":
-            values[node] = next(given)
-        elif node.op == "output":
-            return [values[part] for part in node.args[0]]
-        else:
-            values[node] = _translated(writer, node, [value_of(argument) for argument in node.args])
-    raise OptionError("the traced cell gives nothing")
-
-
-def _translated(writer: NodeWriter, node: fx.Node, arguments: list[object]) -> Value | list[Value]:
-    name = "getitem" if node.target is operator.getitem else str(node.target).split(".")[1]
-    if name == "split":
-        parts = len(node.meta["val"])
-        return writer.ops("Split", arguments[:1], parts, axis=-1, num_outputs=parts)
-    if node.kwargs:
-        raise OptionError(
-            f"the ONNX translation of {name} knows no {', '.join(node.kwargs)}; expected none; try another cell"
-        )
-    if name not in _RULES:
-        raise OptionError(f"the ONNX translation knows no {name}; expected one of {', '.join(_RULES)}")
-    return _RULES[name](writer, *arguments)
-
-
-def _operand(w: NodeWriter, x: object) -> Value:
-    return w.number(x) if isinstance(x, int | float) else x
-
-
-def _two(name: str) -> Rule:
-    return lambda w, a, b: w.op(name, _operand(w, a), _operand(w, b))
-
-
-def _one(name: str, **attributes: object) -> Rule:
-    return lambda w, x: w.op(name, x, **attributes)
-
-
-def _linear(w: NodeWriter, bias: Value, x: Value, weight: Value) -> Value:
-    return w.op("Add", w.op("MatMul", x, weight), bias)
-
-
-def _normalised(w: NodeWriter, x: Value, _: object, gain: Value, shift: Value | None, epsilon: float) -> list[Value]:
-    return [w.op("LayerNormalization", *(x, gain, *([] if shift is None else [shift])), axis=-1, epsilon=epsilon)]
-
-
-def _slice(w: NodeWriter, x: Value, axis: int = 0, start: int = 0, end: int = np.iinfo(np.int64).max) -> Value:
-    return w.op("Slice", x, w.whole(start), w.whole(end), w.whole(axis))
-
-
-def _expm1(w: NodeWriter, x: Value) -> Value:
-    """2 sinh(x / 2) exp(x / 2): exp(x) - 1 would lose the digits of a small x."""
-    half = w.op("Mul", x, w.number(0.5))
-    return w.op("Mul", w.number(2.0), w.op("Mul", w.op("Sinh", half), w.op("Exp", half)))
-
-
-_RULES: dict[str, Rule] = {
-    "t": _one("Transpose", perm=[1, 0]),
-    "mm": _two("MatMul"),
-    "addmm": _linear,
-    "add": _two("Add"),
-    "sub": _two("Sub"),
-    "rsub": lambda w, a, b: w.op("Sub", _operand(w, b), a),
-    "mul": _two("Mul"),
-    "sigmoid": _one("Sigmoid"),
-    "tanh": _one("Tanh"),
-    "relu": _one("Relu"),
-    "leaky_relu": _one("LeakyRelu", alpha=0.01),
-    "hardtanh": lambda w, x, low, high: w.op("Clip", x, w.number(low), w.number(high)),
-    "log_sigmoid_forward": lambda w, x: [w.op("Neg", w.op("Softplus", w.op("Neg", x)))],
-    "exp": _one("Exp"),
-    "neg": _one("Neg"),
-    "sqrt": _one("Sqrt"),
-    "expm1": _expm1,
-    "expand": lambda w, x, _: x,  # what is multiplied is spread out anyway
-    "slice": _slice,
-    "native_layer_norm": _normalised,
-    "getitem": lambda w, values, place: values[place],
-}
+def _known_weights(writing: AnyWriting, cell: Cell, weights: Sequence[Value]) -> dict[str, Tensor]:
+    shapes = zip(cell.shapes().items(), weights, strict=True)
+    return {name: writing.known(weight, shape) for (name, shape), weight in shapes}

@@ -47,7 +47,20 @@ def apply_many(function: type[torch.autograd.Function], *args: object) -> tuple[
 
 def traced() -> bool:
     """Whether torch is writing down what is computed, to compile or to export it: then numbers cannot be looked at."""
-    return torch.compiler.is_compiling() or torch._C._is_tracing()
+    return torch.compiler.is_compiling() or torch._C._is_tracing() or _written.get()
+
+
+_written: ContextVar[bool] = ContextVar("thereafter_written", default=False)
+
+
+@contextmanager
+def writing_down() -> Iterator[None]:
+    """Inside the block a network is written down by `export.onnx.tracing`: its tensors have no numbers."""
+    token = _written.set(True)
+    try:
+        yield
+    finally:
+        _written.reset(token)
 
 
 _unread: ContextVar[bool] = ContextVar("thereafter_unread", default=False)

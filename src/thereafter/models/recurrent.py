@@ -171,7 +171,7 @@ class _Idle(NamedTuple):
     """A stream that nobody uses, and the state it was left in: who goes on from there need not put it in again."""
 
     stream: Stream
-    left: Any
+    left: object
 
 
 class _IdleStreams:
@@ -227,7 +227,7 @@ class Streams(Anew):
         return (self._stored,)
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: object, other: object) -> bool:
     """Whether two states are made of the very same tensors."""
     if isinstance(one, tuple):
         return isinstance(other, tuple) and all(map(_same, one, other))

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError
+from thereafter.kernels.switches import traced
 from thereafter.layers.attention import CausalAttention, CrossAttention, Sight
 from thereafter.layers.embedding import Positions
 from thereafter.models.decoder import Fields, Tensors
@@ -100,7 +101,7 @@ class TransformerDecoder(WordDecoder):
 
     def _with_positions(self, x_BTH: Tensor, begin: int) -> Tensor:
         end, most = begin + x_BTH.shape[1], self.positions.table_CH.shape[0]
-        if end > most:
+        if end > most and not traced():
             raise OptionError(f"a sequence has {end - 1} tokens; expected at most {most - 1} of this model (longest)")
         place_T = torch.arange(begin, end, device=x_BTH.device)
         return F.dropout(x_BTH + self.positions(place_T), self.settings.dropout, self.training)

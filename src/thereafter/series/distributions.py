@@ -339,7 +339,7 @@ class NegativeBinomial(LocatedDistribution):
         return count.masked_fill(share >= 1, torch.inf).to(self.location.dtype)
 
     def moved(self, offset: Tensor, scale: Tensor) -> Self:
-        if offset.device.type == "cpu" and bool((offset != 0).any()):  # elsewhere a look would hold up the device
+        if offset.device.type == "cpu" and not bool((offset == 0).all()):  # elsewhere a look would hold up the device
             raise OptionError("counts cannot be shifted by an offset; expected 0; try another head, such as gaussian")
         return type(self)(scale * self.location, self.spread / scale.sqrt())
 

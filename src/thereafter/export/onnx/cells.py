@@ -14,13 +14,17 @@ features, V words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from thereafter.export.onnx.graph import Graph
-from thereafter.export.plan import EPSILON, Array, HeadPlan, LanePlan, LayerPlan, SoftmaxPlan, StatePart
+from thereafter.export.onnx.graph import Graph, place_of
+from thereafter.export.plan import Array, HeadPlan, LanePlan, LayerPlan, SoftmaxPlan, StatePart, array, cell_of
+from thereafter.kernels.onnx_rules import ONNX_TYPES, OperatorWriting, numpy_type
 from thereafter.layers.convert import gate_order
 
 State = list[str]
@@ -29,123 +33,26 @@ State = list[str]
 
 def input_product(w: GraphWeights, lane: LanePlan, x: str) -> str:
     """z = W x + b of a step or of a whole sequence, normalised where the cell is."""
-    return _product(w, lane, x, "ih")
+    t = GraphTracing(w)
+    with t:
+        x_NI = t.named(x, torch.float32, ("B", lane.input_size))
+        return t.value(cell_of(lane).input_product(x_NI, tensors_of(lane)))
 
 
 def step(w: GraphWeights, lane: LanePlan, z_BG: str, state: State) -> tuple[str, State]:
-    """The output [B, O] and the new state, from the product of the input."""
-    return _STEPS[lane.cell](w, lane, z_BG, state)
+    """The output [B, O] and the new state, from the product of the input: the cell's own step."""
+    cell, t = cell_of(lane), GraphTracing(w)
+    with t:
+        z = t.named(z_BG, torch.float32, ("B", len(lane.gates) * lane.hidden_size))
+        parts = zip(state, lane.fields.values(), strict=True)
+        before = cell.state_type(*(t.named(part, torch.float32, ("B", size)) for part, size in parts))
+        y, after = cell.step(z, before, tensors_of(lane))
+        return t.value(y), [t.value(part) for part in after]
 
 
-def _product(w: GraphWeights, lane: LanePlan, x: str, which: str) -> str:
-    weights = lane.weights
-    bias = weights.get(f"bias_{which}")
-    if not lane.options.get("layer_norm"):
-        return w.linear(x, weights[f"weight_{which}"], bias)
-    y = normalised(w, w.linear(x, weights[f"weight_{which}"]), weights[f"norm_{which}"])
-    return y if bias is None else w.graph.op("Add", y, w.graph.weight(bias, "bias"))
-
-
-def normalised(w: GraphWeights, x: str, gain: np.ndarray, shift: np.ndarray | None = None) -> str:
-    """Layer norm over the last axis."""
-    inputs = [x, w.graph.weight(gain, "gain")] + ([] if shift is None else [w.graph.weight(shift, "shift")])
-    return w.graph.op("LayerNormalization", *inputs, axis=-1, epsilon=EPSILON)
-
-
-def _elman(w: GraphWeights, lane: LanePlan, z_BG: str, state: State) -> tuple[str, State]:
-    g = w.graph
-    h = _activated(w, str(lane.options["nonlinearity"]), g.op("Add", z_BG, _product(w, lane, state[0], "hh")))
-    return h, [h]
-
-
-def _activated(w: GraphWeights, name: str, x: str) -> str:
-    g = w.graph
-    if name == "identity":
-        return x
-    if name == "relu6":
-        return g.op("Clip", x, g.constant(0.0, np.float32), g.constant(6.0, np.float32))
-    if name == "leaky_relu":
-        return g.op("LeakyRelu", x, alpha=0.01)
-    return g.op({"tanh": "Tanh", "relu": "Relu", "sigmoid": "Sigmoid"}[name], x)
-
-
-def _lstm(w: GraphWeights, lane: LanePlan, z_BG: str, state: State) -> tuple[str, State]:
-    g, weights, (h, c) = w.graph, lane.weights, state
-    sizes = [lane.hidden_size] * len(lane.gates)
-    parts = dict(zip(lane.gates, g.split(g.op("Add", z_BG, _product(w, lane, h, "hh")), sizes), strict=True))
-
-    def gate(name: str, seen: str) -> str:
-        part = parts[name]
-        if lane.options["peephole"]:
-            part = g.op("Add", part, g.op("Mul", seen, g.weight(weights[f"peephole_{name}"], "peephole")))
-        return g.op("Sigmoid", part)
-
-    i = gate("input", c)
-    f = g.one_minus(i) if lane.options["coupled"] else gate("forget", c)
-    c = g.op("Add", g.op("Mul", f, c), g.op("Mul", i, g.op("Tanh", parts["cell"])))
-    o = gate("output", c)
-    shown = normalised(w, c, weights["norm_c"], weights["shift_c"]) if lane.options["layer_norm"] else c
-    h = g.op("Mul", o, g.op("Tanh", shown))
-    if lane.options["proj_size"]:
-        h = w.linear(h, weights["weight_hr"])
-    return h, [h, c]
-
-
-def _gru(w: GraphWeights, lane: LanePlan, z_BG: str, state: State) -> tuple[str, State]:
-    g, size, h = w.graph, lane.hidden_size, state[0]
-    x_r, x_z, x_n = g.split(z_BG, [size] * 3)
-    if lane.options["reset"] == "after":
-        h_r, h_z, h_n = g.split(_product(w, lane, h, "hh"), [size] * 3)
-        r = g.op("Sigmoid", g.op("Add", x_r, h_r))
-        n = g.op("Tanh", g.op("Add", x_n, g.op("Mul", r, h_n)))
-    else:
-        h_r, h_z = g.split(_some_rows(w, lane, h, slice(0, 2 * size)), [size] * 2)
-        r = g.op("Sigmoid", g.op("Add", x_r, h_r))
-        n = g.op("Tanh", g.op("Add", x_n, _some_rows(w, lane, g.op("Mul", r, h), slice(2 * size, 3 * size))))
-    z = g.op("Sigmoid", g.op("Add", x_z, h_z))
-    old, new = (z, g.one_minus(z)) if lane.options["update"] == "old" else (g.one_minus(z), z)
-    h = g.op("Add", g.op("Mul", old, h), g.op("Mul", new, n))
-    return h, [h]
-
-
-def _some_rows(w: GraphWeights, lane: LanePlan, h: str, rows: slice) -> str:
-    """The recurrent product of some of the gates."""
-    cut = {name: weight[rows] for name, weight in lane.weights.items() if name.endswith("_hh")}
-    y = w.linear(h, cut["weight_hh"])
-    if lane.options["layer_norm"]:
-        y = normalised(w, y, cut["norm_hh"])
-    return w.graph.op("Add", y, w.graph.weight(cut["bias_hh"], "bias")) if "bias_hh" in cut else y
-
-
-def coefficients(w: GraphWeights, lane: LanePlan, z: str) -> tuple[str, str]:
-    """a and b of a linear cell's h_t = a_t h_{t-1} + b_t, of a step or of a whole sequence."""
-    g, sizes = w.graph, [lane.hidden_size] * len(lane.gates)
-    if lane.cell == "mingru":
-        update, new = g.split(z, sizes)
-        gate = g.op("Sigmoid", update)
-        return g.one_minus(gate), g.op("Mul", gate, new)
-    if lane.cell == "minlstm":
-        i, f, new = g.split(z, sizes)
-        # log sigmoid(x) = -softplus(-x)
-        logs = [g.op("Softplus", g.op("Neg", part)) for part in (i, f)]
-        keep = g.op("Sigmoid", g.op("Sub", logs[0], logs[1]))
-        return keep, g.op("Mul", g.one_minus(keep), new)
-    decay, scale = lane.decay_and_scale()
-    return g.weight(decay, "decay"), g.op("Mul", g.weight(scale, "scale"), z)
-
-
-def _linear_cell(w: GraphWeights, lane: LanePlan, z_BG: str, state: State) -> tuple[str, State]:
-    a, b = coefficients(w, lane, z_BG)
-    h = w.graph.op("Add", w.graph.op("Mul", a, state[0]), b)
-    return h, [h]
-
-
-_STEPS: dict[str, Callable[[GraphWeights, LanePlan, str, State], tuple[str, State]]] = {
-    "elman": _elman,
-    "lstm": _lstm,
-    "gru": _gru,
-    **dict.fromkeys(("mingru", "minlstm", "diagonal"), _linear_cell),
-}
+def tensors_of(lane: LanePlan) -> dict[str, Tensor]:
+    """The weights of a cell as tensors over the same memory."""
+    return {name: torch.from_numpy(weight) for name, weight in lane.weights.items()}
 
 
 FEWEST = 1024
@@ -171,7 +78,7 @@ class GraphWeights:
 
     def __init__(self, graph: Graph, *, int8: bool = False, products: bool = False) -> None:
         self.graph, self.int8, self.products = graph, int8, products
-        self._stored: dict[int, tuple[Array, NDArray[np.int8], Array]] = {}
+        self._stored: dict[tuple[object, ...], tuple[Array, NDArray[np.int8], Array]] = {}
 
     def inside(self, graph: Graph) -> GraphWeights:
         """The same weights for a graph inside this one."""
@@ -222,9 +129,75 @@ class GraphWeights:
         return not self.int8 or weight.ndim != 2 or weight.size < FEWEST
 
     def _quantised(self, weight: Array) -> tuple[NDArray[np.int8], Array]:
-        if id(weight) not in self._stored:
-            self._stored[id(weight)] = (weight, *quantised(weight))
-        return self._stored[id(weight)][1:]
+        place = place_of(weight)
+        if place not in self._stored:
+            self._stored[place] = (weight, *quantised(weight))
+        return self._stored[place][1:]
+
+
+FREE = {letter: 170_003 + 10_007 * number for number, letter in enumerate("BTSULPN")}
+"""The sizes of free axes while a network is written down."""
+_NEAR = 9
+"""How far from the size of a free axis a number may be that is counted from it."""
+
+
+class GraphTracing(OperatorWriting[str]):
+    """Within it a network is written into a graph. `weights`: those that others may be the first rows of."""
+
+    g: Graph
+
+    def __init__(self, w: GraphWeights, weights: Iterable[Tensor] = ()) -> None:
+        super().__init__(w.graph)
+        self.g, self.w = w.graph, w
+        self._weights = {weight.data_ptr(): weight for weight in weights}
+        self._sizes: dict[int, Callable[[], str]] = {}
+
+    def input(self, name: str, kind: torch.dtype, axes: Sequence[int | str]) -> Tensor:
+        """An input of the graph as a tensor."""
+        return self.named(self.g.input(name, numpy_type(kind), axes), kind, axes)
+
+    def named(self, value: str, kind: torch.dtype, axes: Sequence[int | str]) -> Tensor:
+        """A value as a tensor; its free axes are letters."""
+        for place, axis in enumerate(axes):
+            if isinstance(axis, str):
+                self._sizes.setdefault(FREE[axis], partial(self.g.size, value, place))
+        return self.known(value, [FREE[axis] if isinstance(axis, str) else axis for axis in axes], kind)
+
+    def output(self, tensor: Tensor, name: str) -> None:
+        """A tensor as an output of the graph."""
+        letters = {size: letter for letter, size in FREE.items()}
+        axes = [letters.get(size, size) for size in tensor.shape]
+        self.g.output(self.value(tensor), name, numpy_type(tensor.dtype), axes)
+
+    def free(self, number: object) -> int | None:
+        if type(number) is not int:
+            return None
+        return next((size for size in self._sizes if abs(number - size) <= _NEAR), None)
+
+    def size(self, number: int) -> int | str:
+        free = self.free(number)
+        if free is None:
+            return number
+        value = self._sizes[free]()
+        return value if number == free else self.g.op("Add", value, self.g.constant([number - free]))
+
+    def number(self, number: float, kind: torch.dtype) -> str:
+        size = self.size(number) if isinstance(number, int) else number
+        if not isinstance(size, str):
+            return super().number(number, kind)
+        return self.g.op("Cast", self.g.squeezed(size), to=ONNX_TYPES[kind])
+
+    def array(self, weight: Tensor) -> NDArray[np.generic]:
+        return array(weight) if weight.is_floating_point() else super().array(weight)
+
+    def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> str:
+        whole = self._weights.get(weight.data_ptr(), weight) if not self.stands_for(weight) else weight
+        whole = whole if whole.shape[1:] == weight.shape[1:] else weight
+        bias_O = None if bias is None else array(bias)
+        return self.w.linear(self.value(x), array(whole), bias_O, rows=len(weight))
+
+    def rows(self, weight: Tensor, index: Tensor) -> str:
+        return self.w.rows(array(weight), self.value(index))
 
 
 def log_p(w: GraphWeights, head: HeadPlan, f_NH: str, embedding_RE: Array | None = None) -> str:
@@ -358,6 +331,11 @@ def rows_of(g: Graph, mask_B: str, part: StatePart) -> str:
 def type_of(part: StatePart) -> type[np.generic]:
     """The type of a part of the state."""
     return np.int64 if part.whole else np.float32
+
+
+def torch_type(part: StatePart) -> torch.dtype:
+    """The same as torch has it."""
+    return torch.int64 if part.whole else torch.float32
 
 
 def layer_sequence(

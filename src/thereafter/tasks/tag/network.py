@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from thereafter.errors import OptionError
 from thereafter.kernels.rows import pick_rows
+from thereafter.kernels.switches import traced
 from thereafter.layers.dropout import locked
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.quiet import weights_by_layer
@@ -274,6 +275,8 @@ class Speller(nn.Module):
     def _read(self, letters_UL: Tensor, lengths_U: Tensor) -> Tensor:
         """The last states of both directions. On a CPU words of about the same length are read together: filled up to
         the longest word of a batch, most of what is read would be filling."""
+        if traced():
+            return self._read_together(letters_UL, lengths_U)
         if letters_UL.device.type != "cpu":
             pieces = zip(torch.split(letters_UL, _AT_ONCE), torch.split(lengths_U, _AT_ONCE), strict=True)
             return torch.cat([self._read_together(letters_GL, ends_G) for letters_GL, ends_G in pieces])
