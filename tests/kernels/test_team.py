@@ -332,9 +332,9 @@ def test_a_weight_gradient_has_the_same_bits_on_any_number_of_threads(size: tupl
 class Claims(NamedTuple, Generic[A]):
     """How often each row was taken, each number of a counter, and each number of one that is renewed."""
 
-    rows: Annotated[A, 1]
-    numbers: Annotated[A, 1]
-    steps: Annotated[A, 2]
+    rows: Annotated[A, "B"]
+    numbers: Annotated[A, "N"]
+    steps: Annotated[A, "TN"]
 
 
 @pytest.fixture(scope="module")
@@ -346,13 +346,13 @@ def claims() -> compiled.CFunction:
     read, claim, claim_below, meet = team.arrays_of(Claims), team.claim, team.claim_below, team.meet
     members, task_at, claim_parts = team.members, team.task_at, team.claim_parts
     parts_in, rows_of_parts, dtype = team.parts_in, team.rows_of_parts, np.dtype(np.float32)
-    first_counter, second_counter, is_ragged, switch = team.PANELS, team.PACKED, team.COUPLED, team.switch
+    first_counter, second_counter, is_ragged = team.PANELS, team.PACKED, team.COUPLED
 
     def claims_task(address: int) -> None:
         task = task_at(address)
         arrays = read(task, dtype)
         threads = members(task)
-        ragged = switch(task, is_ragged)
+        ragged = task[is_ragged] != 0
         parts = parts_in(len(arrays.rows), ragged)
         begin, after = claim_parts(task, parts, ragged, threads)
         while begin < parts:

@@ -49,19 +49,6 @@ class ChainKernel(Protocol):
         """The tags of the highest score, [B, T], 0 beyond a row's end; among equal ones the first."""
 
 
-class ChainLoop:
-    """See `ChainKernel`: an operator at a time, on any device, in any type."""
-
-    def values(self, chain: Chain) -> Tensor:
-        return chain_values(chain)
-
-    def marginals(self, chain: Chain) -> Tensor:
-        return chain_marginals(chain)
-
-    def path(self, chain: Chain) -> Tensor:
-        return chain_path(chain)
-
-
 class ChainRows(NamedTuple):
     """Emissions in float32 at least, 0 beyond each row's end; which steps are real; the place of the last real one; how
     exponentials are added along an axis."""
@@ -142,6 +129,14 @@ def chain_path(chain: Chain) -> Tensor:
         path.append(tag)
     path_BT = torch.from_numpy(np.stack(path[::-1], axis=1)).to(rows.real_BT.device)
     return path_BT.masked_fill(~rows.real_BT, 0)
+
+
+class ChainLoop:
+    """See `ChainKernel`: an operator at a time, on any device, in any type."""
+
+    values = staticmethod(chain_values)
+    marginals = staticmethod(chain_marginals)
+    path = staticmethod(chain_path)
 
 
 def _score(chain: Chain, rows: ChainRows, tags_BT: Tensor) -> Tensor:

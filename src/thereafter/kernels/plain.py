@@ -48,19 +48,30 @@ class Parallel:
         record: Record | None = {} if job.record else None
         z_BTG = job.cell.project(job.x_BTI, job.weights)
         a_BTH, b_BTH = job.cell.coefficients(z_BTG, job.weights, record)
-        if job.reset_BT is not None:
-            a_BTH = a_BTH * (~job.reset_BT).unsqueeze(-1).to(a_BTH.dtype)
-        if job.lengths_B is not None:
-            steps = torch.arange(a_BTH.shape[1], device=a_BTH.device)
-            live_BT1 = (steps < job.lengths_B.unsqueeze(1)).unsqueeze(-1)
-            a_BTH = torch.where(live_BT1, a_BTH, torch.ones_like(a_BTH))
-            b_BTH = torch.where(live_BT1, b_BTH, torch.zeros_like(b_BTH))
+        a_BTH, b_BTH, live_BT1 = resets_and_ends(job, a_BTH, b_BTH)
         h_BTH = linear_scan(a_BTH, b_BTH, job.state.h)
         last = h_BTH[:, -1] if h_BTH.shape[1] else job.state.h
         if record is not None:
             record["h"] = h_BTH
-        y_BTH = h_BTH if job.lengths_B is None else torch.where(live_BT1, h_BTH, torch.zeros_like(h_BTH))
+        y_BTH = h_BTH if live_BT1 is None else torch.where(live_BT1, h_BTH, torch.zeros_like(h_BTH))
         return Unrolled(y_BTH, type(job.state)(last), record)
+
+
+def resets_and_ends(job: Job, a: Tensor, b: Tensor, *, rows_first: bool = True) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Coefficients, [B, T, H] or [T, B, H], that forget the state where it is reset and keep it in finished rows; and
+    which steps of which rows are not finished, if any are."""
+
+    def beside(x_BT: Tensor) -> Tensor:
+        return (x_BT if rows_first else x_BT.t()).unsqueeze(-1)
+
+    live = None
+    if job.lengths_B is not None:
+        steps = torch.arange(job.x_BTI.shape[1], device=a.device)
+        live = beside(steps < job.lengths_B.unsqueeze(1))
+        a, b = torch.where(live, a, torch.ones_like(a)), torch.where(live, b, torch.zeros_like(b))
+    if job.reset_BT is not None:
+        a = a * beside(~job.reset_BT).to(a.dtype)
+    return a, b, live
 
 
 def linear_scan(a_BTH: Tensor, b_BTH: Tensor, h_BH: Tensor) -> Tensor:

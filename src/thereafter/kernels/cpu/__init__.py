@@ -27,6 +27,7 @@ from thereafter.kernels.cpu.lstm import run_lstm
 from thereafter.kernels.cpu.plan import same_bits
 from thereafter.kernels.cpu.products import project
 from thereafter.kernels.jobs import Job, SameBits, Unrolled
+from thereafter.kernels.plain import resets_and_ends
 from thereafter.kernels.second import is_passed_over, no_gradients, twice_differentiable
 from thereafter.kernels.switches import apply_one
 
@@ -109,13 +110,7 @@ def run_linear(cell: Cell, job: Job) -> Unrolled:
     """
     z_TBG = project(job)
     a_TBH, b_TBH = cell.coefficients(z_TBG, job.weights)
-    live_TB1: Tensor | None = None
-    if job.lengths_B is not None:
-        live_TB1 = (torch.arange(len(z_TBG)).unsqueeze(1) < job.lengths_B).unsqueeze(-1)
-        a_TBH = torch.where(live_TB1, a_TBH, torch.ones_like(a_TBH))
-        b_TBH = torch.where(live_TB1, b_TBH, torch.zeros_like(b_TBH))
-    if job.reset_BT is not None:
-        a_TBH = a_TBH * (~job.reset_BT.t()).unsqueeze(-1).to(a_TBH.dtype)
+    a_TBH, b_TBH, live_TB1 = resets_and_ends(job, a_TBH, b_TBH, rows_first=False)
     h_TBH = apply_one(_LinearSteps, a_TBH, b_TBH, job.state.h)
     # Copies: what the loops keep for the backward pass must not change under a user who works in place.
     y_BTH = h_TBH.transpose(0, 1).clone(memory_format=torch.contiguous_format)

@@ -1,5 +1,6 @@
-"""What all scans on a CPU take part of: the products of a step, in the form the machine's library runs fastest, and the
-large arrays that one sequence after another works in.
+"""What all scans on a CPU take part of: a function of autograd's for any cell that a team of threads runs (`TeamScan`),
+products over all steps in the form the machine's library runs fastest, and the large arrays that one sequence after
+another works in.
 
 Rows go from the longest to the shortest, so that a step can leave the finished ones out.
 
@@ -14,30 +15,27 @@ from __future__ import annotations
 
 import math
 import threading
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from thereafter.base.compiled import CFunction
-from thereafter.kernels.arrays import FloatType
+from thereafter.kernels.arrays import FloatType, TeamArrays, field_with
 from thereafter.kernels.cpu.plan import worth_a_team
-from thereafter.kernels.jobs import Job
+from thereafter.kernels.jobs import Job, Unrolled
+from thereafter.kernels.second import is_passed_over, no_gradients
+from thereafter.kernels.switches import apply_many
 
 _PIECES, _FEW_ROWS, _LARGE = 8, 512, 1 << 18  # of a sum over rows; rows of it; numbers of a matrix
 _EVEN = 32
 """OpenBLAS seems to round the halves of a long sum otherwise with several threads: not where they are even."""
 _NO_LENGTHS = torch.empty(0, dtype=torch.int64, device="cpu")
-
-
-def workable(gradient: Tensor) -> Tensor:
-    """A copy of an incoming gradient that the loops may add to: row by row in memory, whatever the strides were. (A
-    plain `clone` keeps those of any dense array; loops that take addresses would then read across rows.)"""
-    return gradient.clone(memory_format=torch.contiguous_format)
 
 
 def project_inputs(x_NI: Tensor, weight_ih: Tensor, bias_G: Tensor | None, out_NG: Tensor) -> None:
@@ -48,18 +46,39 @@ def project_inputs(x_NI: Tensor, weight_ih: Tensor, bias_G: Tensor | None, out_N
         torch.addmm(bias_G, x_NI, weight_ih.t(), out=out_NG)
 
 
+class LayerWeights(NamedTuple):
+    """Both matrices and both biases of a layer, as far as the cell has them, and peepholes [3, H]."""
+
+    weight_ih: Tensor
+    weight_hh: Tensor
+    bias_ih: Tensor | None = None
+    bias_hh: Tensor | None = None
+    peephole: Tensor | None = None
+
+    @property
+    def bias(self) -> Tensor | None:
+        """Their sum."""
+        return self.bias_ih if self.bias_hh is None or self.bias_ih is None else self.bias_ih + self.bias_hh
+
+    def gradients(self, d_ih: Tensor, d_hh: Tensor, d_bias_P: Tensor) -> LayerWeights:
+        """Those of matrices, and of biases from sums by parts of the rows."""
+        bias = sum_of_parts(d_bias_P) if self.bias_ih is not None else None
+        return LayerWeights(d_ih, d_hh, bias, bias if self.bias_hh is not None else None)
+
+
+def layer_weights(job: Job) -> LayerWeights:
+    """Those of a job; a linear cell has no recurrent matrix."""
+    weights = job.weights
+    weight_ih = weights["weight_ih"]
+    return LayerWeights(
+        weight_ih, weights.get("weight_hh", weight_ih[:0]), weights.get("bias_ih"), weights.get("bias_hh")
+    )
+
+
 def project(job: Job) -> Tensor:
     """z of all steps, time first, with every bias."""
-    weight_ih, _, bias, bias_hh = layer_weights(job)
-    if bias is not None and bias_hh is not None:
-        bias = bias + bias_hh
-    return F.linear(job.x_BTI.transpose(0, 1).contiguous(), weight_ih, bias)
-
-
-def layer_weights(job: Job) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
-    """Both matrices and both biases, as far as the cell has them."""
-    weights = job.weights
-    return weights["weight_ih"], weights.get("weight_hh"), weights.get("bias_ih"), weights.get("bias_hh")
+    weights = layer_weights(job)
+    return F.linear(job.x_BTI.transpose(0, 1).contiguous(), weights.weight_ih, weights.bias)
 
 
 def weight_gradient(dz_NG: Tensor, x_NK: Tensor) -> Tensor:
@@ -91,28 +110,6 @@ def openblas() -> bool:
     return "BLAS_INFO=open" in torch.__config__.show()
 
 
-def weight_gradients(dz_NG: Tensor, xh_NK: Tensor, inputs: int) -> tuple[Tensor, Tensor]:
-    """dW = dz' x and dU = dz' h of all steps, from x and h side by side."""
-    both = weight_gradient(dz_NG, xh_NK)  # dz is read once for both
-    return both[:, :inputs].contiguous(), both[:, inputs:].contiguous()
-
-
-def team_packing(weight_GK: Tensor, units: int) -> Tensor:
-    """Where the threads of a team pack a matrix."""
-    from thereafter.kernels.loops.recurrence import packed_size
-
-    width, columns = weight_GK.shape
-    return take(weight_GK, packed_size(width, columns, units, weight_GK.element_size()))
-
-
-def team_spares(gates_TBG: Tensor) -> Tensor:
-    """The spare room of each thread."""
-    from thereafter.kernels.loops.recurrence import spare_size
-
-    size = spare_size(gates_TBG.shape[1], gates_TBG.element_size())
-    return gates_TBG.new_empty(torch.get_num_threads(), size)
-
-
 def row_parts(rows: int, *, ragged: bool = True) -> int:
     """How many parts a batch is cut into; `ragged`: the rows of a part are those of every n-th place."""
     from thereafter.kernels.loops.team import parts_of
@@ -128,35 +125,146 @@ def sum_of_parts(sums_P: Tensor) -> Tensor:
     return total
 
 
-def run_team(
-    task: Callable[[FloatType], CFunction], multiplications: int, arrays: Sequence[Tensor], *, by_rows: bool,
-    coupled: bool = False,
-) -> None:  # fmt: skip
-    """Run a task of `loops`, of so many multiplications: on all threads, or on this one where there is too little to
-    share."""
-    from thereafter.kernels.loops.team import NUMPY, call
-
-    call(task(NUMPY[arrays[0].dtype]), arrays, [coupled, by_rows], alone=not worth_a_team(2 * multiplications))
+W = TypeVar("W", bound=NamedTuple)
 
 
-def team_peephole(peephole_3H: Tensor | None, like: Tensor) -> Tensor:
-    """Peepholes as a task takes them: empty where there are none."""
-    return like.new_empty(0, 0) if peephole_3H is None else peephole_3H.contiguous()
+class ForwardPass(NamedTuple):
+    """What a forward pass made: outputs, the last states, what a backward pass reads beside the weights, and what else
+    of that are large arrays, which are given up once nobody will read them again."""
+
+    y: Tensor
+    last: Sequence[Tensor]
+    saved: Sequence[Tensor]
+    own: Sequence[Tensor]
 
 
-def team_lengths(lengths: Tensor | None) -> Tensor:
-    """Lengths as a task takes them: empty where every row is whole."""
-    return _NO_LENGTHS if lengths is None else lengths.contiguous()
+class TeamCell(ABC, Generic[W]):
+    """One call of a cell whose sequences a team of threads runs. What its forward pass decides stays in it."""
+
+    states: ClassVar[int] = 1
+    sorts: ClassVar[bool] = True
+    """Whether rows go from the longest to the shortest."""
+    rows_axis: ClassVar[int] = 0
+    """The axis of the rows in its input."""
+    weights_type: ClassVar[type[NamedTuple]] = LayerWeights
+    coupled = False
+    by_rows: bool
+
+    @abstractmethod
+    def forward(
+        self, x: Tensor, state: Sequence[Tensor], weights: W, lengths: Tensor | None, learning: bool
+    ) -> ForwardPass:
+        """All steps; `learning`: a backward pass will follow."""
+
+    @abstractmethod
+    def backward(
+        self, saved: Sequence[Tensor], weights: W, lengths: Tensor | None, dy: Tensor | None,
+        d_state: Sequence[Tensor], wanted: bool,
+    ) -> tuple[Tensor | None, Sequence[Tensor | None]]:  # fmt: skip
+        """The gradients of the input, if `wanted`, and of the weights; `d_state` becomes that of the first state.
+
+        `saved` is what the forward pass saved, with its large arrays.
+        """
+
+    def run_team(
+        self, task: Callable[[FloatType], CFunction], multiplications: int, arrays: NamedTuple, lengths: Tensor | None,
+        weight: Tensor, second: Tensor | None = None,
+    ) -> None:  # fmt: skip
+        """Run a task of `loops`, of so many multiplications, with the matrices that it packs: on all threads, or on
+        this one where there is too little to share."""
+        from thereafter.kernels.loops.recurrence import packed_size, spare_size
+        from thereafter.kernels.loops.team import NUMPY, call
+
+        rows, units = (arrays[index].shape[axis] for index, axis in (field_with(type(arrays), name) for name in "BH"))
+        matrices = weight.contiguous(), weight.new_empty(0, 0) if second is None else second.contiguous()
+        item = weight.element_size()
+        packed = [take(weight, packed_size(len(matrix), matrix.shape[1], units, item)) for matrix in matrices]
+        team = TeamArrays(
+            weight=matrices[0], packed=packed[0], second=matrices[1], packed_second=packed[1],
+            spares=weight.new_empty(torch.get_num_threads(), spare_size(rows, item)),
+            lengths=_NO_LENGTHS if lengths is None else lengths.contiguous(),
+        )  # fmt: skip
+        numbers = [self.coupled, self.by_rows, rows, units]
+        call(task(NUMPY[weight.dtype]), [*team, *arrays], numbers, alone=not worth_a_team(2 * multiplications))
+        give_all(*packed)
+
+
+class TeamScan(torch.autograd.Function):
+    """All steps of a cell, from its input, state and weights: outputs, beyond a row's length 0, and the last states."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, cell: TeamCell[Any], lengths: Tensor | None, x: Tensor, *state_and_weights: Tensor | None
+    ) -> tuple[Tensor, ...]:
+        learning = any(ctx.needs_input_grad)
+        order = longest_first(lengths, x.shape[1 - cell.rows_axis]) if cell.sorts else None
+        lengths = take_rows(lengths, order)
+        state = [take_rows(part, order) for part in state_and_weights[: cell.states] if part is not None]
+        weights = cell.weights_type._make(state_and_weights[cell.states :])
+        result = cell.forward(take_rows(x, order, cell.rows_axis), state, weights, lengths, learning)
+        if learning:
+            ctx.set_materialize_grads(False)
+            ctx.save_for_backward(lengths, order, *weights, *result.saved, *result.own)
+            ctx.cell, ctx.saved, ctx.sizes = cell, len(result.saved), [part.shape for part in result.last]
+        else:
+            give_all(*result.own)
+        back = None if order is None else order.argsort()
+        return take_rows(result.y, back), *(take_rows(part, back) for part in result.last)
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor | None, *d_last: Tensor | None) -> tuple[Tensor | None, ...]:
+        if is_passed_over(dy, *d_last):
+            return no_gradients(ctx)
+        cell: TeamCell[Any] = ctx.cell
+        lengths, order, *rest = ctx.saved_tensors
+        count = len(cell.weights_type._fields)
+        weights, saved = cell.weights_type._make(rest[:count]), rest[count:]
+        d_state = [
+            saved[-1].new_zeros(size) if d is None else own_copy(d, order)
+            for d, size in zip(d_last, ctx.sizes, strict=True)
+        ]
+        dx, d_weights = cell.backward(saved, weights, lengths, take_rows(dy, order), d_state, ctx.needs_input_grad[2])
+        if is_last_walk():
+            give_all(*saved[ctx.saved :])
+        back = None if order is None else order.argsort()
+        d_first = (take_rows(d, back) for d in d_state)
+        return None, None, take_rows(dx, back, cell.rows_axis), *d_first, *d_weights
+
+
+def team_scan(cell: TeamCell[W], job: Job, x: Tensor, weights: W) -> Unrolled:
+    """All steps of a job."""
+    y_BTO, *last = apply_many(TeamScan, cell, job.lengths_B, x, *job.state, *weights)
+    return Unrolled(y_BTO, job.cell.state_type(*last))
+
+
+def is_last_walk() -> bool:
+    """In a backward pass: whether there will be no second one. A graph that is kept (`retain_graph=True`) may be walked
+    twice."""
+    keeps_graph = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", None)
+    return keeps_graph is not None and not keeps_graph()
 
 
 def place_for_gradient(gates_TBG: Tensor) -> Tensor:
     """Where the gradient of the pre-activations goes: over the gates themselves, where nobody will ask for them again.
 
-    A graph that is kept (`retain_graph=True`) may be walked twice. Fresh memory of that size would cost a tenth of the
-    backward pass: the system hands it out page by page.
+    Fresh memory of that size would cost a tenth of the backward pass: the system hands it out page by page.
     """
-    kept = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", None)
-    return torch.empty_like(gates_TBG) if kept is None or kept() else gates_TBG
+    return gates_TBG if is_last_walk() else torch.empty_like(gates_TBG)
+
+
+def laid_out(x: Tensor, own: list[Tensor]) -> Tensor:
+    """An array in one piece; a copy is one of the cell's own arrays."""
+    if not x.is_contiguous():
+        x = take(x, *x.shape).copy_(x)
+        own.append(x)
+    return x
+
+
+def gradient_in(room: Tensor, dy: Tensor | None) -> Tensor:
+    """An incoming gradient in one piece; what must be made for that goes into the room."""
+    if dy is None:
+        return room.zero_()
+    return dy if dy.is_contiguous() else room.copy_(dy)
 
 
 _FULL = 0.9  # of all places taken: then rows are left in the order they are in
@@ -171,14 +279,15 @@ def longest_first(lengths: Tensor | None, steps: int) -> Tensor | None:
     return lengths.argsort(descending=True, stable=True)
 
 
-def take_rows(array: MaybeTensor, order: Tensor | None) -> MaybeTensor:
+def take_rows(array: MaybeTensor, order: Tensor | None, axis: int = 0) -> MaybeTensor:
     """The rows in another order, if one is given."""
-    return array if order is None or array is None else array.index_select(0, order)
+    return array if order is None or array is None else array.index_select(axis, order)
 
 
 def own_copy(array: Tensor, order: Tensor | None) -> Tensor:
-    """What the loops may work on in place, the rows in another order, if one is given."""
-    return workable(array) if order is None else array.index_select(0, order)
+    """What the loops may work on in place, row by row in memory whatever the strides were (a plain `clone` keeps those
+    of any dense array); the rows in another order, if one is given."""
+    return array.clone(memory_format=torch.contiguous_format) if order is None else array.index_select(0, order)
 
 
 MOST_BYTES = 256 << 20

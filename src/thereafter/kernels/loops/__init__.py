@@ -3,13 +3,15 @@
 From the inside out:
 
 tiles               the inner loop of a matrix product, and copies of vectors, as machine code written out
-vectors             loops over rows whose formula is written once and compiled for the processor's vectors
+vectors             loops over the rows of a step, compiled for the processor's vectors: a formula is written once, its
+                    operands are found by name
 threads             what threads need to speak to each other and to wait
 team                one compiled task on torch's own threads: its arrays by name, their barrier, parts of the rows
 recurrence          the recurrent products of a sequence, a matrix packed once, multiplied at every step; and how a team
                     shares a sequence of any cell (`team_task`)
-lstm, gru, elman    one step of a cell between its products, and all steps of it, forward and backward
-lstm_norm           the layer-norm LSTM; lstm_projected: the LSTM with a projection
+lstm, gru, elman    the formulas of a step between its products, and all steps of a cell, forward and backward; of
+                    LSTMs with a projection too
+lstm_norm           the layer-norm LSTM
 formulas            those of each cell in a stream; all steps of linear cells
 steps               one step of a stream, and the threads that help with it; fours: int8 products of ARM processors
 

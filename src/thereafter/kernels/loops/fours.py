@@ -21,7 +21,7 @@ from thereafter.base.compiled import CFunction, c_function, compiled_once, intri
 from thereafter.base.packages import require
 from thereafter.base.processor import processor
 from thereafter.kernels.arrays import Builder, Context, Intrinsic, IrType, Signature, Value
-from thereafter.kernels.loops.tiles import VECTOR_BYTES, cgutils, ir, types, write_cases
+from thereafter.kernels.loops.tiles import VECTOR_BYTES, cgutils, ir, spread, types, write_cases
 from thereafter.kernels.step.storing import BLOCK, DIGITS, GROUP, LARGEST, SMALLEST
 
 binding = require("llvmlite.binding", "a compiled loop")
@@ -171,9 +171,7 @@ def _write_block(builder: Builder, vectors: int, args: Sequence[Value]) -> None:
                 for digit in range(DIGITS):
                     total = _add_products(builder, builder.load(sums[v, digit]), weights, digits[digit], four)
                     builder.store(total, sums[v, digit])
-    one = builder.load(_at(builder, record, ir.FloatType()))
-    scale = builder.insert_element(ir.Constant(_FLOATS, ir.Undefined), one, _I32(0))
-    scale = builder.shuffle_vector(scale, scale, ir.Constant(_WORDS, [0] * _LANES))
+    scale = spread(builder, builder.load(_at(builder, record, ir.FloatType())), _FLOATS)
     for v in range(vectors):
         high, middle, low = (builder.load(sums[v, digit]) for digit in range(DIGITS))
         # below 2^31: BLOCK times 127 times 128 times 257

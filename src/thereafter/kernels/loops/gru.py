@@ -18,22 +18,22 @@ units they meet twice a step.
 from __future__ import annotations
 
 from thereafter.base.compiled import jit
-from thereafter.kernels.arrays import Floats, GruBackward, GruForward, Lengths, Whole
-from thereafter.kernels.loops.lstm import clear_gates, clear_row, copy_row
+from thereafter.kernels.arrays import Floats, GruBackward, GruForward, TeamArrays, Whole
 from thereafter.kernels.loops.recurrence import (
     COLUMNS,
     GATES,
-    Matrix,
     TeamLoop,
     columns_product,
     gates_product,
     live_after,
     live_before,
     meet_for,
+    part_rows,
+    step_rows,
     team_task,
 )
-from thereafter.kernels.loops.team import RowSpan, Span, member, rows_of_part
-from thereafter.kernels.loops.vectors import Lanes, Number, gates_of, row_loop, tanh
+from thereafter.kernels.loops.team import UNITS, RowSpan, Span, member
+from thereafter.kernels.loops.vectors import At, Lanes, Number, gates_of, step_loop, tanh
 
 
 def _to_new(v: Lanes, z: Number, n: Number) -> None:
@@ -88,255 +88,109 @@ def _resetting_back(v: Lanes) -> None:
     v["dr"], v["sum_r"] = dr, v["sum_r"] + dr
 
 
-_KEEP, _AFTER = ("keep", "sign"), ("u", "r", "z", "n")
-_after_loop = row_loop(_after, *_KEEP, *_AFTER, "h", "new", "y")
-_after_back_loop = row_loop(
-    _after_back, *_KEEP, *_AFTER, "h", "dh", "dy", *(f"d{name}" for name in _AFTER), *(f"sum_{name}" for name in _AFTER)
+_AFTER, _BEFORE = "urzn", "rzn"  # the gates in a row
+
+
+def _gates_at(array: str, gates: str, prefix: str = "") -> dict[str, At]:
+    return {f"{prefix}{gate}": At(array, block) for block, gate in enumerate(gates)}
+
+
+_KEEP = {"keep": At("keep", 0), "sign": At("keep", 1)}
+_FORWARD = {**_KEEP, "h": At("h"), "new": At("h", later=1), "reset": At("reset"), "y": At("y")}
+_after_step, _mix_step = (
+    step_loop(GruForward, [formula], _FORWARD | _gates_at("gates", gates), cleared=["y"], copied={"h": "new"})
+    for formula, gates in ((_after, _AFTER), (_mix, _BEFORE))
 )
-_mix_loop = row_loop(_mix, *_KEEP, "z", "n", "h", "new", "y")
-_unmix_loop = row_loop(_unmix, *_KEEP, "z", "n", "h", "dh", "dy", "dz", "dn", "sum_z", "sum_n", "d_reset")
-_reset_loop = row_loop(_reset, "r", "z", "h", "reset")
-_reset_back_loop = row_loop(_resetting_back, "r", "h", "d_reset", "dh", "dr", "sum_r")
+_reset_step = step_loop(GruForward, [_reset], _FORWARD | _gates_at("gates", _BEFORE), cleared=["reset"])
 
 
-@jit()
-def after_forward(
-    t: int, gates: Floats, h: Floats, y: Floats, keep: Floats, lengths: Lengths, first: int, last: int
-) -> None:
-    """Turn u and the pre-activations of step t into gates, in place, and into h[t + 1] and y[:, t].
-
-    In finished rows (t >= lengths) h keeps its value and y is 0. An h of fewer steps is used in a circle.
-    """
-    before, after = h[t % len(h)], h[(t + 1) % len(h)]
-    for b in range(h.shape[1]):
-        if len(lengths) and t >= lengths[b]:
-            copy_row(before[b], after[b], first, last)
-            clear_row(y[b, t], first, last)
-        else:
-            u, r, z, n = _four(gates[t, b], h.shape[2], first)
-            places = *_two(keep), u, r, z, n, _at(before[b], first), _at(after[b], first), _at(y[b, t], first)
-            _after_loop(gates, last - first, places)
+def _backward_operands(gates: str) -> dict[str, At]:
+    return {
+        **_KEEP, **{name: At(name) for name in ("h", "d_reset", "dh", "dy")}, **_gates_at("gates", gates),
+        **_gates_at("dz", gates, "d"), **_gates_at("d_bias", gates, "sum_"),
+    }  # fmt: skip
 
 
-@jit()
-def after_backward(
-    t: int, gates: Floats, h: Floats, dy: Floats, dh: Floats, dz: Floats, d_bias: Floats, keep: Floats,
-    lengths: Lengths, first: int, last: int,
-) -> None:  # fmt: skip
-    """The gradients of u and of step t's pre-activations, `dz[t]`; in `dh` [B, H] what flows past the product.
-
-    The gradient of the state after the step is `dh` and `dy[:, t]` together. Finished rows get dz = 0 and keep their
-    dh. `d_bias` [4H] is added to. `dz` may be the gates themselves.
-    """
-    units = h.shape[2]
-    for b in range(h.shape[1]):
-        if len(lengths) and t >= lengths[b]:
-            clear_gates(dz[t, b], units, first, last)
-        else:
-            places = (
-                *_two(keep), *_four(gates[t, b], units, first), _at(h[t, b], first), _at(dh[b], first),
-                _at(dy[b, t], first), *_four(dz[t, b], units, first), *_four(d_bias, units, first),
-            )  # fmt: skip
-            _after_back_loop(gates, last - first, places)
-
-
-@jit()
-def before_reset(t: int, gates: Floats, h: Floats, reset: Floats, lengths: Lengths, first: int, last: int) -> None:
-    """First half of a step: r and z from their pre-activations, and `reset[t]` = r h, 0 in finished rows."""
-    for b in range(h.shape[1]):
-        made = reset[t % len(reset), b]
-        if len(lengths) and t >= lengths[b]:
-            clear_row(made, first, last)
-        else:
-            r, z, _ = _three(gates[t, b], h.shape[2], first)
-            _reset_loop(gates, last - first, (r, z, _at(h[t % len(h), b], first), _at(made, first)))
-
-
-@jit()
-def before_mix(
-    t: int, gates: Floats, h: Floats, y: Floats, keep: Floats, lengths: Lengths, first: int, last: int
-) -> None:
-    """Second half: the candidate from its pre-activation, h[t + 1] and y[:, t], as in `after_forward`."""
-    before, after = h[t % len(h)], h[(t + 1) % len(h)]
-    for b in range(h.shape[1]):
-        if len(lengths) and t >= lengths[b]:
-            copy_row(before[b], after[b], first, last)
-            clear_row(y[b, t], first, last)
-        else:
-            _, z, n = _three(gates[t, b], h.shape[2], first)
-            places = *_two(keep), z, n, _at(before[b], first), _at(after[b], first), _at(y[b, t], first)
-            _mix_loop(gates, last - first, places)
-
-
-@jit()
-def before_unmix(
-    t: int, gates: Floats, h: Floats, dy: Floats, dh: Floats, dz: Floats, d_reset: Floats, d_bias: Floats, keep: Floats,
-    lengths: Lengths, first: int, last: int,
-) -> None:  # fmt: skip
-    """Backward, first half: dz of update and candidate, and in `dh` what flows past both; `d_reset` [B, H] is 0
-    afterwards. Finished rows as in `after_backward`."""
-    units = h.shape[2]
-    for b in range(h.shape[1]):
-        if len(lengths) and t >= lengths[b]:
-            clear_gates(dz[t, b], units, first, last)
-        else:
-            _, z, n = _three(gates[t, b], units, first)
-            _, to_z, to_n = _three(dz[t, b], units, first)
-            _, sum_z, sum_n = _three(d_bias, units, first)
-            places = (
-                *_two(keep), z, n, _at(h[t, b], first), _at(dh[b], first), _at(dy[b, t], first), to_z, to_n, sum_z,
-                sum_n, _at(d_reset[b], first),
-            )  # fmt: skip
-            _unmix_loop(gates, last - first, places)
-
-
-@jit()
-def before_reset_back(
-    t: int, gates: Floats, h: Floats, dh: Floats, dz: Floats, d_reset: Floats, d_bias: Floats, lengths: Lengths,
-    first: int, last: int,
-) -> None:  # fmt: skip
-    """Second half: from `d_reset` [B, H], the gradient of r h, those of r and h."""
-    for b in range(h.shape[1]):
-        if not len(lengths) or t < lengths[b]:
-            places = (
-                _at(gates[t, b], first), _at(h[t, b], first), _at(d_reset[b], first), _at(dh[b], first),
-                _at(dz[t, b], first), _at(d_bias, first),
-            )  # fmt: skip
-            _reset_back_loop(gates, last - first, places)
-
-
-@jit()
-def _at(row: Floats, first: int) -> int:
-    """The address of a row's number `first`."""
-    address: int = row.ctypes.data + first * row.itemsize
-    return address
-
-
-@jit()
-def _two(keep: Floats) -> tuple[int, int]:
-    """The addresses of two numbers."""
-    return _at(keep, 0), _at(keep, 1)
-
-
-@jit()
-def _three(row: Floats, units: int, first: int) -> tuple[int, int, int]:
-    """The addresses of a row's first three blocks."""
-    block = units * row.itemsize
-    return _at(row, first), _at(row, first) + block, _at(row, first) + 2 * block
-
-
-@jit()
-def _four(row: Floats, units: int, first: int) -> tuple[int, int, int, int]:
-    """The addresses of a row's four blocks."""
-    block = units * row.itemsize
-    return _at(row, first), _at(row, first) + block, _at(row, first) + 2 * block, _at(row, first) + 3 * block
-
-
-@jit()
-def _share_forward(arrays: GruForward[Floats]) -> tuple[int, Matrix, Matrix]:
-    return (
-        arrays.gates.shape[1],
-        (GATES, arrays.weight, arrays.packed, arrays.h.shape[2]),
-        (COLUMNS, arrays.weight_n, arrays.packed_n, len(arrays.weight_n)),
-    )
+_after_back_step, _unmix_step = (
+    step_loop(GruBackward, [formula], _backward_operands(gates), cleared=[f"d{gate}" for gate in gates])
+    for formula, gates in ((_after_back, _AFTER), (_unmix, _BEFORE))
+)
+_reset_back_step = step_loop(GruBackward, [_resetting_back], _backward_operands(_BEFORE))
 
 
 @jit()
 def forward_rows(
-    task: Whole, arrays: GruForward[Floats], own_rows: RowSpan, own_units: Span, others: Span, parts: Span, size: int
-) -> None:
+    task: Whole, team: TeamArrays[Floats], arrays: GruForward[Floats], rows: RowSpan, units: Span, others: Span,
+    parts: Span, size: int,
+) -> None:  # fmt: skip
     """All gates, states h [T + 1, B, H] and outputs y [B, T, H]. h[0] is given; an h of two steps is used in a circle.
 
     `gates` has the input's part of the pre-activations at first; `keep` is explained above.
 
-    reset after     gates [T, B, 4H]; `weight` [3H, H] is U in the order n, r, z; `bias_n` [H] is added to U_n h.
-    reset before    gates [T, B, 3H]; `weight` [2H, H] is U of r and z, `weight_n` [H, H] that of n, transposed (it is
-                    empty otherwise); `reset` [T, B, H] becomes r h, or one step of it serves all.
+    reset after     gates [T, B, 4H]; the matrix [3H, H] is U in the order n, r, z; `bias_n` [H] is added to U_n h.
+    reset before    gates [T, B, 3H]; the matrix [2H, H] is U of r and z, the second one [H, H] that of n, transposed;
+                    `reset` [T, B, H] becomes r h, or one step of it serves all.
     """
-    top, end, step = own_rows
-    first, last = own_units
-    gates, h, y = arrays.gates[:, top:end:step], arrays.h[:, top:end:step], arrays.y[top:end:step]
-    reset, lengths = arrays.reset[:, top:end:step], arrays.lengths[top:end:step]
-    units, before, spare = h.shape[2], len(arrays.weight_n) > 0, arrays.spares[member(task)]
-    live, meetings = gates.shape[1], 0
-    for t in range(len(gates)):
-        live = live_before(lengths, live, t)
-        read, made = h[t % len(h), :live], gates[t, :live, : len(arrays.weight)]
+    first, last = units
+    top, end, step = rows
+    hidden, lengths, before = task[UNITS], team.lengths[top:end:step], len(team.second) > 0
+    own, spare = member(task), team.spares[member(task)]
+    live, meetings = len(range(top, end, step)), 0
+    for t in range(len(arrays.gates)):
+        live, where = live_before(lengths, live, t), (t, 0, own)
+        gates = step_rows(arrays.gates, t, rows, live)
+        products = gates[:, : len(team.weight)]
         if not before:
             for b in range(live):
-                copy_row(arrays.bias_n, made[b], first, last)
-        gates_product(task, t, read, units, arrays.packed, made, made, first, last, spare)
+                for j in range(first, last):
+                    products[b, j] = arrays.bias_n[j]
+        read = step_rows(arrays.h, t, rows, live)
+        gates_product(task, t, read, hidden, team.packed, products, products, first, last, spare)
         if before:
-            before_reset(t, gates, h, reset, lengths, first, last)
-            again, new = reset[t % len(reset), :live], gates[t, :live, 2 * units :]
-            meetings = meet_for(task, meetings, size, reset[t % len(reset), 0])
-            columns_product(task, t, again, arrays.packed_n, new, first, last, spare)
-            before_mix(t, gates, h, y, arrays.keep, lengths, first, last)
+            _reset_step(arrays, team.lengths, where, rows, units, 0)
+            reset = step_rows(arrays.reset, t, rows, live)
+            meetings = meet_for(task, meetings, size, arrays.reset[t % len(arrays.reset), top])
+            columns_product(task, t, reset, team.packed_second, gates[:, 2 * hidden :], first, last, spare)
+            _mix_step(arrays, team.lengths, where, rows, units, 0)
         else:
-            after_forward(t, gates, h, y, arrays.keep, lengths, first, last)
-        meetings = meet_for(task, meetings, size, h[(t + 1) % len(h), 0])
-
-
-@jit()
-def _share_backward(arrays: GruBackward[Floats]) -> tuple[int, Matrix, Matrix]:
-    return (
-        arrays.gates.shape[1],
-        (COLUMNS, arrays.weight, arrays.packed, arrays.h.shape[2]),
-        (COLUMNS, arrays.weight_n, arrays.packed_n, len(arrays.weight_n)),
-    )
+            _after_step(arrays, team.lengths, where, rows, units, 0)
+        meetings = meet_for(task, meetings, size, arrays.h[(t + 1) % len(arrays.h), top])
 
 
 @jit()
 def backward_rows(
-    task: Whole, arrays: GruBackward[Floats], own_rows: RowSpan, own_units: Span, others: Span, parts: Span, size: int
-) -> None:
+    task: Whole, team: TeamArrays[Floats], arrays: GruBackward[Floats], rows: RowSpan, units: Span, others: Span,
+    parts: Span, size: int,
+) -> None:  # fmt: skip
     """The gradient dz of all pre-activations, and of u, laid out as the gates, from that of the outputs, dy [B, T, H].
 
     `dh` [B, H] holds the gradient of the last state, and in the end that of the first. Each part of the rows has its
     own row of `d_bias` [parts, G]. Where reset comes before the product `d_reset` [B, H] is room for the gradient of
-    r h; `weight` is as in `forward_rows`, `weight_n` is not transposed.
+    r h; the matrices are as in `forward_rows`, the second one not transposed. `dz` may be the gates themselves.
     """
-    top, end, step = own_rows
-    first, last = own_units
-    dh, d_reset, dz = arrays.dh[top:end:step], arrays.d_reset[top:end:step], arrays.dz[:, top:end:step]
-    lengths, units = arrays.lengths[top:end:step], arrays.h.shape[2]
-    rows, before, spare = len(dh), len(arrays.weight_n) > 0, arrays.spares[member(task)]
+    first, last = units
+    top, end, step = rows
+    dh, d_reset, lengths = arrays.dh[top:end:step], arrays.d_reset[top:end:step], team.lengths[top:end:step]
+    own, spare, before, width = member(task), team.spares[member(task)], len(team.second) > 0, len(team.weight)
     live, meetings = 0, 0
-    for t in range(len(dz) - 1, -1, -1):
-        live = live_after(lengths, live, t, rows)
+    for t in range(len(arrays.dz) - 1, -1, -1):
+        live = live_after(lengths, live, t, len(dh))
+        dz = step_rows(arrays.dz, t, rows, live)
         for part in range(parts[0], parts[1]):
-            _gates_back(t, arrays, part, first, last)
+            own_rows = part_rows(task, team, part, len(arrays.d_bias))
+            if before:
+                _unmix_step(arrays, team.lengths, (t, part, own), own_rows, units, 0)
+            else:
+                _after_back_step(arrays, team.lengths, (t, part, own), own_rows, units, 0)
         if before:
-            new = dz[t, :live, 2 * units :]
-            meetings = meet_for(task, meetings, size, dz[t, 0, 2 * units :])
-            columns_product(task, t, new, arrays.packed_n, d_reset[:live], first, last, spare)
+            meetings = meet_for(task, meetings, size, arrays.dz[t, 0, width:])
+            columns_product(task, t, dz[:, width:], team.packed_second, d_reset[:live], first, last, spare)
             for part in range(parts[0], parts[1]):
-                _reset_back(t, arrays, part, first, last)
-        meetings = meet_for(task, meetings, size, dz[t, 0, : len(arrays.weight)])
-        columns_product(task, t, dz[t, :live, : len(arrays.weight)], arrays.packed, dh[:live], first, last, spare)
+                own_rows = part_rows(task, team, part, len(arrays.d_bias))
+                _reset_back_step(arrays, team.lengths, (t, part, own), own_rows, units, 0)
+        meetings = meet_for(task, meetings, size, arrays.dz[t, 0, :width])
+        columns_product(task, t, dz[:, :width], team.packed, dh[:live], first, last, spare)
 
 
-@jit()
-def _gates_back(t: int, arrays: GruBackward[Floats], part: int, first: int, last: int) -> None:
-    """The rows of one part at step t, before the products."""
-    top, end, step = rows_of_part(arrays.gates.shape[1], part, len(arrays.d_bias), len(arrays.lengths) > 0)
-    gates, h, dz = arrays.gates[:, top:end:step], arrays.h[:, top:end:step], arrays.dz[:, top:end:step]
-    dy, dh, lengths = arrays.dy[top:end:step], arrays.dh[top:end:step], arrays.lengths[top:end:step]
-    if len(arrays.weight_n):
-        d_reset = arrays.d_reset[top:end:step]
-        before_unmix(t, gates, h, dy, dh, dz, d_reset, arrays.d_bias[part], arrays.keep, lengths, first, last)
-    else:
-        after_backward(t, gates, h, dy, dh, dz, arrays.d_bias[part], arrays.keep, lengths, first, last)
-
-
-@jit()
-def _reset_back(t: int, arrays: GruBackward[Floats], part: int, first: int, last: int) -> None:
-    """The same between the two products, where there are two."""
-    top, end, step = rows_of_part(arrays.gates.shape[1], part, len(arrays.d_bias), len(arrays.lengths) > 0)
-    gates, h, dz = arrays.gates[:, top:end:step], arrays.h[:, top:end:step], arrays.dz[:, top:end:step]
-    dh, d_reset, lengths = arrays.dh[top:end:step], arrays.d_reset[top:end:step], arrays.lengths[top:end:step]
-    before_reset_back(t, gates, h, dh, dz, d_reset, arrays.d_bias[part], lengths, first, last)
-
-
-forward_task = team_task("gru_forward", TeamLoop(GruForward, forward_rows, _share_forward, one_by_one=True))
-backward_task = team_task("gru_backward", TeamLoop(GruBackward, backward_rows, _share_backward, one_by_one=True))
+forward_task = team_task("gru_forward", TeamLoop(GruForward, (GATES, COLUMNS), forward_rows, one_by_one=True))
+backward_task = team_task("gru_backward", TeamLoop(GruBackward, (COLUMNS, COLUMNS), backward_rows, one_by_one=True))

@@ -1,13 +1,16 @@
-"""The LSTM: one step between its matrix products, and all steps by a team of threads, forward and backward.
+"""The LSTM, and the one whose output is projected, h = W_hr m: a step between its matrix products, and all steps by a
+team of threads, forward and backward.
 
 Arrays are whole sequences, time first: T steps, B rows, H units; gates [T, B, 4H] in the order input, forget, cell,
 output (a coupled cell has no forget block: 3H). `peephole` is [3, H] (input, forget, output) or empty, `lengths` [B] or
-empty. Every loop works on the units `first` to `last` of a row, so that several threads can share one.
+empty. Between products a step works on some units of each row, so that several threads can share one. In finished rows
+(t >= lengths) states keep their values, outputs and the gradients of pre-activations are 0.
 
 A team is called once a sequence. Either the threads claim parts of the rows: then each reads all of the matrix at every
 step, and once that is packed no thread waits for another. Or they own units, and with them a part of the matrix: then
 all of them meet at every step, and each reads what the others have just made. The first is faster where the matrix fits
-into the cache of each core. (`recurrence.team_task` does either.)
+into the cache of each core. (`recurrence.team_task` does either.) With a projection threads that own units own outputs
+too; they meet twice a step, since each of its two products reads what the other one made.
 
 A finished row takes no part in a step's product where no longer row comes after it, so rows are best sorted by length,
 the longest first.
@@ -21,25 +24,33 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from thereafter.base.compiled import jit
-from thereafter.kernels.arrays import Floats, Lengths, LstmBackward, LstmForward, Whole
+from thereafter.kernels.arrays import (
+    Floats,
+    LstmBackward,
+    LstmForward,
+    ProjectedBackward,
+    ProjectedForward,
+    TeamArrays,
+    Whole,
+)
 from thereafter.kernels.loops.recurrence import (
     COLUMNS,
     GATES,
-    Matrix,
+    TURNED,
     TeamLoop,
+    clear_rows,
     columns_product,
     gates_product,
     live_after,
     live_before,
     meet_for,
+    part_rows,
+    step_rows,
     team_task,
 )
-from thereafter.kernels.loops.team import COUPLED, RowSpan, Span, member, rows_of_part, switch
+from thereafter.kernels.loops.team import COUPLED, UNITS, RowSpan, Span, member
 from thereafter.kernels.loops.tiles import copy
-from thereafter.kernels.loops.vectors import Lanes, Number, gates_of, row_loops, tanh
-
-_GATES = ("i", "f", "g", "o")
-_PEEPHOLES = ("peephole_i", "peephole_f", "peephole_o")
+from thereafter.kernels.loops.vectors import At, Lanes, Number, gates_of, step_loop, tanh
 
 
 def cell_formula(v: Lanes, peephole: bool, coupled: bool) -> tuple[Number, Number]:
@@ -67,7 +78,7 @@ def cell_formula(v: Lanes, peephole: bool, coupled: bool) -> tuple[Number, Numbe
     return o, new
 
 
-def _back(v: Lanes, dm: Number, dc: Number, shown: Number, peephole: bool, coupled: bool) -> None:
+def back(v: Lanes, dm: Number, dc: Number, shown: Number, peephole: bool, coupled: bool) -> None:
     """The gradients of all gates and of the old cell, from dm, the gradient of m = o shown, and from dc, that of the
     new cell, to which the part through m has been added. They may take the place of the gates and of dc.
     """
@@ -101,21 +112,21 @@ def _forward(v: Lanes, peephole: bool, coupled: bool) -> None:
     v["m"], v["y"] = m, m
 
 
-def _cell_back(v: Lanes, peephole: bool, coupled: bool) -> None:
-    """The backward pass of the gates where dc is already whole; `shown` is what the output gate multiplies, before
-    tanh."""
-    _back(v, v["dm"], v["dc"], tanh(v["shown"]), peephole, coupled)
+def _add(v: Lanes) -> None:
+    d = v["dh"] + v["dy"]
+    v["dp"], v["now"] = d, d
+    v["dh"] = v.constant(0.0)  # the product of the step before is added to it
 
 
 def _backward(v: Lanes, peephole: bool, coupled: bool) -> None:
     shown, dm = tanh(v["new"]), v["dm"] + v["dy"]
-    _back(v, dm, v["dc"] + dm * v["o"] * (1.0 - shown * shown), shown, peephole, coupled)
+    back(v, dm, v["dc"] + dm * v["o"] * (1.0 - shown * shown), shown, peephole, coupled)
     v["dm"] = v.constant(0.0)  # the product of the step before is added to it
-    for gate in ("i", "g", "o") if coupled else _GATES:
+    for gate in "igo" if coupled else "ifgo":
         v[f"sum_{gate}"] = v[f"sum_{gate}"] + v[f"d{gate}"]
 
 
-def _variants(formula: Callable[[Lanes, bool, bool], object]) -> list[Callable[[Lanes], None]]:
+def variants(formula: Callable[[Lanes, bool, bool], object]) -> list[Callable[[Lanes], None]]:
     """A formula for each kind of LSTM, in the order of `variant`."""
 
     def of(peephole: bool, coupled: bool) -> Callable[[Lanes], None]:
@@ -128,213 +139,179 @@ def _variants(formula: Callable[[Lanes, bool, bool], object]) -> list[Callable[[
 
 
 @jit()
-def variant(peephole: Floats, coupled: bool) -> int:
+def variant(task: Whole, peephole: Floats) -> int:
     """The number of a kind of LSTM."""
-    return (2 if len(peephole) else 0) + (1 if coupled else 0)
+    number: int = (2 if len(peephole) else 0) + task[COUPLED]
+    return number
 
 
-_NEW = (*_GATES, "old", "new", "m", "y", *_PEEPHOLES)
-_BACK = (*_GATES, "old", "new", "shown", "dm", "dy", "dc", "di", "df", "dg", "do", *_PEEPHOLES, "to_i", "to_f", "to_o")
-_forward_loop = row_loops(_variants(_forward), *_NEW)
-_backward_loop = row_loops(_variants(_backward), *_BACK, "sum_i", "sum_f", "sum_g", "sum_o")
-cell_loop = row_loops(_variants(cell_formula), *_NEW)
-"""Gates and new cell alone, for a cell that is normalised before tanh. It takes the addresses of a forward loop."""
-cell_back_loop = row_loops(_variants(_cell_back), *_BACK)
+def gates_at(array: str, prefix: str = "") -> dict[str, At]:
+    """The gates i, f, g, o in a row. A coupled cell has no f: its place is then any, and never read."""
+    return {f"{prefix}{gate}": At(array, block) for gate, block in zip("ifgo", (0, 1, -2, -1), strict=True)}
 
 
-@jit()
-def lstm_forward(
-    t: int, gates: Floats, c: Floats, m: Floats, y: Floats, peephole: Floats, coupled: bool, lengths: Lengths,
-    first: int, last: int,
-) -> None:  # fmt: skip
-    """Turn the pre-activations of step t into gates, cell and output.
-
-    `gates[t]` is worked on in place; `c[t]` is read and `c[t + 1]` written; `m[t + 1]` and `y[:, t]` get o tanh(c). In
-    finished rows (t >= lengths) m keeps its value and y is 0. An array of fewer steps is used in a circle: step t is
-    found at t modulo its length.
-    """
-    rows, old, new = gates[t % len(gates)], c[t % len(c)], c[(t + 1) % len(c)]
-    before, after = m[t % len(m)], m[(t + 1) % len(m)]
-    for b in range(c.shape[1]):
-        if len(lengths) and t >= lengths[b]:
-            copy_row(old[b], new[b], first, last)
-            copy_row(before[b], after[b], first, last)
-            clear_row(y[b, t], first, last)
-        else:
-            places = forward_places(rows[b], old[b], new[b], after[b], y[b, t], peephole, first)
-            _forward_loop(gates, variant(peephole, coupled), last - first, places)
+def peepholes_at(array: str, prefix: str) -> dict[str, At]:
+    """Three rows for the gates i, f, o."""
+    return {f"{prefix}{gate}": At(array, block) for block, gate in enumerate("ifo")}
 
 
-@jit()
-def lstm_backward(
-    t: int, gates: Floats, c: Floats, dy: Floats, dm: Floats, dc: Floats, dz: Floats, d_bias: Floats,
-    d_peephole: Floats, peephole: Floats, coupled: bool, lengths: Lengths, first: int, last: int,
-) -> None:  # fmt: skip
-    """The gradient of step t's pre-activations, `dz[t]`, and in `dc` [B, H] that of c before the step.
-
-    The gradient of o tanh(c) of this step is `dm` [B, H] and `dy[:, t]` together; `dm` is 0 afterwards. Finished rows
-    get dz = 0 and keep their dc and dm. `d_bias` [G] and `d_peephole` are added to. `dz` may be the gates
-    themselves.
-    """
-    for b in range(c.shape[1]):
-        if len(lengths) and t >= lengths[b]:
-            clear_gates(dz[t, b], c.shape[2], first, last)
-        else:
-            row, new = gates[t, b], c[t + 1, b]
-            places = backward_places(
-                row, c[t, b], new, new, dm[b], dy[b, t], dc[b], dz[t, b], d_peephole, peephole, first
-            ) + gate_places(d_bias, c.shape[2], first)
-            _backward_loop(gates, variant(peephole, coupled), last - first, places)
-
-
-@jit()
-def copy_row(given: Floats, to: Floats, first: int, last: int) -> None:
-    """Own units of a row. (A slice assigned to a slice would compile numba's error texts with it, for seconds.)"""
-    for j in range(first, last):
-        to[j] = given[j]
-
-
-@jit()
-def clear_row(row: Floats, first: int, last: int) -> None:
-    """A part of a row to 0."""
-    for j in range(first, last):
-        row[j] = 0
-
-
-@jit()
-def clear_gates(row: Floats, units: int, first: int, last: int) -> None:
-    """Own units of every gate of a row to 0."""
-    for block in range(len(row) // units):
-        clear_row(row, block * units + first, block * units + last)
-
-
-@jit()
-def gate_places(row: Floats, units: int, first: int) -> tuple[int, int, int, int]:
-    """The addresses of a row's gates i, f, g, o. A coupled cell has no f: its address is then any, and never read."""
-    size = row.itemsize
-    blocks, i = len(row) // units, row.ctypes.data + first * size
-    return i, i + units * size, i + (blocks - 2) * units * size, i + (blocks - 1) * units * size
-
-
-@jit()
-def forward_places(
-    row: Floats, old: Floats, new: Floats, m: Floats, y: Floats, peephole: Floats, first: int
-) -> tuple[int, ...]:
-    """The addresses that a forward loop takes, in the order of its names."""
-    units, size = len(old), row.itemsize
-    p = peephole.ctypes.data + first * size
-    return (
-        *gate_places(row, units, first),
-        old.ctypes.data + first * size, new.ctypes.data + first * size, m.ctypes.data + first * size,
-        y.ctypes.data + first * size, p, p + units * size, p + 2 * units * size,
-    )  # fmt: skip
-
-
-@jit()
-def backward_places(
-    row: Floats, old: Floats, new: Floats, shown: Floats, dm: Floats, dy: Floats, dc: Floats, dz: Floats,
-    d_peephole: Floats, peephole: Floats, first: int,
-) -> tuple[int, ...]:  # fmt: skip
-    """The addresses that a backward loop takes, in the order of its names."""
-    units, size = len(old), row.itemsize
-    second = units * size
-    p, to = peephole.ctypes.data + first * size, d_peephole.ctypes.data + first * size
-    return (
-        *gate_places(row, units, first), old.ctypes.data + first * size, new.ctypes.data + first * size,
-        shown.ctypes.data + first * size, dm.ctypes.data + first * size, dy.ctypes.data + first * size,
-        dc.ctypes.data + first * size, *gate_places(dz, units, first), p, p + second, p + 2 * second, to,
-        to + second, to + 2 * second,
-    )  # fmt: skip
-
-
-@jit()
-def _share_forward(arrays: LstmForward[Floats]) -> tuple[int, Matrix, Matrix]:
-    return (
-        arrays.gates.shape[1],
-        (GATES, arrays.weight, arrays.packed, arrays.c.shape[2]),
-        (COLUMNS, arrays.weight, arrays.packed, 0),
-    )
+STEP = {**gates_at("gates"), **peepholes_at("peephole", "peephole_"), "old": At("c"), "new": At("c", later=1)}
+"""What forward and backward passes of a step read."""
+_BACK = {
+    **STEP, **gates_at("dz", "d"), **gates_at("d_bias", "sum_"), **peepholes_at("d_peephole", "to_"), "dc": At("dc"),
+}  # fmt: skip
+_FINISHED, _NO_GATES = {"old": "new", "before": "m"}, ("di", "df", "dg", "do")
+_forward_step = step_loop(
+    LstmForward, variants(_forward), cleared=["y"], copied=_FINISHED,
+    operands=STEP | {"before": At("xh", -1), "m": At("xh", -1, later=1), "y": At("y")},
+)  # fmt: skip
+_backward_step = step_loop(
+    LstmBackward, variants(_backward), _BACK | {"dm": At("dh"), "dy": At("dy")}, cleared=_NO_GATES
+)
 
 
 @jit()
 def forward_rows(
-    task: Whole, arrays: LstmForward[Floats], own_rows: RowSpan, own_units: Span, others: Span, parts: Span, size: int
-) -> None:
+    task: Whole, team: TeamArrays[Floats], arrays: LstmForward[Floats], rows: RowSpan, units: Span, others: Span,
+    parts: Span, size: int,
+) -> None:  # fmt: skip
     """All gates [T, B, G], cells c [T + 1, B, H] and outputs y [B, T, H].
 
     `xh` [T + 1, B, I + H] has the input of each step beside the output before it; c[0] and the h of xh[0] are given.
     Where `x` [B, T, I] is not empty each step copies its input from there; then a thread must have rows of its own.
 
-    `weight` is [G, I + H] where the input's product is part of each step, or [G, H]; `z` [T, B, G] is the rest of the
+    The matrix is [G, I + H] where the input's product is part of each step, or [G, H]; `z` [T, B, G] is the rest of the
     pre-activations, and may be the gates themselves. An array of fewer steps is used in a circle, so that values nobody
     will ask for again stay in the caches. One row of z stands for all.
     """
-    top, end, step = own_rows
-    first, last = own_units
-    units, spare = arrays.c.shape[2], arrays.spares[member(task)]
-    gates, c, xh = arrays.gates[:, top:end:step], arrays.c[:, top:end:step], arrays.xh[:, top:end:step]
-    x, y, lengths = arrays.x[top:end:step], arrays.y[top:end:step], arrays.lengths[top:end:step]
-    inputs, read_from = xh.shape[2] - units, xh.shape[2] - arrays.weight.shape[1]
-    z = arrays.z
+    top, end, step = rows
+    hidden, own, xh, z = task[UNITS], member(task), arrays.xh[:, top:end:step], arrays.z
+    x, lengths = arrays.x[top:end:step], team.lengths[top:end:step]
+    inputs, read_from = xh.shape[2] - hidden, xh.shape[2] - team.weight.shape[1]
     if z.shape[1] > 1:
         z = z[:, top:end:step]
-    live, meetings = gates.shape[1], 0
-    for t in range(y.shape[1]):
+    live, meetings = xh.shape[1], 0
+    for t in range(arrays.y.shape[1]):
         live = live_before(lengths, live, t)
         for b in range(len(x)):
             copy(x[b, t].ctypes.data, xh[t, b].ctypes.data, inputs * x.itemsize)
-        read, start, made = xh[t % len(xh), :live, read_from:], z[t % len(z), :live], gates[t % len(gates), :live]
-        gates_product(task, t, read, units, arrays.packed, start, made, first, last, spare)
-        lstm_forward(t, gates, c, xh[:, :, inputs:], y, arrays.peephole, switch(task, COUPLED), lengths, first, last)
+        gates = step_rows(arrays.gates, t, rows, live)
+        read, start = xh[t % len(xh), :live, read_from:], z[t % len(z), :live]
+        gates_product(task, t, read, hidden, team.packed, start, gates, units[0], units[1], team.spares[own])
+        _forward_step(arrays, team.lengths, (t, 0, own), rows, units, variant(task, arrays.peephole))
         meetings = meet_for(task, meetings, size, xh[(t + 1) % len(xh), 0, inputs:])
 
 
 @jit()
-def _share_backward(arrays: LstmBackward[Floats]) -> tuple[int, Matrix, Matrix]:
-    return (
-        arrays.gates.shape[1],
-        (COLUMNS, arrays.weight, arrays.packed, arrays.c.shape[2]),
-        (COLUMNS, arrays.weight_x, arrays.packed_x, arrays.dx.shape[2]),
-    )
-
-
-@jit()
 def backward_rows(
-    task: Whole, arrays: LstmBackward[Floats], own_rows: RowSpan, units: Span, inputs: Span, parts: Span, size: int
-) -> None:
+    task: Whole, team: TeamArrays[Floats], arrays: LstmBackward[Floats], rows: RowSpan, units: Span, inputs: Span,
+    parts: Span, size: int,
+) -> None:  # fmt: skip
     """The gradient dz [T, B, G] of all pre-activations, from that of the outputs, dy [B, T, H].
 
     `dh` and `dc` [B, H] hold the gradients of the last state, and in the end those of the first. `dx` [B, T, I] is made
     too where it has columns. Each part of the rows has its own row of `d_bias` [parts, G] and of `d_peephole`
-    [parts, 3, H].
+    [parts, 3, H]. `dz` may be the gates themselves.
     """
-    top, end, step = own_rows
-    dh, dx, dz = arrays.dh[top:end:step], arrays.dx[top:end:step], arrays.dz[:, top:end:step]
-    rows, lengths, spare = len(dh), arrays.lengths[top:end:step], arrays.spares[member(task)]
+    top, end, step = rows
+    dh, dx, lengths = arrays.dh[top:end:step], arrays.dx[top:end:step], team.lengths[top:end:step]
+    own, spare = member(task), team.spares[member(task)]
     live, meetings = 0, 0
-    for t in range(len(dz) - 1, -1, -1):
-        live = live_after(lengths, live, t, rows)
+    for t in range(len(arrays.dz) - 1, -1, -1):
+        live = live_after(lengths, live, t, len(dh))
         for part in range(parts[0], parts[1]):
-            _gates_back(t, task, arrays, part, units)
-        meetings = meet_for(task, meetings, size, dz[t, 0])
-        columns_product(task, t, dz[t, :live], arrays.packed, dh[:live], units[0], units[1], spare)
+            own_rows = part_rows(task, team, part, len(arrays.d_bias))
+            _backward_step(arrays, team.lengths, (t, part, own), own_rows, units, variant(task, arrays.peephole))
+        dz = step_rows(arrays.dz, t, rows, live)
+        meetings = meet_for(task, meetings, size, arrays.dz[t, 0])
+        columns_product(task, t, dz, team.packed, dh[:live], units[0], units[1], spare)
         if dx.shape[2]:
-            for b in range(rows):
-                clear_row(dx[b, t], inputs[0], inputs[1])
-            columns_product(task, t, dz[t, :live], arrays.packed_x, dx[:live, t], inputs[0], inputs[1], spare)
+            clear_rows(dx[:, t], inputs)
+            columns_product(task, t, dz, team.packed_second, dx[:live, t], inputs[0], inputs[1], spare)
+
+
+forward_task = team_task("lstm_forward", TeamLoop(LstmForward, (GATES, COLUMNS), forward_rows))
+backward_task = team_task("lstm_backward", TeamLoop(LstmBackward, (COLUMNS, COLUMNS), backward_rows))
+
+
+def _show(v: Lanes) -> None:
+    v["new"] = v["y"]
+
+
+_projected_step = step_loop(
+    ProjectedForward, variants(_forward), cleared=["y"], copied=_FINISHED,
+    operands=STEP | {"before": At("now"), "m": At("now", later=1), "y": At("m")},
+)  # fmt: skip
+_show_step = step_loop(
+    ProjectedForward, [_show], {"y": At("y"), "old": At("h"), "new": At("h", later=1)}, cleared=["y"],
+    copied={"old": "new"},
+)  # fmt: skip
+_add_step = step_loop(ProjectedBackward, [_add], {name: At(name) for name in ("dh", "dy", "dp", "now")}, cleared=["dp"])
+_projected_back_step = step_loop(
+    ProjectedBackward, variants(_backward), _BACK | {"dm": At("none"), "dy": At("dm")}, cleared=_NO_GATES
+)
 
 
 @jit()
-def _gates_back(t: int, task: Whole, arrays: LstmBackward[Floats], part: int, units: Span) -> None:
-    """The rows of one part at step t, between the products."""
-    top, end, step = rows_of_part(arrays.gates.shape[1], part, len(arrays.d_bias), len(arrays.lengths) > 0)
-    lstm_backward(
-        t, arrays.gates[:, top:end:step], arrays.c[:, top:end:step], arrays.dy[top:end:step],
-        arrays.dh[top:end:step], arrays.dc[top:end:step], arrays.dz[:, top:end:step], arrays.d_bias[part],
-        arrays.d_peephole[part], arrays.peephole, switch(task, COUPLED), arrays.lengths[top:end:step], units[0],
-        units[1],
-    )  # fmt: skip
+def projected_forward_rows(
+    task: Whole, team: TeamArrays[Floats], arrays: ProjectedForward[Floats], rows: RowSpan, units: Span, outputs: Span,
+    parts: Span, size: int,
+) -> None:  # fmt: skip
+    """The gates [T, B, G], in place of the input's part of them; cells c [T + 1, B, H]; m [B, T, H] = o tanh(c); its
+    projections h [T + 1, B, O]; and as outputs y [B, T, O].
+
+    `c[0]` and `h[0]` are given; arrays of two steps are used in a circle. `now` [2, B, H] holds m of a step.
+    """
+    top, end, step = rows
+    y, lengths, own = arrays.y[top:end:step], team.lengths[top:end:step], member(task)
+    live, meetings, spare = len(y), 0, team.spares[own]
+    for t in range(y.shape[1]):
+        live = live_before(lengths, live, t)
+        gates, where = step_rows(arrays.gates, t, rows, live), (t, 0, own)
+        read = step_rows(arrays.h, t, rows, live)
+        gates_product(task, t, read, task[UNITS], team.packed, gates, gates, units[0], units[1], spare)
+        _projected_step(arrays, team.lengths, where, rows, units, variant(task, arrays.peephole))
+        meetings = meet_for(task, meetings, size, arrays.now[(t + 1) % 2, top])
+        clear_rows(y[:, t], outputs)
+        read = step_rows(arrays.now, t + 1, rows, live)
+        columns_product(task, t, read, team.packed_second, y[:live, t], outputs[0], outputs[1], spare)
+        _show_step(arrays, team.lengths, where, rows, outputs, 0)
+        meetings = meet_for(task, meetings, size, arrays.h[(t + 1) % len(arrays.h), top])
 
 
-forward_task = team_task("lstm_forward", TeamLoop(LstmForward, forward_rows, _share_forward))
-backward_task = team_task("lstm_backward", TeamLoop(LstmBackward, backward_rows, _share_backward))
+@jit()
+def projected_backward_rows(
+    task: Whole, team: TeamArrays[Floats], arrays: ProjectedBackward[Floats], rows: RowSpan, units: Span, outputs: Span,
+    parts: Span, size: int,
+) -> None:  # fmt: skip
+    """The gradient dz [T, B, G] of all pre-activations and dp [B, T, O] of all projections, from that of the outputs,
+    dy [B, T, O].
+
+    `dh` [B, O] and `dc` [B, H] hold the gradients of the last state, and in the end those of the first. `dm` [B, T, H]
+    gets those of what is projected. Each part of the rows has its own row of `d_bias` and of `d_peephole`. `now`
+    [B, O] and `none` [B, H] are 0.
+    """
+    top, end, step = rows
+    dh, dm, now = arrays.dh[top:end:step], arrays.dm[top:end:step], arrays.now[top:end:step]
+    lengths, own, spare = team.lengths[top:end:step], member(task), team.spares[member(task)]
+    live, meetings = 0, 0
+    for t in range(len(arrays.dz) - 1, -1, -1):
+        live = live_after(lengths, live, t, len(dh))
+        _add_step(arrays, team.lengths, (t, 0, own), rows, outputs, 0)
+        meetings = meet_for(task, meetings, size, now[0])
+        clear_rows(dm[:live, t], units)
+        columns_product(task, t, now[:live], team.packed, dm[:live, t], units[0], units[1], spare)
+        for part in range(parts[0], parts[1]):
+            own_rows = part_rows(task, team, part, len(arrays.d_bias))
+            _projected_back_step(arrays, team.lengths, (t, part, own), own_rows, units, variant(task, arrays.peephole))
+        dz = step_rows(arrays.dz, t, rows, live)
+        meetings = meet_for(task, meetings, size, arrays.dz[t, 0])
+        columns_product(task, t, dz, team.packed_second, dh[:live], outputs[0], outputs[1], spare)
+
+
+projected_forward_task = team_task(
+    "projected_forward", TeamLoop(ProjectedForward, (GATES, TURNED), projected_forward_rows)
+)
+projected_backward_task = team_task(
+    "projected_backward", TeamLoop(ProjectedBackward, (COLUMNS, COLUMNS), projected_backward_rows)
+)

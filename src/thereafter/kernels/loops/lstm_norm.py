@@ -6,7 +6,8 @@ meet before and after it; between they claim the rows of each step.
 
 Arrays: `hat_x`, `hat` [T, B, G] and `hat_c` [T, B, H] are W x, U h and c after the norm, before gain and shift;
 `scales` [3, T, B] is one over the standard deviations they were divided by. `norms` [3, G] are the gains of W x and of
-U h, and the bias; `norm_c` [2, H] are gain and shift of c. `rooms` [threads, ...] is what `rooms_size` says.
+U h, and the bias; `norm_c` [2, H] are gain and shift of c. In a backward pass each thread has a row of `dz` [M, G], of
+`d` and `shown` [M, H], and of `means` [M, ...], six numbers on a line of their own.
 """
 
 from __future__ import annotations
@@ -15,42 +16,22 @@ import math
 
 from thereafter.base.compiled import jit
 from thereafter.cells.base import EPSILON
-from thereafter.kernels.arrays import Float, Floats, Lengths, LstmNormBackward, LstmNormForward, Whole
+from thereafter.kernels.arrays import Float, Floats, LstmNormBackward, LstmNormForward, TeamArrays, Whole
 from thereafter.kernels.loops.formulas import FAST
-from thereafter.kernels.loops.lstm import (
-    backward_places,
-    cell_back_loop,
-    cell_loop,
-    clear_row,
-    copy_row,
-    forward_places,
-    variant,
-)
-from thereafter.kernels.loops.recurrence import (
-    COLUMNS,
-    GATES,
-    TeamLoop,
-    columns_product,
-    gates_product,
-    pack_all,
-    pack_own,
-    team_task,
-)
+from thereafter.kernels.loops.lstm import STEP, back, cell_formula, gates_at, peepholes_at, variant, variants
+from thereafter.kernels.loops.recurrence import COLUMNS, GATES, TeamLoop, columns_product, gates_product, team_task
 from thereafter.kernels.loops.team import (
-    BY_ROWS,
-    COUPLED,
     PARTS,
+    ROWS,
+    UNITS,
+    RowSpan,
+    Span,
     claim_below,
-    claim_parts,
     meet,
     member,
-    members,
-    parts_in,
-    rows_of_part,
     rows_of_parts,
-    switch,
 )
-from thereafter.kernels.loops.vectors import Lanes, Number, row_loop, tanh
+from thereafter.kernels.loops.vectors import At, Lanes, Number, step_loop, tanh
 
 
 def _shown(v: Lanes) -> Number:
@@ -67,18 +48,26 @@ def _output(v: Lanes) -> None:
     v["m"], v["y"] = m, m
 
 
+def _cell(v: Lanes, peephole: bool, coupled: bool) -> None:
+    _, v["hat"] = cell_formula(v, peephole, coupled)
+
+
+def _cell_back(v: Lanes, peephole: bool, coupled: bool) -> None:
+    """The backward pass of the gates where dc is already whole; `shown` is what the output gate multiplies, before
+    tanh."""
+    back(v, v["dm"], v["dc"], tanh(v["shown"]), peephole, coupled)
+    v["dm"] = v.constant(0.0)  # the product of the step before is added to it
+
+
 def _cell_gradient(v: Lanes) -> None:
     """Through m = o tanh(gain hat + shift): the gradient of hat, and those of gain and shift added up."""
+    v["dm"] = v["dm"] + v["dy"]
     shown = _shown(v)
     bent = tanh(shown)
     d = v["dm"] * v["o"] * (1.0 - bent * bent)
     v["to_gain"] = v["to_gain"] + d * v["hat"]
     v["to_shift"] = v["to_shift"] + d
     v["d"], v["shown"] = d, shown
-
-
-def _add(v: Lanes) -> None:
-    v["y"] = v["y"] + v["x"]
 
 
 def _norm_gradient(v: Lanes, part: str) -> Number:
@@ -100,173 +89,125 @@ def _norm_gradient_gates(v: Lanes) -> None:
         v[f"dx{part}"] = _norm_gradient(v, part)  # which may take the place of hat
 
 
-_NORM = ("gain", "hat", "mean", "slope", "scale", "dx")
-_preactivation_loop = row_loop(_preactivation, "gain_x", "hat_x", "gain", "hat", "bias", "z")
-_output_loop = row_loop(_output, "o", "hat", "gain", "shift", "m", "y")
-_cell_gradient_loop = row_loop(_cell_gradient, "o", "hat", "gain", "shift", "dm", "to_gain", "to_shift", "d", "shown")
-_norm_gradient_cell_loop = row_loop(_norm_gradient_cell, "d", *_NORM)
-_norm_gradient_gates_loop = row_loop(
-    _norm_gradient_gates, "d", *(f"{name}_x" for name in _NORM), *_NORM, "to_gain_x", "to_gain", "to_bias"
+_NORMED = {"hat": At("hat_c"), "gain": At("norm_c", 0), "shift": At("norm_c", 1), "o": At("gates", -1)}
+_GATES_NORMED = {
+    "hat_x": At("hat_x"), "hat": At("hat"), "gain_x": At("norms", 0), "gain": At("norms", 1), "bias": At("norms", 2),
+}  # fmt: skip
+_MEAN_NAMES = ("mean", "slope", "scale", "mean_x", "slope_x", "scale_x")
+_MEANS = {name: At("means", place) for place, name in enumerate(_MEAN_NAMES)}
+_preactivation_step = step_loop(LstmNormForward, [_preactivation], _GATES_NORMED | {"z": At("gates")})
+_cell_step = step_loop(
+    LstmNormForward, variants(_cell), cleared=["y"], copied={"old": "new", "before": "m"},
+    operands=STEP | {"hat": At("hat_c"), "before": At("m"), "m": At("m", later=1), "y": At("y")},
+)  # fmt: skip
+_output_step = step_loop(LstmNormForward, [_output], _NORMED | {"m": At("m", later=1), "y": At("y")})
+_STATES = {"dm": At("dh"), "dc": At("dc"), "d": At("d"), "shown": At("shown")}
+_cell_gradient_step = step_loop(
+    LstmNormBackward, [_cell_gradient],
+    {**_STATES, **_NORMED, "dy": At("dy"), "to_gain": At("d_norm_c", 0), "to_shift": At("d_norm_c", 1)},
+)  # fmt: skip
+_norm_gradient_cell_step = step_loop(
+    LstmNormBackward, [_norm_gradient_cell], _STATES | _NORMED | _MEANS | {"dx": At("dc")}
 )
-_add_loop = row_loop(_add, "x", "y")
+_cell_back_step = step_loop(
+    LstmNormBackward, variants(_cell_back),
+    {**_STATES, **STEP, **gates_at("dz", "d"), **peepholes_at("d_peephole", "to_")},
+)  # fmt: skip
+_norm_gradient_gates_step = step_loop(
+    LstmNormBackward, [_norm_gradient_gates], cleared=["dx", "dx_x"],
+    operands={
+        **_GATES_NORMED, **_MEANS, "d": At("dz"), "dx": At("du"), "dx_x": At("dx"), "to_gain_x": At("d_norms", 0),
+        "to_gain": At("d_norms", 1), "to_bias": At("d_norms", 2),
+    },
+)  # fmt: skip
 
 
 @jit(**FAST)
-def forward(task: Whole, arrays: LstmNormForward[Floats]) -> None:
-    """All gates, cells c, outputs m [T + 1, B, H] and y [B, T, H]. At first `hat_x` holds W x; c[0], m[0] are given."""
-    m, hat, weight, packed = arrays.m, arrays.hat, arrays.weight, arrays.packed
-    steps, rows, width = arrays.gates.shape
-    units, own, size = arrays.c.shape[2], member(task), members(task)
-    parts, spare = parts_in(rows, False), arrays.spares[own]
-    zeros = arrays.rooms[own, :width].reshape(1, width)  # no bias
-    matrix, lengths, coupled = (GATES, weight, packed, units), arrays.lengths, switch(task, COUPLED)
-    if switch(task, BY_ROWS):
-        pack_all(task, matrix, (COLUMNS, weight, packed, 0))
-        begin, after = claim_parts(task, parts, False, size)
-        while begin < parts:
-            top, end, _ = rows_of_parts(rows, begin, after, parts, False)
-            for t in range(steps):
-                gates_product(task, t, m[t, top:end], units, packed, zeros, hat[t, top:end], 0, units, spare)
-                _forward_rows(t, arrays, lengths, coupled, top, end)
-            begin, after = claim_parts(task, parts, False, size)
-        return
-    first, last = pack_own(task, matrix)
-    meetings = 0
-    for t in range(steps):
-        gates_product(task, t, m[t], units, packed, zeros, hat[t], first, last, spare)
-        meetings = meet(task, meetings, size)
-        part = claim_below(task, PARTS, (t + 1) * rows)
-        while part < (t + 1) * rows:
-            _forward_rows(t, arrays, lengths, coupled, part - t * rows, part - t * rows + 1)
-            part = claim_below(task, PARTS, (t + 1) * rows)
-        meetings = meet(task, meetings, size)
-
-
-@jit(**FAST)
-def _forward_rows(t: int, arrays: LstmNormForward[Floats], lengths: Lengths, coupled: bool, top: int, end: int) -> None:
-    """Some rows of step t, after the product."""
-    c, m, y, units = arrays.c, arrays.m, arrays.y, arrays.c.shape[2]
-    for b in range(top, end):
-        if len(lengths) and t >= lengths[b]:
-            copy_row(c[t, b], c[t + 1, b], 0, units)
-            copy_row(m[t, b], m[t + 1, b], 0, units)
-            clear_row(y[b, t], 0, units)
-        else:
-            _forward_row(
-                arrays.gates[t, b], c[t, b], c[t + 1, b], m[t + 1, b], y[b, t], arrays.hat_x[t, b], arrays.hat[t, b],
-                arrays.hat_c[t, b], arrays.scales[:, t, b], arrays.norms, arrays.norm_c, arrays.peephole, coupled,
-            )  # fmt: skip
-
-
-@jit(**FAST)
-def _forward_row(
-    row: Floats, old: Floats, new: Floats, m: Floats, y: Floats, hat_x: Floats, hat: Floats, hat_c: Floats,
-    scales: Floats, norms: Floats, norm_c: Floats, peephole: Floats, coupled: bool,
+def forward_rows(
+    task: Whole, team: TeamArrays[Floats], arrays: LstmNormForward[Floats], rows: RowSpan, units: Span, others: Span,
+    parts: Span, size: int,
 ) -> None:  # fmt: skip
-    units = len(old)
-    scales[0], scales[1] = _normalise(hat_x), _normalise(hat)
-    gain_x, gain, bias = norms[0].ctypes.data, norms[1].ctypes.data, norms[2].ctypes.data
-    _preactivation_loop(row, len(row), (gain_x, hat_x.ctypes.data, gain, hat.ctypes.data, bias, row.ctypes.data))
-    places = forward_places(row, old, new, m, m, peephole, 0)
-    cell_loop(row, variant(peephole, coupled), units, places)
-    copy_row(new, hat_c, 0, units)
-    scales[2] = _normalise(hat_c)
-    o, gain_c, shift = row[len(row) - units :].ctypes.data, norm_c[0].ctypes.data, norm_c[1].ctypes.data
-    _output_loop(row, units, (o, hat_c.ctypes.data, gain_c, shift, m.ctypes.data, y.ctypes.data))
+    """All gates, cells c, outputs m [T + 1, B, H] and y [B, T, H]. At first `hat_x` holds W x; c[0], m[0] are given."""
+    top, end, _ = rows
+    spare, meetings = team.spares[member(task)], 0
+    for t in range(len(arrays.gates)):
+        read, products = arrays.m[t, top:end], arrays.hat[t, top:end]
+        gates_product(task, t, read, task[UNITS], team.packed, arrays.no_bias, products, units[0], units[1], spare)
+        if size == 1:
+            _forward_step(t, task, team, arrays, top, end)
+            continue
+        meetings = meet(task, meetings, size)
+        row = claim_below(task, PARTS, (t + 1) * end)
+        while row < (t + 1) * end:
+            _forward_step(t, task, team, arrays, row - t * end, row - t * end + 1)
+            row = claim_below(task, PARTS, (t + 1) * end)
+        meetings = meet(task, meetings, size)
 
 
 @jit(**FAST)
-def backward(task: Whole, arrays: LstmNormBackward[Floats]) -> None:
+def _forward_step(
+    t: int, task: Whole, team: TeamArrays[Floats], arrays: LstmNormForward[Floats], top: int, end: int
+) -> None:
+    """Some rows of step t, after the product."""
+    units, width, lengths, where = (0, task[UNITS]), (0, arrays.gates.shape[2]), team.lengths, (t, 0, 0)
+    kind = variant(task, arrays.peephole)
+    for b in range(top, end):
+        row, live = (b, b + 1, 1), not len(lengths) or t < lengths[b]
+        if live:
+            arrays.scales[0, t, b] = _normalise(arrays.hat_x[t, b])
+            arrays.scales[1, t, b] = _normalise(arrays.hat[t, b])
+            _preactivation_step(arrays, lengths, where, row, width, 0)
+        _cell_step(arrays, lengths, where, row, units, kind)
+        if live:
+            arrays.scales[2, t, b] = _normalise(arrays.hat_c[t, b])
+            _output_step(arrays, lengths, where, row, units, 0)
+
+
+@jit(**FAST)
+def backward_rows(
+    task: Whole, team: TeamArrays[Floats], arrays: LstmNormBackward[Floats], rows: RowSpan, units: Span, others: Span,
+    parts: Span, size: int,
+) -> None:  # fmt: skip
     """The gradients dx and du [T, B, G] of W x and U h at all steps, from that of the outputs, dy [B, T, H].
 
     `dh` and `dc` [B, H] hold the gradients of the last state, and in the end those of the first. Each part of the rows
-    adds its share of the gradients of `norms`, `norm_c` and the peepholes to its own row of `sums` [parts, 3 G + 5 H].
-    `dx` may be `hat_x` itself, and `du` may be `hat`.
+    adds its share of the gradients of `norms`, `norm_c` and the peepholes to its own row of `d_norms` [parts, 3, G],
+    `d_norm_c` [parts, 2, H] and `d_peephole`. `dx` may be `hat_x` itself, and `du` may be `hat`.
     """
-    dh, du, weight, packed = arrays.dh, arrays.du, arrays.weight, arrays.packed
-    steps, rows = arrays.gates.shape[:2]
-    units, own, size = arrays.c.shape[2], member(task), members(task)
-    parts, spare = len(arrays.sums), arrays.spares[own]
-    matrix, lengths, coupled = (COLUMNS, weight, packed, units), arrays.lengths, switch(task, COUPLED)
-    if switch(task, BY_ROWS):
-        pack_all(task, matrix, (COLUMNS, weight, packed, 0))
-        begin, after = claim_parts(task, parts, False, size)
-        while begin < parts:
-            top, end, _ = rows_of_parts(rows, begin, after, parts, False)
-            for t in range(steps - 1, -1, -1):
-                for part in range(begin, after):
-                    _backward_rows(t, arrays, lengths, coupled, part, own)
-                columns_product(task, t, du[t, top:end], packed, dh[top:end], 0, units, spare)
-            begin, after = claim_parts(task, parts, False, size)
-        return
-    first, last = pack_own(task, matrix)
-    meetings, limit = 0, 0
-    for t in range(steps - 1, -1, -1):
-        limit += parts
-        part = claim_below(task, PARTS, limit)
-        while part < limit:
-            _backward_rows(t, arrays, lengths, coupled, part - limit + parts, own)
-            part = claim_below(task, PARTS, limit)
-        meetings = meet(task, meetings, size)
-        columns_product(task, t, du[t], packed, dh, first, last, spare)
-        meetings = meet(task, meetings, size)
-
-
-@jit(**FAST)
-def _backward_rows(
-    t: int, arrays: LstmNormBackward[Floats], lengths: Lengths, coupled: bool, part: int, own: int
-) -> None:
-    """The rows of a part at step t, before the product, by thread `own`."""
-    c, dx, du, dh, dy = arrays.c, arrays.dx, arrays.du, arrays.dh, arrays.dy
-    units, room, sums = c.shape[2], arrays.rooms[own], arrays.sums[part]
-    top, end, _ = rows_of_part(c.shape[1], part, len(arrays.sums), False)
-    for b in range(top, end):
-        if len(lengths) and t >= lengths[b]:
-            clear_row(dx[t, b], 0, dx.shape[2])
-            clear_row(du[t, b], 0, du.shape[2])
+    top, end, _ = rows
+    spare, meetings, all_parts = team.spares[member(task)], 0, len(arrays.d_norms)
+    for step, t in enumerate(range(len(arrays.gates) - 1, -1, -1)):
+        if size == 1:
+            for part in range(parts[0], parts[1]):
+                _backward_part(t, task, team, arrays, part)
         else:
-            _add_loop(dh, units, (dy[b, t].ctypes.data, dh[b].ctypes.data))
-            _backward_row(
-                arrays.gates[t, b], c[t, b], c[t + 1, b], dh[b], arrays.dc[b], dx[t, b], du[t, b], arrays.hat_x[t, b],
-                arrays.hat[t, b], arrays.hat_c[t, b], arrays.scales[:, t, b], arrays.norms, arrays.norm_c, room, sums,
-                arrays.peephole, coupled,
-            )  # fmt: skip
-            clear_row(dh[b], 0, units)
+            limit = (step + 1) * all_parts
+            part = claim_below(task, PARTS, limit)
+            while part < limit:
+                _backward_part(t, task, team, arrays, part - limit + all_parts)
+                part = claim_below(task, PARTS, limit)
+            meetings = meet(task, meetings, size)
+        columns_product(task, t, arrays.du[t, top:end], team.packed, arrays.dh[top:end], units[0], units[1], spare)
+        meetings = meet(task, meetings, size)
 
 
 @jit(**FAST)
-def _backward_row(
-    row: Floats, old: Floats, new: Floats, dm: Floats, dc: Floats, dx: Floats, du: Floats, hat_x: Floats, hat: Floats,
-    hat_c: Floats, scales: Floats, norms: Floats, norm_c: Floats, room: Floats, sums: Floats, peephole: Floats,
-    coupled: bool,
-) -> None:  # fmt: skip
-    units, width, size = len(old), len(row), row.itemsize
-    dz, d, shown = room[:width], room[width : width + units], room[width + units : width + 2 * units]
-    means, means_x = room[width + 2 * units :], room[width + 2 * units + 3 :]
-    o, gain_c, to_c = row[width - units :].ctypes.data, norm_c[0].ctypes.data, sums[3 * width :]
-    _cell_gradient_loop(
-        row, units,
-        (o, hat_c.ctypes.data, gain_c, norm_c[1].ctypes.data, dm.ctypes.data, to_c.ctypes.data,
-         to_c[units:].ctypes.data, d.ctypes.data, shown.ctypes.data),
-    )  # fmt: skip
-    at = _row_means(d, norm_c[0], hat_c, scales[2], means)
-    _norm_gradient_cell_loop(row, units, (d.ctypes.data, gain_c, hat_c.ctypes.data, *at, dc.ctypes.data))
-    places = backward_places(row, old, new, shown, dm, dm, dc, dz, to_c[2 * units :], peephole, 0)
-    cell_back_loop(row, variant(peephole, coupled), units, places)
-    at_x = _row_means(dz, norms[0], hat_x, scales[0], means_x)
-    at = _row_means(dz, norms[1], hat, scales[1], means)
-    to = sums.ctypes.data
-    _norm_gradient_gates_loop(
-        row, width,
-        (dz.ctypes.data, norms[0].ctypes.data, hat_x.ctypes.data, *at_x, dx.ctypes.data, norms[1].ctypes.data,
-         hat.ctypes.data, *at, du.ctypes.data, to, to + width * size, to + 2 * width * size),
-    )  # fmt: skip
-
-
-def rooms_size(width: int, units: int) -> int:
-    """How many numbers one thread needs beside the arrays: a row of gates, at first zeros, two rows of units, and three
-    means of each of two rows."""
-    return width + 2 * units + 6
+def _backward_part(t: int, task: Whole, team: TeamArrays[Floats], arrays: LstmNormBackward[Floats], part: int) -> None:
+    """The rows of a part at step t, before the product."""
+    own, lengths, peephole = member(task), team.lengths, arrays.peephole
+    units, width, where = (0, task[UNITS]), (0, arrays.gates.shape[2]), (t, part, own)
+    dz, means = arrays.dz[own], arrays.means[own]
+    top, end, _ = rows_of_parts(task[ROWS], part, part + 1, len(arrays.d_norms), False)
+    for b in range(top, end):
+        row, scales = (b, b + 1, 1), arrays.scales[:, t, b]
+        if not len(lengths) or t < lengths[b]:
+            _cell_gradient_step(arrays, lengths, where, row, units, 0)
+            _row_means(arrays.d[own], arrays.norm_c[0], arrays.hat_c[t, b], scales[2], means)
+            _norm_gradient_cell_step(arrays, lengths, where, row, units, 0)
+            _cell_back_step(arrays, lengths, where, row, units, variant(task, peephole))
+            _row_means(dz, arrays.norms[0], arrays.hat_x[t, b], scales[0], means[3:])
+            _row_means(dz, arrays.norms[1], arrays.hat[t, b], scales[1], means)
+        _norm_gradient_gates_step(arrays, lengths, where, row, width, 0)
 
 
 @jit(**FAST)
@@ -286,9 +227,8 @@ def _normalise(x: Floats) -> Float:
 
 
 @jit(**FAST)
-def _row_means(d: Floats, gain: Floats, hat: Floats, scale: Float, means: Floats) -> tuple[int, int, int]:
-    """The three numbers of a row that `_norm_gradient` needs, written to `means`: means of gain d and of gain d hat,
-    and the scale. Returns their addresses."""
+def _row_means(d: Floats, gain: Floats, hat: Floats, scale: Float, means: Floats) -> None:
+    """The three numbers of a row that `_norm_gradient` needs: means of gain d and of gain d hat, and the scale."""
     total = d[0] - d[0]
     along = d[0] - d[0]
     for j in range(len(d)):
@@ -296,9 +236,11 @@ def _row_means(d: Floats, gain: Floats, hat: Floats, scale: Float, means: Floats
         along += d[j] * gain[j] * hat[j]
     means[0], means[1] = total / d.dtype.type(len(d)), along / d.dtype.type(len(d))
     means[2] = scale
-    at = means.ctypes.data
-    return at, at + means.itemsize, at + 2 * means.itemsize
 
 
-forward_task = team_task("lstm_norm_forward", TeamLoop(LstmNormForward, forward))
-backward_task = team_task("lstm_norm_backward", TeamLoop(LstmNormBackward, backward))
+forward_task = team_task(
+    "lstm_norm_forward", TeamLoop(LstmNormForward, (GATES, COLUMNS), forward_rows, side_by_side=True)
+)
+backward_task = team_task(
+    "lstm_norm_backward", TeamLoop(LstmNormBackward, (COLUMNS, COLUMNS), backward_rows, side_by_side=True)
+)

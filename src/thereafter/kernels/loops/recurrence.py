@@ -18,12 +18,15 @@ from typing import NamedTuple
 
 from thereafter.base.compiled import CFunction, c_function, compiled_once, jit
 from thereafter.base.packages import require
-from thereafter.kernels.arrays import Floats, FloatType, Lengths, Whole
+from thereafter.kernels.arrays import Floats, FloatType, Lengths, TeamArrays, Whole
 from thereafter.kernels.loops.team import (
     BY_ROWS,
     PACKED,
     PANELS,
     PRODUCT,
+    ROWS,
+    UNITS,
+    RowSpan,
     Span,
     arrays_of,
     claim,
@@ -34,7 +37,6 @@ from thereafter.kernels.loops.team import (
     part_of,
     parts_in,
     rows_of_parts,
-    switch,
     task_at,
     wait_for,
 )
@@ -71,20 +73,24 @@ def own_units(units: int, lanes: int, number: int, size: int) -> tuple[int, int]
 def pack_gates(weight_GK: Floats, units: int, packed: Floats, first: int, last: int) -> None:
     """A matrix for `gates_product`: panels [K, gates, L] of one vector of units each, zeros beyond the last unit."""
     width, depth = weight_GK.shape
-    lanes, vectors, size = lanes_of(weight_GK), width // units, weight_GK.itemsize
-    row = vectors * lanes
+    lanes, vectors = lanes_of(weight_GK), width // units
     for unit in range(first, last, lanes):
         panel = packed[unit * vectors * depth :]
-        whole = depth // lanes * lanes if unit + lanes <= units else 0
-        for k in range(0, whole, lanes):
-            for v in range(vectors):
-                source = weight_GK[v * units + unit].ctypes.data + k * size
-                turn(packed, source, weight_GK.strides[0], panel.ctypes.data + (k * row + v * lanes) * size, row * size)
-        for k in range(whole, depth):
-            for v in range(vectors):
-                for lane in range(lanes):
-                    there = unit + lane < units
-                    panel[k * row + v * lanes + lane] = weight_GK[v * units + unit + lane, k] if there else 0
+        for v in range(vectors):
+            _turn_rows(weight_GK, v * units + unit, units - unit, panel, v * lanes, vectors * lanes)
+
+
+@jit()
+def _turn_rows(weight_GK: Floats, first: int, count: int, panel: Floats, place: int, width: int) -> None:
+    """A vector of rows of a matrix, as columns at a place of a panel of so many columns; zeros beyond `count` rows."""
+    lanes, size, depth, line = lanes_of(weight_GK), weight_GK.itemsize, weight_GK.shape[1], weight_GK.strides[0]
+    whole = depth // lanes * lanes if count >= lanes else 0
+    source, to = weight_GK.ctypes.data + first * line, panel.ctypes.data + place * size
+    for k in range(0, whole, lanes):
+        turn(panel, source + k * size, line, to + k * width * size, width * size)
+    for k in range(whole, depth):
+        for lane in range(lanes):
+            panel[k * width + place + lane] = weight_GK[first + lane, k] if lane < count else 0
 
 
 @jit()
@@ -185,19 +191,13 @@ def pack_turned(weight_HK: Floats, packed: Floats, first: int, last: int, packer
     """W' of the units `first` to `last`: panels [K, up to 4, L] of neighbouring units, zeros beyond the last. Of these
     panels this is the share of one packer."""
     units, depth = weight_HK.shape
-    lanes, size, line = lanes_of(weight_HK), weight_HK.itemsize, weight_HK.strides[0]
+    lanes = lanes_of(weight_HK)
     begin, end = part_of(panels_of(first, last, lanes), packer, packers)
     for index in range(begin, end):
         unit, vectors = panel_of(first, last, lanes, index)
         panel, row = packed[unit * depth :], vectors * lanes
         for place in range(0, row, lanes):
-            whole = depth // lanes * lanes if unit + place + lanes <= units else 0
-            source, to = weight_HK.ctypes.data + (unit + place) * line, panel.ctypes.data + place * size
-            for k in range(0, whole, lanes):
-                turn(packed, source + k * size, line, to + k * row * size, row * size)
-            for k in range(whole, depth):
-                for j in range(place, place + lanes):
-                    panel[k * row + j] = weight_HK[unit + j, k] if unit + j < units else 0
+            _turn_rows(weight_HK, unit + place, units - unit - place, panel, place, row)
 
 
 @jit()
@@ -247,8 +247,8 @@ def _copy_vectors(c: Floats, rows: int, unit: int, units: int, spare: Floats, ro
 
 def packed_size(width: int, columns: int, units: int, itemsize: int) -> int:
     """Numbers that either packing of a matrix [G, K] takes: whole vectors of units, or of columns."""
-    lanes = LANES64 if itemsize == 8 else LANES32
-    gates = width // units
+    lanes, units = LANES64 if itemsize == 8 else LANES32, min(units, width)
+    gates = width // units if units else 0
     return max(-(-units // lanes) * lanes * gates * columns, -(-columns // lanes) * lanes * width)
 
 
@@ -336,19 +336,41 @@ def live_after(lengths: Lengths, live: int, t: int, rows: int) -> int:
     return live
 
 
+@jit()
+def step_rows(x_TBK: Floats, t: int, rows: RowSpan, live: int) -> Floats:
+    """The first `live` of some rows (from, to, step) at step t. An array of fewer steps is used in a circle."""
+    step: Floats = x_TBK[t % len(x_TBK), rows[0] : rows[1] : rows[2]]
+    return step[:live]
+
+
+@jit()
+def clear_rows(x_BK: Floats, units: Span) -> None:
+    """A part of all rows to 0."""
+    for b in range(len(x_BK)):
+        for j in range(units[0], units[1]):
+            x_BK[b, j] = 0
+
+
+@jit()
+def part_rows(task: Whole, team: TeamArrays[Floats], part: int, parts: int) -> RowSpan:
+    """The rows of one part, where rows of other lengths do not lie side by side."""
+    return rows_of_parts(task[ROWS], part, part + 1, parts, len(team.lengths) > 0)
+
+
 class TeamLoop(NamedTuple):
     """What a team does with the arrays of a class.
 
-    `run(task, arrays)` is all of it. Or `share(arrays)` says how many rows there are and which two matrices are to be
-    packed, and `run(task, arrays, rows, units, others, parts, size)` makes of some rows (from, to, step) the units of
-    each matrix (from, to), by `size` threads that meet; `parts` (from, to) are those that the rows are. `one_by_one`:
-    parts of the rows are always claimed so.
+    `packing`: how its matrix and the second one are packed. `run(task, team, arrays, rows, units, others, parts, size)`
+    makes of some rows (from, to, step) the units of each matrix (from, to), by `size` threads that meet; `parts` (from,
+    to) are those that the rows are. `one_by_one`: parts of the rows are always claimed so; `side_by_side`: never, and
+    the rows of a part are neighbours whatever their lengths.
     """
 
     arrays: type[NamedTuple]
+    packing: tuple[int, int]
     run: Callable[..., None]
-    share: Callable[..., tuple[int, Matrix, Matrix]] | None = None
     one_by_one: bool = False
+    side_by_side: bool = False
 
 
 _LOOPS: dict[str, TeamLoop] = {}
@@ -379,35 +401,40 @@ def _compiled_run(name: str, task: Whole, dtype: FloatType) -> Callable[..., Non
     literal = getattr(name, "literal_value", None)
     if literal is None:
         return None  # asked again with the text itself
-    kind, run, share, one_by_one = _LOOPS[literal]
-    read = arrays_of(kind)
-    if share is None:
-
-        def whole(name: str, task: Whole, dtype: FloatType) -> None:
-            run(task, read(task, dtype))
-
-        return whole
+    kind, (first, second), run, one_by_one, side_by_side = _LOOPS[literal]
+    read_team, read = arrays_of(TeamArrays), arrays_of(kind, behind=len(TeamArrays._fields))
 
     def shared(name: str, task: Whole, dtype: FloatType) -> None:
-        arrays = read(task, dtype)
-        rows, matrix, other = share(arrays)
-        ragged = len(arrays.lengths) > 0
-        alone, size = ragged or one_by_one, members(task)
+        team, arrays = read_team(task, dtype), read(task, dtype)
+        rows, size = task[ROWS], members(task)
+        matrix = first, team.weight, team.packed, _units_of(first, team.weight, task)
+        other = second, team.second, team.packed_second, _units_of(second, team.second, task)
+        ragged = len(team.lengths) > 0 and not side_by_side
+        alone = ragged or one_by_one
         parts = parts_in(rows, alone)
-        if not switch(task, BY_ROWS):
+        if not task[BY_ROWS]:
             units, others = pack_own(task, matrix), pack_own(task, other)
             every_row = rows_of_parts(rows, 0, parts, parts, False)
-            run(task, arrays, every_row, units, others, part_of(parts, 0, 1), size)
+            run(task, team, arrays, every_row, units, others, part_of(parts, 0, 1), size)
             return
         pack_all(task, matrix, other)
         units, others = part_of(matrix[3], 0, 1), part_of(other[3], 0, 1)
         claimed = claim_parts(task, parts, alone, size)
         while claimed[0] < parts:
             own_rows = rows_of_parts(rows, claimed[0], claimed[1], parts, ragged)
-            run(task, arrays, own_rows, units, others, claimed, 1)
+            run(task, team, arrays, own_rows, units, others, claimed, 1)
             claimed = claim_parts(task, parts, alone, size)
 
     return shared
+
+
+@jit()
+def _units_of(packing: int, weight: Floats, task: Whole) -> int:
+    """The units or columns of a matrix that a team shares."""
+    if packing == GATES:
+        units: int = task[UNITS]
+        return units
+    return weight.shape[1] if packing == COLUMNS else len(weight)
 
 
 overload(_run)(_compiled_run)

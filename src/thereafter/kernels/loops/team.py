@@ -18,7 +18,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -37,6 +37,7 @@ from thereafter.kernels.arrays import (
     Signature,
     Value,
     Whole,
+    axes_of,
 )
 from thereafter.kernels.loops.threads import (
     add_if,
@@ -51,12 +52,12 @@ from thereafter.kernels.loops.tiles import LINE, product, types
 
 carray = require("numba", "a compiled loop").carray
 
-# A task is an array of whole numbers: a head, then its switches, then its arrays, each as its address and the sizes of
-# three axes (the last ones 1 where it has fewer).
+# A task is an array of whole numbers: a head, then its own numbers, then its arrays, each as its address and the sizes
+# of three axes (the last ones 1 where it has fewer).
 _BARRIER, _MEMBER, _MEMBERS, _YIELD, _SLEEP, _ALONE, PRODUCT, _HEAD = range(8)
 PARTS, PANELS, PACKED, COUNTERS = range(4)  # the counters of a task, by their place; each begins at 0
-COUPLED, BY_ROWS, NUMBERS = range(3)  # the switches of a task, by their place
-_ARRAYS, _EACH, _MOST, _ONES = _HEAD + NUMBERS, 4, 24, (1, 1, 1)
+COUPLED, BY_ROWS, ROWS, UNITS, NUMBERS = range(_HEAD, _HEAD + 5)  # the numbers of a task, by their place
+_ARRAYS, _EACH, _MOST, _ONES = NUMBERS, 4, 32, (1, 1, 1)
 _LENGTH = _ARRAYS + _EACH * _MOST
 _APART = LINE // 8  # places of a line
 Span = tuple[int, int]
@@ -66,10 +67,11 @@ RowSpan = tuple[int, int, int]
 NUMPY: dict[torch.dtype, FloatType] = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64)}
 
 
-def call(function: CFunction, arrays: Sequence[Tensor], switches: Sequence[bool], *, alone: bool = False) -> None:
+def call(function: CFunction, arrays: Sequence[Tensor], numbers: Sequence[int], *, alone: bool = False) -> None:
     """Run a compiled `function(task)` on all of torch's threads, or on this one `alone`.
 
-    The arrays are contiguous, in the order of the class that the function reads them by; so are the switches.
+    The arrays are contiguous, in the order of the classes that the function reads them by; the numbers are COUPLED,
+    BY_ROWS, ROWS and UNITS, as far as the function reads them.
     """
     # only addresses cross over
     if len(arrays) > _MOST or not all(array.is_contiguous() and array.is_cpu for array in arrays):
@@ -88,7 +90,7 @@ def call(function: CFunction, arrays: Sequence[Tensor], switches: Sequence[bool]
         int(team == 1),
         product(NUMPY[arrays[0].dtype]).address,
     ]
-    words += switches
+    words += numbers
     words += [0] * (_ARRAYS - len(words))
     for array in arrays:
         words += [array.data_ptr(), *array.shape, *_ONES[array.dim() :]]
@@ -174,30 +176,22 @@ def task_at(address: int) -> Whole:
     return task
 
 
-@jit()
-def switch(task: Whole, index: int) -> bool:
-    """Whether one of the task's switches is on."""
-    on: bool = task[_HEAD + index] != 0
-    return on
-
-
-def arrays_of(kind: type[NamedTuple]) -> Callable[..., Any]:
+def arrays_of(kind: type[NamedTuple], behind: int = 0) -> Callable[..., Any]:
     """A compiled function `read(task, dtype)`: the arrays of a task, under the names that `kind` declares.
 
-    The first array stands in the first place behind the numbers, and so on, as `call` writes them.
+    They stand one after the other behind the numbers and as many other arrays as `behind` says, as `call` writes them.
     """
-    hints = get_type_hints(kind, include_extras=True)
-    fields = [hints[name].__metadata__ for name in kind._fields]
+    fields = list(axes_of(kind).values())
 
     @intrinsic
     def read(typing: object, task: object, dtype: ArrayType) -> Intrinsic:
-        kinds = [types.Array(types.int64 if WHOLE in field else dtype.dtype, field[0], "C") for field in fields]
+        kinds = [types.Array(types.int64 if WHOLE in field else dtype.dtype, len(field[0]), "C") for field in fields]
 
         def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
             values = []
-            for index, (field, made) in enumerate(zip(fields, kinds, strict=True)):
+            for index, (field, made) in enumerate(zip(fields, kinds, strict=True), behind):
                 place = context.get_constant(types.int64, _ARRAYS + _EACH * index)
-                reader = _WHOLE_READERS[field[0]] if WHOLE in field else _READERS[field[0]]
+                reader = _whole_1 if WHOLE in field else _READERS[len(field[0])]
                 called = made(task, types.int64, dtype)
                 values.append(context.compile_internal(builder, reader, called, [args[0], place, args[1]]))
             return context.make_tuple(builder, arrays, values)
@@ -230,7 +224,6 @@ def _whole_1(task: Whole, at: int, dtype: FloatType) -> Whole:
 
 
 _READERS = {1: _array_1, 2: _array_2, 3: _array_3}
-_WHOLE_READERS = {1: _whole_1}
 
 
 @jit()
@@ -318,9 +311,3 @@ def rows_of_parts(rows: int, first: int, last: int, parts: int, ragged: bool) ->
     if ragged:
         return first, rows, parts
     return rows * first // parts, rows * last // parts, 1
-
-
-@jit()
-def rows_of_part(rows: int, part: int, parts: int, ragged: bool) -> RowSpan:
-    """The same of one part."""
-    return rows_of_parts(rows, part, part + 1, parts, ragged)

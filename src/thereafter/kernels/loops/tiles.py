@@ -105,6 +105,19 @@ def _tile(
     return types.void(dtype, *[types.int64] * 13), generate
 
 
+def spread(builder: Builder, number: Value, vector: IrType) -> Value:
+    """A number in all places of a vector."""
+    first = builder.insert_element(ir.Constant(vector, ir.Undefined), number, _I32(0))
+    return builder.shuffle_vector(first, first, ir.Constant(ir.VectorType(_I32, vector.count), [0] * vector.count))
+
+
+def multiply_and_add(builder: Builder, vector: IrType, size: int) -> Value:
+    """a b + c, one instruction where the processor has it; `llvm.fma` would elsewhere call a function for each
+    number."""
+    kind = ir.FunctionType(vector, [vector] * 3)
+    return cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{vector.count}f{8 * size}")
+
+
 def _unknown(builder: Builder, value: Value) -> Value:
     """The same whole number, of which the compiler does not know where it comes from."""
     return builder.asm(ir.FunctionType(_I64, [_I64]), "", "=r,0", [value], False)
@@ -123,10 +136,7 @@ def _write_tile(builder: Builder, rows: int, vectors: int, size: int, args: Sequ
     def move_by(address: Value, times: int, step: Value) -> Value:
         return builder.add(address, builder.mul(step, _I64(times)))
 
-    # one instruction where the processor has it; `llvm.fma` would elsewhere call a function for each number
-    fma = cgutils.get_or_insert_function(
-        builder.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fmuladd.v{lanes}f{8 * size}"
-    )
+    fma = multiply_and_add(builder, vector, size)
     # Each row is found by one addition: LLVM, if it knew, would go from row to row in the inner loop.
     rows_at = [_unknown(builder, builder.mul(a_row, _I64(r))) for r in range(1, rows)]
     tile = [(r, v) for r in range(rows) for v in range(vectors)]
@@ -146,11 +156,10 @@ def _write_tile(builder: Builder, rows: int, vectors: int, size: int, args: Sequ
             builder.call(prefetch, [fetched, _I32(0), _I32(2), _I32(1)])  # a read, into the L2 cache
         a_k = move_by(a, size, k)
         for r in range(rows):
-            one = builder.load(at(builder.add(a_k, rows_at[r - 1]) if r else a_k, number))
-            spread = builder.insert_element(ir.Constant(vector, ir.Undefined), one, _I32(0))
-            spread = builder.shuffle_vector(spread, spread, ir.Constant(ir.VectorType(_I32, lanes), [0] * lanes))
+            number_of_a = builder.load(at(builder.add(a_k, rows_at[r - 1]) if r else a_k, number))
+            everywhere = spread(builder, number_of_a, vector)
             for v in range(vectors):
-                builder.store(builder.call(fma, [spread, numbers[v], builder.load(sums[r, v])]), sums[r, v])
+                builder.store(builder.call(fma, [everywhere, numbers[v], builder.load(sums[r, v])]), sums[r, v])
     for place in tile:
         builder.store(builder.load(sums[place]), places[place], align=size)
 
@@ -253,9 +262,7 @@ def _prefetch(builder: Builder) -> object:
 def first_lanes(builder: Builder, count: Value, lanes: int) -> Value:
     """A mask of the first `count` numbers of a vector."""
     order = ir.VectorType(_I64, lanes)
-    spread = builder.insert_element(ir.Constant(order, ir.Undefined), count, _I32(0))
-    spread = builder.shuffle_vector(spread, spread, ir.Constant(ir.VectorType(_I32, lanes), [0] * lanes))
-    return builder.icmp_signed("<", ir.Constant(order, list(range(lanes))), spread)
+    return builder.icmp_signed("<", ir.Constant(order, list(range(lanes))), spread(builder, count, order))
 
 
 def masked_load(builder: Builder, place: Value, mask: Value, vector: IrType, size: int) -> Value:

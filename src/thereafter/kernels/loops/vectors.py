@@ -2,21 +2,33 @@
 
 The compiler's own vectoriser must prove, or check at run time, that no two arrays overlap, and gives up beyond a few.
 Here a formula is a Python function of `Lanes`, written once with plain operators; it is compiled for whole vectors, and
-once more for a vector of which only some numbers are left.
+once more for a vector of which only some numbers are left. A `step_loop` applies it to all rows of a step, its operands
+found by name in the arrays of a task:
 
     def doubled(v: Lanes) -> None:
-        v["y"] = v["x"] * 2.0 + tanh(v["x"])
+        v["new"] = v["old"] * 2.0 + tanh(v["old"])
 
-    run = row_loop(doubled, "x", "y")     # in a compiled loop: run(like, count, (address of x, address of y))
+    run = step_loop(Arrays, [doubled], {"old": At("h"), "new": At("h", later=1)})
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from thereafter.base.compiled import intrinsic
-from thereafter.kernels.arrays import Builder, Context, Intrinsic, IrType, Signature, Value
+from thereafter.kernels.arrays import (
+    ArrayType,
+    Builder,
+    Context,
+    Intrinsic,
+    IrType,
+    Signature,
+    Value,
+    axes_of,
+    field_with,
+)
 from thereafter.kernels.loops.tiles import (
     VECTOR_BYTES,
     cgutils,
@@ -24,6 +36,7 @@ from thereafter.kernels.loops.tiles import (
     ir,
     masked_load,
     masked_store,
+    spread,
     types,
     write_cases,
 )
@@ -114,12 +127,8 @@ class Lanes:
 
     def same(self, name: str) -> Number:
         """The one number at an address, for all places of the row."""
-        one = self.builder.load(self.builder.inttoptr(self._starts[name], self._number.as_pointer()))
-        if self._lanes == 1:
-            return Number(self, one)
-        first = self.builder.insert_element(ir.Constant(self._kind, ir.Undefined), one, ir.IntType(32)(0))
-        zeros = ir.Constant(ir.VectorType(ir.IntType(32), self._lanes), [0] * self._lanes)
-        return Number(self, self.builder.shuffle_vector(first, first, zeros))
+        number = self.builder.load(self.builder.inttoptr(self._starts[name], self._number.as_pointer()))
+        return Number(self, number if self._lanes == 1 else spread(self.builder, number, self._kind))
 
     def _at(self, name: str) -> Value:
         return self.builder.inttoptr(self._places[name], self._kind.as_pointer())
@@ -128,46 +137,117 @@ class Lanes:
 Formula = Callable[[Lanes], None]
 
 
-def row_loop(formula: Formula, *names: str) -> Callable[..., None]:
-    """A loop of compiled code that applies a formula along rows: `run(like, count, addresses of the rows by name)`.
+class At(NamedTuple):
+    """Where a formula finds an operand in a row of a step: the name of an array, and a place along its axes (`arrays`).
 
-    `like` is any array of the rows' type. In float64, where tanh is the library's, numbers go one by one.
+    `block`: which gate of a row of gates, counted from the end below 0; which of two or three rows; which of plain
+    numbers. `later`: so many steps after this one; an array of one or two steps is used in a circle. `beyond`: the
+    array that has it after the last step.
+    """
+
+    array: str
+    block: int = 0
+    later: int = 0
+    beyond: str = ""
+
+
+def step_loop(
+    kind: type[NamedTuple], formulas: Sequence[Formula], operands: Mapping[str, At], *, cleared: Sequence[str] = (),
+    copied: Mapping[str, str] | None = None,
+) -> Callable[..., None]:  # fmt: skip
+    """A loop of compiled code over rows of a step: `run(arrays, lengths, where, rows, units, which)` applies one of the
+    formulas, by its number, to some units (from, to) of each row (from, to, step).
+
+    `where` is the step, the part of the rows and the thread. In rows that are finished the operands `cleared` become 0,
+    and then those `copied` are copied to others. In float64, where tanh is the library's, numbers go one by one.
     """
 
     @intrinsic
-    def run(typing: object, like: object, count: object, addresses: object) -> Intrinsic:
+    def run(
+        typing: object, arrays: object, lengths: object, where: object, rows: object, units: object, which: object
+    ) -> Intrinsic:
         def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
-            number = context.get_data_type(signature.args[0].dtype)
-            write_rows(builder, formula, _starts(builder, names, args[2]), args[1], number)
+            where, rows, (first, last) = (
+                cgutils.unpack_tuple(builder, part, size) for part, size in zip(args[2:5], (3, 3, 2), strict=True)
+            )
+            types_of = signature.args[0].types
+            starts = _Starts(context, builder, kind, types_of, args[0], where, first)
+            operands_at = {name: starts.of(at) for name, at in operands.items()}
+            number = next(context.get_data_type(of.dtype) for of in types_of if of.dtype in types.real_domain)
+            count = builder.sub(last, first)
+            size = builder.mul(count, _I64(8 if isinstance(number, ir.DoubleType) else 4))
+            ends = context.make_array(signature.args[1])(context, builder, args[1])
+            ragged = builder.icmp_signed(">", ends.nitems, _I64(0))
+            is_over = cgutils.alloca_once(builder, ir.IntType(1))
+            with cgutils.for_range_slice(builder, *rows, _I64) as (row, _):
+                at = {name: builder.add(start, builder.mul(row, each)) for name, (start, each) in operands_at.items()}
+                builder.store(ir.IntType(1)(0), is_over)
+                with builder.if_then(ragged):
+                    end = builder.load(builder.gep(ends.data, [row]))
+                    builder.store(builder.icmp_signed(">=", where[0], end), is_over)
+                with builder.if_else(builder.load(is_over)) as (finished, live):
+                    with finished:
+                        for name in cleared:
+                            cgutils.memset(builder, builder.inttoptr(at[name], cgutils.voidptr_t), size, 0)
+                        for source, to in (copied or {}).items():
+                            copied_at = [builder.inttoptr(at[name], cgutils.voidptr_t) for name in (to, source)]
+                            cgutils.raw_memcpy(builder, *copied_at, size, 1)
+                    with live:
+                        loops = [partial(write_rows, builder, formula, at, count, number) for formula in formulas]
+                        write_cases(builder, args[5], dict(enumerate(loops)))
             return context.get_dummy_value()
 
-        return types.void(like, types.int64, addresses), generate
+        return types.void(arrays, lengths, where, rows, units, types.int64), generate
 
     loop: Callable[..., None] = run
     return loop
 
 
-def row_loops(formulas: Sequence[Formula], *names: str) -> Callable[..., None]:
-    """As `row_loop`, for several formulas over the same arrays: `run(like, which, count, addresses)` applies one, by
-    its number."""
-
-    @intrinsic
-    def run(typing: object, like: object, which: object, count: object, addresses: object) -> Intrinsic:
-        def generate(context: Context, builder: Builder, signature: Signature, args: Sequence[Value]) -> Value:
-            number = context.get_data_type(signature.args[0].dtype)
-            starts = _starts(builder, names, args[3])
-            loops = (partial(write_rows, builder, formula, starts, args[2], number) for formula in formulas)
-            write_cases(builder, args[1], dict(enumerate(loops)))
-            return context.get_dummy_value()
-
-        return types.void(like, types.int64, types.int64, addresses), generate
-
-    loop: Callable[..., None] = run
-    return loop
+_I64 = ir.IntType(64)
 
 
-def _starts(builder: Builder, names: Sequence[str], addresses: Value) -> dict[str, Value]:
-    return {name: builder.extract_value(addresses, index) for index, name in enumerate(names)}
+class _Starts:
+    """The addresses of operands in row 0, at one step, for one part of the rows and one thread."""
+
+    def __init__(
+        self, context: Context, builder: Builder, kind: type[NamedTuple], types_of: Sequence[ArrayType], record: Value,
+        where: Sequence[Value], first: Value,
+    ) -> None:  # fmt: skip
+        self.builder, self.first = builder, first
+        self.step, self.part, self.thread = where
+        self.arrays: dict[str, tuple[Value, list[tuple[str, Value, Value]]]] = {}
+        for index, ((name, (letters, *_)), of) in enumerate(zip(axes_of(kind).items(), types_of, strict=True)):
+            array = context.make_array(of)(context, builder, builder.extract_value(record, index))
+            sizes, strides = (cgutils.unpack_tuple(builder, part, of.ndim) for part in (array.shape, array.strides))
+            axes = list(zip(letters, sizes, strides, strict=True))
+            self.arrays[name] = (builder.ptrtoint(array.data, _I64), axes)
+        index, axis = field_with(kind, "H")
+        self.units = self.arrays[kind._fields[index]][1][axis][1]
+
+    def of(self, at: At) -> tuple[Value, Value]:
+        """The address of an operand, and the bytes from row to row."""
+        builder, block = self.builder, at.block
+        address, axes = self.arrays[at.array]
+        step, each, there = builder.add(self.step, _I64(at.later)), _I64(0), ir.IntType(1)(1)
+        for letter, size, stride in axes:
+            if letter == "B":
+                each = stride
+                continue
+            if letter == "T":
+                there = builder.icmp_signed("<", step, size)
+                place = builder.select(there, step, builder.and_(step, builder.sub(size, _I64(1))))
+            elif letter in "PM":
+                place = self.part if letter == "P" else self.thread
+            elif letter in "123N":
+                place, block = _I64(block), 0
+            else:
+                place = builder.add(self.first, builder.mul(self.units, _I64(block)))
+                place = builder.add(place, size) if block < 0 else place
+            address = builder.add(address, builder.mul(place, stride))
+        if not at.beyond:
+            return address, each
+        after = self.of(At(at.beyond, at.block, at.later))
+        return builder.select(there, address, after[0]), builder.select(there, each, after[1])
 
 
 def write_rows(builder: Builder, formula: Formula, starts: dict[str, Value], count: Value, number: IrType) -> None:

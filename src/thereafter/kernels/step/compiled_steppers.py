@@ -39,15 +39,23 @@ class PassStepper(Stepper, Generic[C]):
     def make_passes(self, weights: Weights) -> list[StepPass]:
         """What is run at every step."""
 
-    def gated(self, weights: Weights, kind: str, gates: int, arrays: dict[str, Tensor], fed: Tensor | None) -> StepPass:
-        """The pass of a cell that makes of W x + U h + b its new h; `fed` is h, or None for a cell without U."""
+    def gated(
+        self, weights: Weights, kind: str, gates: int, arrays: dict[str, Tensor], fed: Tensor | None,
+        first: int = 0, makes_h: bool = True,
+    ) -> StepPass:  # fmt: skip
+        """A pass that makes of W x + U h + b, of some gates from the `first` on, its new h; `fed` is h, or None for a
+        cell without U."""
         layout = self.store.layout(gates, self.cell.hidden_size)
-        bias = self.store.bias("bias", self.bias(weights, gates * layout.units), layout)
-        sources = [PassSource(self.store.matrix("weight_ih", weights["weight_ih"], layout), self.inlet, bias)]
-        if fed is not None:
-            sources.append(PassSource(self.store.matrix("weight_hh", weights["weight_hh"], layout), fed))
+        part = slice(first * layout.units, (first + gates) * layout.units)
+        total = self.bias(weights, len(weights["weight_ih"]))
+        sources: list[PassSource] = []
+        for name, rows_BK in (("weight_ih", self.inlet), ("weight_hh", fed)):
+            if rows_BK is not None:
+                bias = None if sources else self.store.bias(f"bias {kind}", total[part], layout)
+                matrix = self.store.matrix(f"{name} {kind}", weights[name][part], layout)
+                sources.append(PassSource(matrix, rows_BK, bias))
         arrays = arrays | {"out": self.shown}
-        return StepPass(kind, layout, self.store.form, sources, arrays, state=self.h)
+        return StepPass(kind, layout, self.store.form, sources, arrays, state=self.h if makes_h else None)
 
     def step(self) -> None:
         for run in self.passes:
@@ -88,26 +96,11 @@ class GRUPass(PassStepper[GRU]):
     def _before(self, weights: Weights, update: str) -> list[StepPass]:
         """Gates from x and h, then the candidate from x and r h."""
         units = self.cell.hidden_size
-        reset_h, z = self.empty(units), self.empty(units)
-        total = self.bias(weights, 3 * units)
-        passes = []
-        for kind, gates, part, fed in (
-            ("gru gates", 2, slice(0, 2 * units), self.h),
-            (f"gru before {update}", 1, slice(2 * units, 3 * units), reset_h),
-        ):
-            layout = self.store.layout(gates, units)
-            sources = [
-                PassSource(
-                    self.store.matrix(f"weight_ih {kind}", weights["weight_ih"][part], layout),
-                    self.inlet,
-                    self.store.bias(f"bias {kind}", total[part], layout),
-                ),
-                PassSource(self.store.matrix(f"weight_hh {kind}", weights["weight_hh"][part], layout), fed),
-            ]
-            arrays = {"h": self.h, "reset_h": reset_h, "update": z, "out": self.shown}
-            state = self.h if gates == 1 else None
-            passes.append(StepPass(kind, layout, self.store.form, sources, arrays, state=state))
-        return passes
+        arrays = {"h": self.h, "reset_h": self.empty(units), "update": self.empty(units)}
+        return [
+            self.gated(weights, "gru gates", 2, arrays, self.h, makes_h=False),
+            self.gated(weights, f"gru before {update}", 1, arrays, arrays["reset_h"], first=2),
+        ]
 
 
 class ElmanPass(PassStepper[Elman]):

@@ -40,7 +40,17 @@ from thereafter.kernels.loops import fours
 from thereafter.kernels.loops import steps as loops
 from thereafter.kernels.loops.formulas import FORMULAS
 from thereafter.kernels.loops.team import NUMPY
-from thereafter.kernels.loops.tiles import LINE, MOST_ROWS, VECTOR_BYTES, cgutils, ir, types, write_cases
+from thereafter.kernels.loops.tiles import (
+    LINE,
+    MOST_ROWS,
+    VECTOR_BYTES,
+    cgutils,
+    ir,
+    multiply_and_add,
+    spread,
+    types,
+    write_cases,
+)
 from thereafter.kernels.step.storing import (
     BLOCK,
     Form,
@@ -430,12 +440,7 @@ class _Tile:
         self.number = ir.DoubleType() if self.size == 8 else ir.FloatType()
         self.vector = ir.VectorType(self.number, self.lanes)
         self.words = ir.VectorType(_I32, self.lanes)
-        # one instruction where the processor has it; `llvm.fma` would elsewhere call a function for each number
-        self.fma = cgutils.get_or_insert_function(
-            builder.module,
-            ir.FunctionType(self.vector, [self.vector] * 3),
-            f"llvm.fmuladd.v{self.lanes}f{8 * self.size}",
-        )
+        self.fma = multiply_and_add(builder, self.vector, self.size)
 
     def write(self, args: Sequence[Value]) -> None:
         depth, a, a_row, b, scales, z = args
@@ -450,11 +455,10 @@ class _Tile:
             numbers = self._numbers(b, loop.index)
             for r in range(self.rows):
                 row = builder.add(a, builder.mul(a_row, _I64(r)))
-                spread = self._spread(
-                    self._load(builder.add(row, builder.mul(loop.index, _I64(self.size))), self.number)
-                )
+                number = self._load(builder.add(row, builder.mul(loop.index, _I64(self.size))), self.number)
+                everywhere = spread(builder, number, self.vector)
                 for v in range(self.vectors):
-                    total = builder.call(self.fma, [spread, numbers[v], builder.load(sums[r, v])])
+                    total = builder.call(self.fma, [everywhere, numbers[v], builder.load(sums[r, v])])
                     builder.store(total, sums[r, v])
         for r, v in tile:
             total = builder.load(sums[r, v])
@@ -490,8 +494,3 @@ class _Tile:
 
     def _load(self, address: Value, kind: IrType, align: int | None = None) -> Value:
         return self.builder.load(self.builder.inttoptr(address, kind.as_pointer()), align=align or self.size)
-
-    def _spread(self, one: Value) -> Value:
-        """One number in all places of a vector."""
-        first = self.builder.insert_element(ir.Constant(self.vector, ir.Undefined), one, _I32(0))
-        return self.builder.shuffle_vector(first, first, ir.Constant(self.words, [0] * self.lanes))
