@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from thereafter.base import config as toml
 from thereafter.base import progress
 from thereafter.base.config import Table
 from thereafter.base.progress import show_progress
@@ -25,7 +24,7 @@ from thereafter.series.forecasting import backtest as forecast_backtest
 from thereafter.series.forecasting.answers import ForecastTable, PointTable
 from thereafter.series.forecasting.backtest import Backtest
 from thereafter.series.frames import AnyTable, as_source, naming
-from thereafter.tasks import answering, finding, fitting
+from thereafter.tasks import TASKS, answering, finding, fitting
 from thereafter.tasks.answers import PredictionTable
 from thereafter.tasks.bodies import body_of
 from thereafter.tasks.finding import task_for
@@ -36,6 +35,7 @@ from thereafter.tasks.task import (
     AskingFiles,
     Baselines,
     Codecs,
+    Dividing,
     Locating,
     Measured,
     Tracing,
@@ -225,8 +225,8 @@ class TaskModel(RunView):
             train, valid = finding.learned_from(self.task, self.config, "the training")
             test = finding.find(self._reader, as_source(source), part)
             test = replace(test, examples=scored(self.task, test.examples, self.codecs)[0])
-            settings = toml.build(self.task.settings, self.config[self.task.name], self.task.name)
-            budget = answering.Budget(valid, settings, fitting.training_of_run(self.config)) if trained else None
+            training = fitting.training_of_run(self.config)
+            budget = answering.Budget(valid, self.task.chosen, training) if trained else None
             return answering.baseline_rows(self.task, train, test, budget, self._fitted)
 
     def save(self, run: str | PathLike[str], *, dtype: str = "float32") -> Path:
@@ -279,7 +279,7 @@ class TaskModel(RunView):
 
 def train_task(
     task: str,
-    source: AnyTable,
+    source: AnyTable | None,
     options: Mapping[str, object],
     *,
     valid: AnyTable | None = None,
@@ -288,6 +288,10 @@ def train_task(
     parts: bool = True,
 ) -> TaskModel:
     """Train a network for a task on examples; see `api.train`."""
+    if "split" in options and not isinstance(TASKS.load(task), Dividing):
+        raise OptionError(f"got split= with task={task!r}; split is for language models; try leaving it out")
+    if source is None:
+        raise OptionError(f"the task {task!r} needs examples; expected a file or the name of a corpus")
     folder = None if out is None else Path(out)
     with show_progress():
         if folder is not None:
