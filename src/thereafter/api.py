@@ -19,9 +19,14 @@ from thereafter.evaluation.switches import Switches
 from thereafter.evaluation.text_reading import TOP, Context
 from thereafter.inspection.surprisal import Surprisals, tabulate
 from thereafter.inspection.trace import Trace
-from thereafter.language_model import LanguageModel, load_language_model, resume_language_model
+from thereafter.language_model import (
+    LanguageModel,
+    load_language_model,
+    load_several,
+    loaded,
+    resume_language_model,
+)
 from thereafter.runs import folder as files
-from thereafter.text.sources import Texts
 from thereafter.training import protocol, reading
 from thereafter.training.finding import find_texts, part_of
 from thereafter.training.kinds import MODELS, ModelKind, sort_options
@@ -107,10 +112,13 @@ def train(
     [('cat', 0.6666666865348816)]
     """
     if task is not None:
+        from thereafter.task_model import train_task
+
         if text is not None:
             raise OptionError(f"got text= with task={task!r}; text is for language models; try leaving it out")
         named = {"model": model, "tokens": tokens, "split": split}
-        return _train_task(task, source, out, valid, named, start_from, options, parts=parts)
+        options |= {name: value for name, value in named.items() if value is not None}
+        return train_task(task, source, options, valid=valid, out=out, start_from=start_from, parts=parts)
     source, valid = _no_frame(source), _no_frame(valid)
     start = None if start_from is None else protocol.read_start(Path(start_from), model)
     model = model or "ngram" if start is None else start.model
@@ -128,36 +136,12 @@ def train(
         if not parts:
             require_own(texts)
         validation = None if valid is None else find_texts(valid, None, settings)
-        warnings = [] if validation is None else _validation_warnings(model, texts, validation)
+        kind: ModelKind = MODELS.load(model)
+        warnings: list[str] = []
+        if validation is not None and kind.trained_in_steps:
+            warnings = reading.validated_on_training(part_of(texts, "train"), part_of(validation, "valid"))
         trained = protocol.train(texts, model, settings, sorted_options, folder, validation, split, warnings, start)
-        lm = LanguageModel(trained)
-        if folder is not None and "training" not in trained.config:
-            lm.save(folder)
-    return lm
-
-
-def _train_task(
-    task: str,
-    source: AnyTable | None,
-    out: str | PathLike[str] | None,
-    valid: AnyTable | None,
-    named: Mapping[str, str | None],
-    start_from: str | PathLike[str] | None,
-    options: Mapping[str, object],
-    *,
-    parts: bool,
-) -> TaskModel:
-    """Train a task; `split` is refused where the task does not divide its examples itself."""
-    from thereafter.task_model import train_task
-    from thereafter.tasks import TASKS
-    from thereafter.tasks.task import Dividing
-
-    if named["split"] is not None and not isinstance(TASKS.load(task), Dividing):
-        raise OptionError(f"got split= with task={task!r}; split is for language models; try leaving it out")
-    if source is None:
-        raise OptionError(f"the task {task!r} needs examples; expected a file or the name of a corpus")
-    own = {name: value for name, value in named.items() if value is not None}
-    return train_task(task, source, {**own, **options}, valid=valid, out=out, start_from=start_from, parts=parts)
+    return LanguageModel(trained)
 
 
 def _no_frame(source: AnyTable | None) -> AnySource | None:
@@ -170,14 +154,6 @@ def _no_frame(source: AnyTable | None) -> AnySource | None:
         f"the source of a language model is a {type(source).__name__}; expected a path, several paths or the name of a "
         "corpus; try text= for text, task='forecast' for a table of numbers"
     )
-
-
-def _validation_warnings(model: str, texts: Texts, valid: Texts) -> list[str]:
-    """What makes a text a bad validation set; nothing if the kind of model needs no validation."""
-    kind: ModelKind = MODELS.load(model)
-    if not kind.trained_in_steps:
-        return []
-    return reading.validated_on_training(part_of(texts, "train"), part_of(valid, "valid"))
 
 
 def resume(run: str | PathLike[str]) -> LanguageModel | TaskModel:
@@ -220,11 +196,6 @@ def load(
     return load_language_model(path, tokens, as_written=as_written, device=device)
 
 
-def _loaded(model: LanguageModel | str | PathLike[str]) -> LanguageModel:
-    """A language model, loaded where it is a path, as `load` does."""
-    return model if isinstance(model, LanguageModel) else load_language_model(model, device="auto")
-
-
 def read_arpa(path: str | PathLike[str], tokens: str = "word") -> LanguageModel:
     """Read an n-gram model from an ARPA file, plain or gzip, written by any toolkit.
 
@@ -259,7 +230,7 @@ def mixture(
         raise OptionError(f"models are one path, {models!r}; expected several; try a list")
     if weights is not None and tune is not None:
         raise OptionError("got both weights= and tune=; expected one of them: weights that are given are not tuned")
-    members = [_loaded(one).trained for one in models]
+    members = [loaded(model).trained for model in models]
     plain = reading.mix(members, weights)
     lm = LanguageModel(plain)
     if tune is None:
@@ -296,14 +267,8 @@ def surprisal(
     >>> surprisal([one, two], text="the cat").texts
     ['the', 'cat', '\\n']
     """
-    if isinstance(models, str | PathLike | LanguageModel):
-        raise OptionError(f"models are one model, {models!r}; expected several; try a list")
-    loaded = [_loaded(one) for one in models]
-    if names is not None and len(names) != len(loaded):
-        raise OptionError(f"got {len(names)} names for {len(loaded)} models; expected one for each")
-    called = reading.distinct_names(list(names or (str(lm.config["model"]) for lm in loaded)))
     readings = []
-    for lm, name in zip(loaded, called, strict=True):
+    for name, lm in load_several(models, names).items():
         table = lm.surprisal(
             source,
             text=text,
@@ -360,9 +325,9 @@ def compare(
 
         if not isinstance(source, Sequence) or isinstance(source, str) or task is not None:
             raise OptionError(f"got on={on!r} with {source!r}; expected several models or run folders; try a list")
-        loaded = [_loaded(model) for model in source]
-        seeds = [SeedSpread(int("training" in lm.config)) for lm in loaded]
-        return ComparedRuns.of(surprisal(loaded, on, by="line", **options), seeds)
+        models = [loaded(model) for model in source]
+        seeds = [SeedSpread(int("training" in lm.config)) for lm in models]
+        return ComparedRuns.of(surprisal(models, on, by="line", **options), seeds)
     source = _no_models(source)
     if task is not None:
         if source is None:

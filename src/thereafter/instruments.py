@@ -11,7 +11,6 @@ drawn of.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,8 +19,7 @@ from thereafter.base.progress import show_progress
 from thereafter.evaluation.text_reading import Context, items_before
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.sentence_reader import SentenceReader
-from thereafter.language_model import LanguageModel, load_language_model
-from thereafter.training.reading import distinct_names
+from thereafter.language_model import LanguageModel, load_several
 
 __all__ = [
     "agreement",
@@ -73,9 +71,7 @@ def gradients(
             raise OptionError(
                 "the loss at a verb is measured on new sentences of agreement; got a text or a source too"
             )
-        reader = SentenceReader.of(
-            lm.model, lm.tokenizer, lm.config, options.pop("name", None), as_written=lm.as_written
-        )
+        reader = _reader(lm, options.pop("name", None))
         with show_progress():
             return verb_flow(reader, **options)
     return _on_excerpt(gradient_flow, lm, text, source, options)
@@ -181,9 +177,8 @@ def pair_table(
     from thereafter.inspection.pairs import score_pair_files
 
     with show_progress():
-        reader = _reader(lm) if name is None else replace(_reader(lm), name=name)
         before = items_before(context, of_table=True)
-        return score_pair_files(reader, files, encoding=encoding, whole=whole, before=before)
+        return score_pair_files(_reader(lm, name), files, encoding=encoding, whole=whole, before=before)
 
 
 def compare_pairs(
@@ -202,16 +197,11 @@ def compare_pairs(
     Example: instruments.compare_pairs(["runs/ngram", "runs/lstm"], "pairs.tsv").to_csv("pairs.csv")
     """
     from thereafter.comparing.rows import ComparedPairs
-    from thereafter.errors import OptionError
 
-    if isinstance(models, str | PathLike | LanguageModel) or len(names or models) != len(models):
-        raise OptionError(f"got {models!r} and the names {names}; expected several models, and a name for each")
-    loaded = [lm if isinstance(lm, LanguageModel) else load_language_model(lm, device="auto") for lm in models]
-    called = distinct_names(list(names or (str(lm.config["model"]) for lm in loaded)))
     return ComparedPairs(
         tuple(
             pair_table(lm, files, encoding=encoding, whole=whole, context=context, name=name)
-            for lm, name in zip(loaded, called, strict=True)
+            for name, lm in load_several(models, names).items()
         )
     )
 
@@ -296,8 +286,8 @@ def _on_excerpt(
         return measure(lm.model, ids, text=caption, **({"name": _kind(lm)} | options))
 
 
-def _reader(lm: LanguageModel) -> SentenceReader:
-    return SentenceReader.of(lm.model, lm.tokenizer, lm.config, as_written=lm.as_written)
+def _reader(lm: LanguageModel, name: str | None = None) -> SentenceReader:
+    return SentenceReader.of(lm.model, lm.tokenizer, lm.config, name, as_written=lm.as_written)
 
 
 def _with_caution(measured: Measurement) -> Measurement:

@@ -495,7 +495,19 @@ def load_language_model(
     `device` as in `api.load`; what looks into a model, rather than asks it for much, leaves it on the CPU.
     """
     check_device(device)
-    lm = _read_language_model(Path(run), tokens, as_written)
+    path = Path(run)
+    if files.is_run(path) or not (files.is_file(path) or files.is_file(path / "config.json")):
+        trained = load_trained(path)
+    elif files.is_file(path):
+        from thereafter.training import ngram
+
+        with show_progress():
+            trained = ngram.read_arpa(path, tokens)
+    else:
+        from thereafter.export import gpt2
+
+        trained = gpt2.read(path)
+    lm = LanguageModel(trained, as_written=as_written)
     kind: ModelKind = MODELS.load(lm.config["model"])
     if kind.trained_in_steps:
         from thereafter.base.devices import placed
@@ -508,17 +520,22 @@ def load_language_model(
     return lm
 
 
-def _read_language_model(path: Path, tokens: str, as_written: bool) -> LanguageModel:
-    if not files.is_run(path) and files.is_file(path):
-        from thereafter.training import ngram
+def loaded(model: LanguageModel | str | PathLike[str]) -> LanguageModel:
+    """A language model, loaded where it is a path, as `api.load` does."""
+    return model if isinstance(model, LanguageModel) else load_language_model(model, device="auto")
 
-        with show_progress():
-            return LanguageModel(ngram.read_arpa(path, tokens), as_written=as_written)
-    if not files.is_run(path) and files.is_file(path / "config.json"):
-        from thereafter.export import gpt2
 
-        return LanguageModel(gpt2.read(path), as_written=as_written)
-    return LanguageModel(load_trained(path), as_written=as_written)
+def load_several(
+    models: Sequence[LanguageModel | str | PathLike[str]], names: Sequence[str] | None = None
+) -> dict[str, LanguageModel]:
+    """Several models by name, by default their kinds; those that are paths are loaded."""
+    if isinstance(models, str | PathLike | LanguageModel):
+        raise OptionError(f"models are one model, {models!r}; expected several; try a list")
+    if names is not None and len(names) != len(models):
+        raise OptionError(f"got {len(names)} names for {len(models)} models; expected one for each")
+    several = [loaded(model) for model in models]
+    called = reading.distinct_names(list(names or (str(lm.config["model"]) for lm in several)))
+    return dict(zip(called, several, strict=True))
 
 
 def resume_language_model(run: str | PathLike[str]) -> LanguageModel:

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 
-from thereafter.base import config as toml
 from thereafter.base import progress
 from thereafter.base.config import Table
 from thereafter.base.progress import show_progress
@@ -25,7 +24,7 @@ from thereafter.series.forecasting import backtest as forecast_backtest
 from thereafter.series.forecasting.answers import ForecastTable, PointTable
 from thereafter.series.forecasting.backtest import Backtest
 from thereafter.series.frames import AnyTable, as_source, naming
-from thereafter.tasks import answering, finding, fitting
+from thereafter.tasks import TASKS, answering, finding, fitting
 from thereafter.tasks.answers import PredictionTable
 from thereafter.tasks.bodies import body_of
 from thereafter.tasks.finding import task_for
@@ -36,6 +35,7 @@ from thereafter.tasks.task import (
     AskingFiles,
     Baselines,
     Codecs,
+    Dividing,
     Locating,
     Measured,
     Tracing,
@@ -51,26 +51,36 @@ if TYPE_CHECKING:
     from thereafter.export.export import Exported
 
 
+class FileReading(TypedDict, total=False):
+    """How a file of text is read, as in `TextSettings`."""
+
+    encoding: str | None
+    keep_licence: bool
+    wrapped: bool
+    markup: bool
+
+
 class TaskModel(RunView):
     """A trained network for a task, with the codecs of its inputs and answers."""
 
     def __init__(self, fitted: Fitted, *, as_written: bool = False) -> None:
         super().__init__(fitted.config, fitted.log, as_written=as_written)
-        self._fitted = fitted
+        self.fitted = fitted
+        """The network with all that is saved beside it."""
 
     @property
     def task(self) -> AnyTask:
-        return self._fitted.task
+        return self.fitted.task
 
     @property
     def net(self) -> TaskNet[Batched]:
         """The network itself, over tensors."""
-        return self._fitted.net
+        return self.fitted.net
 
     @property
     def codecs(self) -> Codecs:
         """What turns words, characters, tags into numbers and back."""
-        return self._fitted.codecs
+        return self.fitted.codecs
 
     def predict(self, given: object, **options: object) -> Any:
         """The answer to one input, or a list of answers to a list of inputs; an input is what `task.example` takes.
@@ -135,24 +145,12 @@ class TaskModel(RunView):
         text: str | None = None,
         pretokenised: bool = False,
         part: str | None = None,
-        encoding: str | None = None,
-        keep_licence: bool = False,
-        wrapped: bool = False,
-        markup: bool = False,
+        **reading: Unpack[FileReading],
     ) -> PredictionTable:
         """Tag a whole text, such as a book: see `tabulate`. `.to_conllu("book.conllu")` writes it as CoNLL-U."""
         if self.task.kind != "tagged":
             raise OptionError(f"the run holds the task {self.task.name!r}, which tags no words; try tabulate")
-        return self.tabulate(
-            source,
-            text=text,
-            pretokenised=pretokenised,
-            part=part,
-            encoding=encoding,
-            keep_licence=keep_licence,
-            wrapped=wrapped,
-            markup=markup,
-        )
+        return self.tabulate(source, text=text, pretokenised=pretokenised, part=part, **reading)
 
     def forecast(
         self, source: AnyTable, *, horizon: int | None = None, samples: int = 0, seed: int = 0
@@ -165,14 +163,14 @@ class TaskModel(RunView):
         """
         table = as_source(source)
         with show_progress(), naming(table):
-            return forecast_asking.forecast_table(self._fitted, table, horizon=horizon, samples=samples, seed=seed)
+            return forecast_asking.forecast_table(self.fitted, table, horizon=horizon, samples=samples, seed=seed)
 
     def surprises(self, source: AnyTable) -> PointTable:
         """-log p of each point of a table under a forecaster, one step ahead, in nats: `most_unusual` lists the
         largest, `to_csv` writes a row a point. Points before the first whole window are left out."""
         table = as_source(source)
         with show_progress(), naming(table):
-            return forecast_asking.surprising_points(self._fitted, table)
+            return forecast_asking.surprising_points(self.fitted, table)
 
     def backtest(self, source: AnyTable, *, horizon: int | None = None, every: int = 1) -> Backtest:
         """Forecasts from rolling origins, `every` so many rows, over the rows of a table that the run did not learn
@@ -180,7 +178,7 @@ class TaskModel(RunView):
         `to_pandas()` has every value. The run is not trained again."""
         table = as_source(source)
         with show_progress(), naming(table):
-            return forecast_backtest.backtest_table(self._fitted, table, horizon=horizon, every=every)
+            return forecast_backtest.backtest_table(self.fitted, table, horizon=horizon, every=every)
 
     def explain(self, given: object) -> Any:
         """As `predict`, with the reasons for each answer (`tasks/answers.py`): text to read, and figures.
@@ -204,7 +202,7 @@ class TaskModel(RunView):
             given = given if parts else finding.joined(self.task, given)
             test = finding.find(self._reader, given, part)
             self.task.check(test.examples, self.codecs, test.name)
-            if caveat := answering.training_caveat(self._fitted, test):
+            if caveat := answering.training_caveat(self.fitted, test):
                 progress.note(caveat)
             examples, notes = scored(self.task, test.examples, self.codecs)
             for note in notes:
@@ -225,14 +223,14 @@ class TaskModel(RunView):
             train, valid = finding.learned_from(self.task, self.config, "the training")
             test = finding.find(self._reader, as_source(source), part)
             test = replace(test, examples=scored(self.task, test.examples, self.codecs)[0])
-            settings = toml.build(self.task.settings, self.config[self.task.name], self.task.name)
-            budget = answering.Budget(valid, settings, fitting.training_of_run(self.config)) if trained else None
-            return answering.baseline_rows(self.task, train, test, budget, self._fitted)
+            training = fitting.training_of_run(self.config)
+            budget = answering.Budget(valid, self.task.chosen, training) if trained else None
+            return answering.baseline_rows(self.task, train, test, budget, self.fitted)
 
     def save(self, run: str | PathLike[str], *, dtype: str = "float32") -> Path:
         """Save as a run folder. `dtype`: "float16" halves its weights, "int8" makes them four times smaller; both round
         them (`runs/narrow.py`), and `load` reads them into float32."""
-        return fitting.save(self._fitted, Path(run), dtype)
+        return fitting.save(self.fitted, Path(run), dtype)
 
     def export(
         self, path: str | PathLike[str], to: str = "onnx", *, int8: bool = False, dtype: str | None = None
@@ -250,8 +248,8 @@ class TaskModel(RunView):
         form = dtype_of(to, dtype, int8)
         with show_progress():
             if to == RUN:
-                return export_task_run(self._fitted, Path(path), form)
-            return export_task(self._fitted, Path(path), to=to, int8=int8)
+                return export_task_run(self.fitted, Path(path), form)
+            return export_task(self.fitted, Path(path), to=to, int8=int8)
 
     def summary(self) -> Table:
         """Figures of the task: settings, source, results of training."""
@@ -264,7 +262,7 @@ class TaskModel(RunView):
     @property
     def _asked(self) -> Fitted:
         """The network with codecs that read inputs as `as_written` says; what is saved stays as it was trained."""
-        return replace(self._fitted, codecs=verbatim(self.codecs)) if self.as_written else self._fitted
+        return replace(self.fitted, codecs=verbatim(self.codecs)) if self.as_written else self.fitted
 
     @property
     def _reader(self) -> AnyTask:
@@ -279,7 +277,7 @@ class TaskModel(RunView):
 
 def train_task(
     task: str,
-    source: AnyTable,
+    source: AnyTable | None,
     options: Mapping[str, object],
     *,
     valid: AnyTable | None = None,
@@ -288,6 +286,10 @@ def train_task(
     parts: bool = True,
 ) -> TaskModel:
     """Train a network for a task on examples; see `api.train`."""
+    if "split" in options and not isinstance(TASKS.load(task), Dividing):
+        raise OptionError(f"got split= with task={task!r}; split is for language models; try leaving it out")
+    if source is None:
+        raise OptionError(f"the task {task!r} needs examples; expected a file or the name of a corpus")
     folder = None if out is None else Path(out)
     with show_progress():
         if folder is not None:

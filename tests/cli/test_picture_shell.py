@@ -65,7 +65,7 @@ def test_parts_of_one_file_are_no_training_examples(tmp_path: Path) -> None:
     table.write_text(f"day,sold\n{rows}\n", encoding="utf-8")
     forecaster = thereafter.train(table, task="forecast", model="naive", horizon=2, split="70/10/20")
     scored = finding.find(forecaster.task, str(table), "test")
-    assert training_caveat(forecaster._fitted, scored) == ""
+    assert training_caveat(forecaster.fitted, scored) == ""
 
 
 def test_a_training_of_pictures_says_what_it_reads_and_with_what(

@@ -24,6 +24,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
+from io import BufferedReader
 from pathlib import Path
 from typing import IO
 
@@ -73,7 +74,7 @@ def is_plain(path: Path, *, links: bool = True) -> bool:
         return False
 
 
-def open_plain(path: str | os.PathLike[str], *, links: bool = True) -> IO[bytes]:
+def open_plain(path: str | os.PathLike[str], *, links: bool = True) -> BufferedReader:
     """Open a plain file for reading. Anything else is an OSError, at once: opening a pipe would block until somebody
     writes to it, and some devices act when they are opened.
 

@@ -123,15 +123,10 @@ def _plan_of_task(plan: Recipe, task: str, options: Table, given: Table) -> Reci
 
 
 def _full_names(model: str, options: Table) -> Table:
-    """Options under their full names: `hidden` of an LSTM as `lstm.hidden`."""
+    """Options under their full names, checked."""
     from thereafter.training.kinds import sort_options
 
-    tables = sort_options(model, options)
-    return {
-        f"{table}.{name}": value
-        for table, values in (("text", tables.text), (model, tables.model), ("training", tables.training))
-        for name, value in values.items()
-    }
+    return sort_options(model, options).full_names(model)
 
 
 def _folder(out: Path | None, source: str | list[str] | Parts, name: str) -> Path:

@@ -37,7 +37,6 @@ def print_task(trained: TaskModel, source: AnySource, baselines: bool) -> None:
     """
     from thereafter.tasks import finding
     from thereafter.tasks.answering import validation_score
-    from thereafter.tasks.fitting import Fitted
 
     last = trained.log[-1]
     seconds = f"{last['seconds_training']:.1f} s"
@@ -46,8 +45,7 @@ def print_task(trained: TaskModel, source: AnySource, baselines: bool) -> None:
     if finding.has(trained.task, source, "valid"):
         typer.echo(f"valid      {_indented(trained.score(source, part='valid'))}")
     else:
-        fitted = Fitted(trained.task, trained.net, trained.codecs, trained.config, trained.log)
-        typer.echo(f"valid      {_indented(validation_score(fitted))}")
+        typer.echo(f"valid      {_indented(validation_score(trained.fitted))}")
     if finding.has(trained.task, source, "test"):
         try:
             _print_test(trained, source, baselines)

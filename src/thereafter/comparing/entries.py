@@ -24,7 +24,6 @@ from thereafter.models.settings import NeuralSettings, TransformerSettings
 from thereafter.text.encoded import encode_source
 from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.training import protocol
-from thereafter.training import settings as training_settings
 from thereafter.training.kinds import MODELS, ModelKind, Sorted, sort_options
 from thereafter.training.settings import TrainingSettings
 
@@ -107,12 +106,7 @@ def deal_options(entries: Sequence[Entry], options: Table) -> dict[str, Table]:
             except OptionError as error:
                 refused = refused or error
                 continue
-            for place, values in (
-                ("text", taken_as.text),
-                (entry.model, taken_as.model),
-                ("training", taken_as.training),
-            ):
-                dealt[entry.stem] |= {f"{place}.{key}": given for key, given in values.items()}
+            dealt[entry.stem] |= taken_as.full_names(entry.model)
             taken = True
         if not taken:
             raise refused or OptionError(
@@ -125,14 +119,11 @@ def deal_options(entries: Sequence[Entry], options: Table) -> dict[str, Table]:
 def _sort_option(model: str, name: str, value: object) -> Sorted:
     """Where an option belongs; in `lstm.rate` it is one of training, for LSTMs alone."""
     table, _, plain = name.rpartition(".")
-    if table == model and plain in training_settings.names() and not _own(model, plain):
+    kind: ModelKind = MODELS.load(model)
+    own = toml.field_names(kind.settings)
+    if table == model and plain in toml.field_names(TrainingSettings) and plain not in own:
         name = f"training.{plain}"
     return sort_options(model, {name: value})
-
-
-def _own(model: str, name: str) -> bool:
-    kind: ModelKind = MODELS.load(model)
-    return name in toml.field_names(kind.settings)
 
 
 PARAMETERS = "parameters"

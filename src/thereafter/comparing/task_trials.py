@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
 
-from thereafter.base import config as toml
 from thereafter.base import progress
 from thereafter.base.config import Table
 from thereafter.base.storage import write_text
@@ -238,14 +237,14 @@ def _compare(
 def _check_same(folder: Path, settings: object, training: TrainingSettings) -> None:
     """OptionError where a run was begun with other settings than are wanted now."""
     config, _, task = fitting.read_config(folder)
-    there, trained = toml.build(task.settings, config[task.name], task.name), fitting.training_of_run(config)
+    trained = fitting.training_of_run(config)
     # the one is chosen by the number of examples, the other by the machine
     trained = replace(trained, device=training.device, precision=training.precision)
     if training.validate_every is None:
         trained = replace(trained, validate_every=None)
     if (training.epochs, training.tokens_budget, training.minutes) == (None, None, None):
         trained = replace(trained, epochs=None)
-    for begun, now in ((vars(there), vars(settings)), (vars(trained), vars(training))):
+    for begun, now in ((vars(task.chosen), vars(settings)), (vars(trained), vars(training))):
         for name, value in now.items():
             if begun[name] != value:
                 raise OptionError(

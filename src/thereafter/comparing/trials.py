@@ -33,7 +33,7 @@ from thereafter.runs.folder import CONFIG, TOKENIZER, WEIGHTS, is_run, owning
 from thereafter.text.sources import Source
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.training import protocol
-from thereafter.training.kinds import Trained, load_trained, save_trained, sort_options
+from thereafter.training.kinds import Trained, load_trained, sort_options
 from thereafter.training.settings import TextSettings
 
 NEEDED = (CONFIG, TOKENIZER, WEIGHTS)
@@ -170,10 +170,7 @@ def _train(entry: Entry, seed: int | None, text: SharedText, options: Table, fol
     settings = TextSettings(**{**asdict(text.settings), "tokens": entry.tokens})
     with owning(folder):
         sorted_options = sort_options(entry.model, given)
-        trained = protocol.train(text.texts, entry.model, settings, sorted_options, folder, text.valid)
-        if not entry.kind.trained_in_steps:
-            save_trained(trained, folder)
-    return trained
+        return protocol.train(text.texts, entry.model, settings, sorted_options, folder, text.valid)
 
 
 def validation_curve(trained: Trained, valid: Source) -> list[list[float]]:

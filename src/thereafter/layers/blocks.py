@@ -22,14 +22,39 @@ Shapes: B rows, T steps, I inputs, H features (of both directions).
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from thereafter.layers.recurrent import Recurrent
+from thereafter.layers.inputs import Sizes
+from thereafter.layers.recurrent import Extras, Recurrent
 
 FEEDS = ("gated", "plain", "none")
 _WIDER = 2  # the inner size of a feed-forward layer, in sizes of a block
+
+
+def locked_layers(
+    cell: str,
+    inputs: int,
+    sizes: Sizes,
+    dropout: float,
+    *,
+    layers: int = 1,
+    bidirectional: bool = False,
+    **extras: Unpack[Extras],
+) -> Recurrent:
+    """Recurrent layers over rows; the dropout between them, if there are several, keeps one mask for all steps.
+
+    `sizes`: one for all `layers`, or a list with one for each.
+    """
+    count = layers if isinstance(sizes, int) else len(sizes)
+    options: Extras = {**extras, "locked": True}
+    between = dropout if count > 1 else 0.0
+    return Recurrent(
+        cell, inputs, sizes, count, batch_first=True, dropout=between, bidirectional=bidirectional, **options
+    )
 
 
 class RecurrentBlocks(nn.Module):

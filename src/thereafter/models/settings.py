@@ -45,10 +45,8 @@ class NeuralSettings:
     def __post_init__(self) -> None:
         check_choice("head", self.head, HEADS)
         values = vars(self)
-        for name in (name for name in values if name.startswith(("dropout", "weight_drop"))):
-            check_share(name, values[name])
-        for name in SIZES & values.keys():
-            check_size(name, values[name])
+        check_shares(self, *(name for name in values if name.startswith(("dropout", "weight_drop"))))
+        check_sizes(self, *SIZES & values.keys())
         for name in ("init", "alpha", "beta"):
             check_positive(name, values.get(name))
 
@@ -138,8 +136,7 @@ class RecurrentSettings(NeuralSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for size in self.sizes:
-            check_size("sizes", size)
+        check_sizes(self, "sizes")
         if self.connect is not None:
             check_choice("connect", self.connect, CONNECTIONS)
         if isinstance(self, CellOptions):
@@ -301,6 +298,20 @@ def check_share(name: str, value: float) -> None:
 def check_size(name: str, value: int | None) -> None:
     if value is not None and value < 1:
         raise OptionError(f"{name} is {value!r}; expected at least 1")
+
+
+def check_sizes(settings: object, *names: str) -> None:
+    """Refuse sizes below 1 in these fields; one that is a tuple has several."""
+    for name in names:
+        value = vars(settings)[name]
+        for size in value if isinstance(value, tuple) else (value,):
+            check_size(name, size)
+
+
+def check_shares(settings: object, *names: str) -> None:
+    """Refuse what is no share in these fields."""
+    for name in names:
+        check_share(name, vars(settings)[name])
 
 
 def check_positive(name: str, value: float | None) -> None:

@@ -38,6 +38,11 @@ def read_as_unknown(words_BT: Tensor, share: float) -> Tensor:
     return words_BT.masked_fill(drawn_BT & (words_BT != PAD), UNKNOWN)
 
 
+def inside(lengths_B: Tensor, x_BT: Tensor) -> Tensor:
+    """True where a row of an array [B, T, ...] is real, [B, T], on its device."""
+    return torch.arange(x_BT.shape[1], device=x_BT.device) < lengths_B.to(x_BT.device)[:, None]
+
+
 class Batched(Protocol):
     """Examples as tensors."""
 

@@ -39,12 +39,13 @@ from torch import Tensor, nn
 from thereafter.errors import OptionError, ShapeError
 from thereafter.kernels.rows import pick_rows
 from thereafter.layers.attention import Attention
+from thereafter.layers.blocks import locked_layers
 from thereafter.layers.dropout import locked
 from thereafter.layers.embedding import Embedding
 from thereafter.layers.heads import Softmax, rows_at_once
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.decoder import Decoder, Fields, Tensors
-from thereafter.models.settings import check_choice, check_share, check_size
+from thereafter.models.settings import check_choice, check_shares, check_sizes
 from thereafter.models.task_net import CELLS, Memory
 
 END = 0
@@ -91,11 +92,8 @@ class DecoderSettings:
         check_choice("cell", self.cell, CELLS)
         check_choice("attention", self.attention, ATTENTIONS)
         check_choice("own_words_schedule", self.own_words_schedule, SCHEDULES)
-        values = vars(self)
-        for name in ("embed", "hidden", "layers", "heads", "longest"):
-            check_size(name, values[name])
-        for name in ("dropout", "drop_words", "label_smoothing", "own_words"):
-            check_share(name, values[name])
+        check_sizes(self, "embed", "hidden", "layers", "heads", "longest")
+        check_shares(self, "dropout", "drop_words", "label_smoothing", "own_words")
         check_count("feedforward", self.feedforward)
 
 
@@ -340,14 +338,7 @@ class RecurrentDecoder(WordDecoder):
 
 def recurrent_layers(settings: DecoderSettings, read: int, size: int, *, bidirectional: bool = False) -> Recurrent:
     """Layers as the settings want them, over vectors of `read` numbers."""
-    return Recurrent(
-        settings.cell,
-        read,
-        size,
-        settings.layers,
-        batch_first=True,
-        bidirectional=bidirectional,
-        dropout=settings.dropout if settings.layers > 1 else 0.0,
-        locked=True,
-        input_dropout=settings.dropout,
+    layers, dropout = settings.layers, settings.dropout
+    return locked_layers(
+        settings.cell, read, size, dropout, layers=layers, bidirectional=bidirectional, input_dropout=dropout
     )

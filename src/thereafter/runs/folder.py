@@ -50,10 +50,13 @@ def is_file(path: Path) -> bool:
 
 
 def check_free(folder: Path) -> None:
-    """Refuse a folder that a run may not be written to. Called before the training, so that no work is lost."""
+    """Refuse a folder that a run may not be written to, or that another process is writing to: before the training, so
+    that no work is lost."""
     if "\0" in str(folder):
         raise StorageError(f"{str(folder)!r} holds a NUL and can be no folder; try another --out")
-    check_idle(folder)
+    owner = None if folder.absolute() in _own.get() else owner_of(folder)
+    if owner is not None:
+        raise _busy(folder, owner)
     try:
         if folder.exists() and not folder.is_dir():
             raise StorageError(f"{folder} is a file; expected a folder for the run; try another --out")
@@ -195,15 +198,6 @@ begins with none."""
 def owner_of(run: Path) -> storage.Owner | None:
     """The process that is writing to a run folder at this moment; None where there is none."""
     return storage.lock_owner(run / LOCK) if is_plain(run / LOCK, links=False) else None
-
-
-def check_idle(run: Path) -> None:
-    """Refuse a folder that another process is writing to."""
-    if run.absolute() in _own.get():
-        return
-    owner = owner_of(run)
-    if owner is not None:
-        raise _busy(run, owner)
 
 
 @contextmanager

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,23 +66,19 @@ class RunWriter:
         """The command that goes on with this run."""
         return f"thereafter train --resume {self.folder}"
 
-    def begin(self, config: Table, codecs: Codecs, line: Line) -> Journal:
+    def begin(self, config: Table, save_codecs: SaveCodecs, line: Line) -> Journal:
         """Make room for a new run, and open its log with a first line; the configuration comes last, so that a folder
         that has it can be resumed."""
         check_free(self.folder)
-        try:
+        with storing(f"the run folder {self.folder}", "try another --out"):
             self.folder.mkdir(parents=True, exist_ok=True)
             with replacing(self.folder / TOKENIZER) as made:
-                codecs.save(made)  # on a full disk this fails, and the run that was there is still whole
+                save_codecs(made)  # on a full disk this fails, and the run that was there is still whole
                 for name in (CONFIG, STATE, WEIGHTS, LOG, ROWS):
                     (self.folder / name).unlink(missing_ok=True)
                 for events in (self.folder / BOARD).glob(EVENT_FILES):
                     events.unlink(missing_ok=True)
             self.tidy()
-        except OSError as error:
-            raise StorageError(
-                f"cannot write the run folder {self.folder}: {error.strerror}; try another --out"
-            ) from error
         journal = self.journal()
         journal.write(dict(line))
         journal.sync()
@@ -125,6 +121,26 @@ class RunWriter:
                 path.unlink(missing_ok=True)
 
 
+@contextmanager
+def storing(what: Path | str | None, remedy: str) -> Iterator[None]:
+    """An OSError inside is a StorageError that says what cannot be written, and what to try."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"cannot write {what}: {error.strerror}; {remedy}") from error
+
+
+class GrowingFile(FileIO):
+    """A log, whose lines go straight to the system, so that a killed process has lost none."""
+
+    def write_whole(self, raw: bytes) -> int:
+        """The number of bytes written: all, unless the disk is full."""
+        written = self.write(raw) or 0
+        if written < len(raw):  # a disk that is just full takes a part
+            written += self.write(raw[written:]) or 0
+        return written
+
+
 class Journal:
     """The lines of a log, in memory and in a file: a line is in the file when `write` returns."""
 
@@ -132,16 +148,13 @@ class Journal:
         """`keep`: so many bytes of the file are kept, as far as they are whole lines; what comes after is cut off."""
         self.lines: list[Line] = []
         self._path = path
-        self._file: FileIO | None = None
+        self._file: GrowingFile | None = None
         if path is not None:
-            try:
-                self._file = FileIO(path, "a+")
+            with self._storing():
+                self._file = GrowingFile(path, "a+")
                 self._file.seek(0)
-                kept = (self._file.readall() or b"")[:keep]
-                self.lines, self.length = read_lines(kept)
+                self.lines, self.length = read_lines((self._file.readall() or b"")[:keep])
                 self._file.truncate(self.length)
-            except OSError as error:
-                raise self._storage_error(error) from error
             if self.length < keep:
                 progress.note(
                     f"{path} is damaged after its first {len(self.lines):,} lines: the rest of it was dropped; the "
@@ -154,22 +167,14 @@ class Journal:
         """Add a line. Straight to the system, so that a killed process has lost none."""
         self.lines.append(line)
         if self._file is not None:
-            raw = json.dumps(line).encode() + b"\n"
-            try:
-                written = self._file.write(raw) or 0
-                if written < len(raw):  # a disk that is just full takes a part
-                    written += self._file.write(raw[written:]) or 0
-            except OSError as error:
-                raise self._storage_error(error) from error
-            self.length += written
+            with self._storing():
+                self.length += self._file.write_whole(json.dumps(line).encode() + b"\n")
 
     def sync(self) -> None:
         """Wait until all lines are on the disk."""
         if self._file is not None:
-            try:
+            with self._storing():
                 os.fsync(self._file.fileno())
-            except OSError as error:
-                raise self._storage_error(error) from error
 
     def close(self) -> None:
         """Nothing more is written."""
@@ -182,15 +187,12 @@ class Journal:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _storage_error(self, error: OSError) -> StorageError:
-        return StorageError(f"cannot write {self._path}: {error.strerror}; what was saved stays; try freeing space")
+    def _storing(self) -> AbstractContextManager[None]:
+        return storing(self._path, "what was saved stays; try freeing space")
 
 
-class Codecs(Protocol):
-    """What turns a user's data into numbers and back: a tokenizer, or the codecs of a task."""
-
-    def save(self, path: Path) -> None:
-        """Write it as JSON."""
+SaveCodecs = Callable[[Path], None]
+"""Writes what turns a user's data into numbers and back, a tokenizer or the codecs of a task, as JSON."""
 
 
 @dataclass(frozen=True)
@@ -207,12 +209,12 @@ class Destination:
     initial: Arrays = field(default_factory=dict)
 
 
-def begin(folder: Path | None, config: Table, codecs: Codecs, figures: Table, initial: Arrays) -> Destination:
+def begin(folder: Path | None, config: Table, save_codecs: SaveCodecs, figures: Table, initial: Arrays) -> Destination:
     """The destination of a new training, its log begun with a line of these figures; a run folder where it has one."""
     line: Line = {"event": "began", **figures}
     if folder is not None:
         writer = RunWriter(folder)
-        return Destination(writer.begin(config, codecs, line), writer, initial=initial)
+        return Destination(writer.begin(config, save_codecs, line), writer, initial=initial)
     journal = Journal()
     journal.write(line)
     return Destination(journal, initial=initial)
@@ -221,7 +223,7 @@ def begin(folder: Path | None, config: Table, codecs: Codecs, figures: Table, in
 def save(
     folder: Path,
     config: Table,
-    codecs: Codecs,
+    save_codecs: SaveCodecs,
     arrays: Arrays,
     facts: Mapping[str, str],
     log: list[Line],
@@ -242,7 +244,7 @@ def save(
         moves.enter_context(files.owning(folder))
         paths = {name: moves.enter_context(replacing(folder / name)) for name in files.FILES}
         write_arrays(paths[WEIGHTS], arrays, facts)
-        codecs.save(paths[TOKENIZER])
+        save_codecs(paths[TOKENIZER])
         write_text(paths[LOG], "".join(json.dumps(line) + "\n" for line in log))
         write_text(paths[CONFIG], toml.dumps(config))
         (folder / files.STATE).unlink(missing_ok=True)  # that of another training

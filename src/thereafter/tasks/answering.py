@@ -93,14 +93,11 @@ def tabulated(
     """The answers to questions, each with its number and its text or name, as a table."""
     task, net, codecs = fitted.task, fitted.net, fitted.codecs
     _check_options(task, options)
-    numbers, texts, examples = [], [], []
-    for number, text, example in questions:
-        numbers.append(number)
-        texts.append(text)
-        examples.append(example)
-    if not examples:
+    asked = list(questions)
+    if not asked:
         raise EmptyCorpusError(f"{name} holds nothing to predict on; expected text that is not empty")
-
+    numbers, texts = tuple(number for number, _, _ in asked), [text for _, text, _ in asked]
+    examples = [example for _, _, example in asked]
     tabulating = aspect(task, Tabulating)
 
     def ask(batch: Batched, places: list[int]) -> Sequence[PredictedRows]:
@@ -116,7 +113,7 @@ def tabulated(
 
     items = _in_batches(fitted, examples, ask)
     choices, note = tuple(tabulating.choices(codecs)), tabulating.explain_probabilities(net)
-    return PredictionTable(tuple(items), tuple(numbers), name, tabulating.numbered, choices, note)
+    return PredictionTable(tuple(items), numbers, name, tabulating.numbered, choices, note)
 
 
 def restored(task: AnyTask, answer: object, codecs: Codecs) -> object:

@@ -6,7 +6,7 @@ answer says how likely each choice was and which words mattered, as text and as 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -115,7 +115,8 @@ class PredictionTable(Tabular):
         tagged = [one for one in self.items if isinstance(one, TaggedWords)]
         if len(tagged) != len(self.items):
             raise OptionError(f"only tagged text can be CoNLL-U; expected a name that ends in {', '.join(ENDINGS)}")
-        chunks = conllu_chunks(tagged, column=column_of(self.choices), name=self.name)
+        column = "upos" if UNIVERSAL.issuperset(self.choices) else "xpos"
+        chunks = conllu_chunks(tagged, column=column, name=self.name)
         if path is None:
             return "".join(chunks)
         write_text(Path(path), "".join(chunks))
@@ -163,11 +164,6 @@ UNIVERSAL = frozenset(
         "SYM", "VERB", "X",
     }
 )  # fmt: skip
-
-
-def column_of(tags: Collection[str]) -> str:
-    """The column for these tags: "upos" if all are universal parts of speech, else "xpos"."""
-    return "upos" if UNIVERSAL.issuperset(tags) else "xpos"
 
 
 def conllu_chunks(sentences: Iterable[TaggedWords], *, column: str, name: str = "") -> Iterator[str]:

@@ -10,12 +10,13 @@ Shapes: V words of the language model, W of the task, E the size of a vector.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from thereafter.base.kinds import KINDS, cell_of, listed
 from thereafter.errors import OptionError
@@ -77,15 +78,15 @@ class Body:
             f"{len(lexicon) - len(self.forms) - 2:,} words new to it, met twice or more, get vectors of their own",
         ]
 
-    def weights(self, lexicon: Lexicon, stack: str) -> dict[str, Tensor]:
+    def weights(self, lexicon: Lexicon, stack: str) -> dict[str, NDArray[np.generic]]:
         """The weights of a network whose word vectors are `words` and whose layers are the module `stack`."""
         vectors_VE = self.model.embedding.weight.detach().cpu()
         unknown = self.tokenizer.unknown_id or 0
         rows_W = torch.tensor([self.forms.get(form, unknown) for form in lexicon.forms])
         words_WE = vectors_VE[rows_W].clone()
         words_WE[0] = 0.0
-        layers = {f"{stack}.{name}": weight.cpu() for name, weight in weights_of(self.model.layers).items()}
-        return {"words.weight": words_WE, **layers}
+        layers = {f"{stack}.{name}": weight.cpu().numpy() for name, weight in weights_of(self.model.layers).items()}
+        return {"words.weight": words_WE.numpy(), **layers}
 
 
 def body_of(start: Start) -> Body:
@@ -117,17 +118,3 @@ def body_of(start: Start) -> Body:
     style = None if style is None else replace(style, sentence_lines=False)
     reading = WordReading(tokenizer.name, bool(about["lower"]), bool(about["letters_only"]), style)
     return Body(start, model, tokenizer, reading)
-
-
-def contradictions(given: Mapping[str, object], decided: Mapping[str, object], body: Body) -> None:
-    """Refuse options of the network that are not those of the language model's layers."""
-    for name, value in decided.items():
-        if name in given and _listed(given[name]) != _listed(value):
-            raise OptionError(
-                f"{name} is {given[name]!r}, and the language model {body.start.folder} has {name}={value!r}; the "
-                f"network takes its layers as they are; try leaving {name} out"
-            )
-
-
-def _listed(value: object) -> object:
-    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value

@@ -48,12 +48,13 @@ from torch import Tensor, nn
 from thereafter.base.config import Table
 from thereafter.base.tabular import Row, Tabular
 from thereafter.errors import OptionError
+from thereafter.layers.blocks import locked_layers
 from thereafter.layers.dropout import locked
 from thereafter.layers.embedding import Embedding
 from thereafter.layers.heads import Softmax, rows_at_once
 from thereafter.layers.recurrent import Recurrent
-from thereafter.models.settings import check_choice, check_share, check_size
-from thereafter.models.task_net import CELLS, UNKNOWN, TaskNet
+from thereafter.models.settings import check_choice, check_shares, check_sizes
+from thereafter.models.task_net import CELLS, UNKNOWN, TaskNet, inside
 from thereafter.tasks.answers import Fields, Shown
 from thereafter.tasks.batching import FillableBatch
 from thereafter.tasks.lexicon import UNKNOWN as UNKNOWN_FORM
@@ -84,9 +85,8 @@ class FillerSettings:
     def __post_init__(self) -> None:
         check_choice("cell", self.cell, CELLS)
         check_choice("sides", self.sides, SIDES)
-        for name, size in {"embed": self.embed, "hidden": self.hidden, "layers": self.layers}.items():
-            check_size(name, size)
-        check_share("dropout", self.dropout)
+        check_sizes(self, "embed", "hidden", "layers")
+        check_shares(self, "dropout")
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,6 @@ class FillBatch(FillableBatch):
     words_BT: Tensor
     lengths_B: Tensor
     blanks_B: Tensor | None = None
-
-    def __len__(self) -> int:
-        return len(self.words_BT)
 
 
 @dataclass(frozen=True)
@@ -126,7 +123,7 @@ class Filler(TaskNet[FillBatch]):
 
     def nats(self, batch: FillBatch) -> Tensor:
         g_BTE, table_RE = self._features(batch)
-        inside_BT = _inside(batch)
+        inside_BT = inside(batch.lengths_B, batch.words_BT)
         return self.head.total(g_BTE[inside_BT], batch.words_BT[inside_BT], table_RE)
 
     def features(self, batch: FillBatch) -> Tensor:
@@ -136,7 +133,7 @@ class Filler(TaskNet[FillBatch]):
     def judge(self, batch: FillBatch) -> Judged:
         """How well every word is predicted. The unknown word has a probability (`nats_N`), but is never an answer."""
         with self.quietly():
-            inside_BT = _inside(batch)
+            inside_BT = inside(batch.lengths_B, batch.words_BT)
             targets_N = batch.words_BT[inside_BT]
             nats, ranks, numbers_V = [], [], torch.arange(self.head.words, device=self.device)
             for logp_NV, target_N in self._pieces(self.features(batch)[inside_BT], targets_N):
@@ -188,21 +185,7 @@ class Filler(TaskNet[FillBatch]):
 
 
 def _one_way(settings: FillerSettings) -> Recurrent:
-    return Recurrent(
-        settings.cell,
-        settings.embed,
-        settings.hidden,
-        settings.layers,
-        batch_first=True,
-        dropout=settings.dropout if settings.layers > 1 else 0.0,
-        locked=True,
-    )
-
-
-def _inside(batch: FillBatch) -> Tensor:
-    """Where there is a word, [B, T]."""
-    steps, device = batch.words_BT.shape[1], batch.words_BT.device
-    return torch.arange(steps, device=device) < batch.lengths_B.to(device)[:, None]
+    return locked_layers(settings.cell, settings.embed, settings.hidden, settings.dropout, layers=settings.layers)
 
 
 BLANK = "___"
@@ -257,14 +240,8 @@ class Filled(Tabular):
         return self.fifth / self.words
 
     def __add__(self, other: Filled) -> Filled:
-        return Filled(
-            words=self.words + other.words,
-            unknown=self.unknown + other.unknown,
-            nats=self.nats + other.nats,
-            first=self.first + other.first,
-            fifth=self.fifth + other.fifth,
-            sides=self.sides,
-        )
+        sums = {name: value + vars(other)[name] for name, value in vars(self).items() if name != "sides"}
+        return Filled(**sums, sides=self.sides)
 
     def to_rows(self) -> list[Row]:
         """One row with all figures."""

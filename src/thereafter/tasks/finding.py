@@ -86,10 +86,9 @@ def train_and_valid(task: AnyTask, source: AnySource, valid: AnySource | None) -
         )
     learned, heldout, how = aspect(task, Preparing).hold_out(train.examples, HELD_OUT)
     validation = Part(f"{train.name} (last {len(heldout):,})", train.files, heldout, "")
-    kept = Part(train.name, train.files, learned, train.fingerprint)
     last, are = ("example", "is") if len(heldout) == 1 else (f"{len(heldout):,} examples", "are")
     note = f"the last {last} of {train.name}{how} {are} held out for validation"
-    return kept, validation, [*notes, note]
+    return replace(train, examples=learned), validation, [*notes, note]
 
 
 def joined(task: AnyTask, source: AnySource) -> Parts:

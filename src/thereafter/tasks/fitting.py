@@ -6,10 +6,10 @@ Guard, schedule, checkpoints, run folders: all is as it is for a language model.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -32,17 +32,15 @@ from thereafter.runs.folder import FORMAT, Line
 from thereafter.runs.writer import Destination, Unfinished
 from thereafter.tasks import TASKS, finding
 from thereafter.tasks.batching import MEASURED_AT_ONCE, ExampleBatch, ExampleLearner, Examples, HeldOut
-from thereafter.tasks.bodies import Body, body_of, contradictions
+from thereafter.tasks.bodies import Body, body_of
 from thereafter.tasks.finding import Part
 from thereafter.tasks.lexicon import Lexicon
 from thereafter.tasks.task import AnyTask, Codecs, Dividing, OnBody, Preparing, Solving, aspect
-from thereafter.training import settings as training_settings
-from thereafter.training.control import COUNTED
+from thereafter.training.control import COUNTED, Counters
 from thereafter.training.fit import MOST_PLACES, choose_rows
 from thereafter.training.fit import fit as fit_in_steps
 from thereafter.training.kinds import sort_into_tables
 from thereafter.training.learner import Course
-from thereafter.training.loop import Loop
 from thereafter.training.protocol import read_again
 from thereafter.training.settings import AUTO, START, TextSettings, TrainingSettings, check_logs
 from thereafter.training.weights import check_counts, check_layered, restored, weights_of
@@ -72,7 +70,7 @@ def settle(task: AnyTask, options: Table, body: Body | None = None) -> tuple[obj
     `body`: the layers of a language model, which decide sizes; options that say otherwise are refused.
     """
     own = {name for name in vars(task.settings()) if not name.startswith("_")}
-    known = set(training_settings.names())
+    known = toml.field_names(TrainingSettings)
 
     def refuse(spelled: str) -> OptionError:
         table, _, name = spelled.rpartition(".")
@@ -98,7 +96,7 @@ def settle(task: AnyTask, options: Table, body: Body | None = None) -> tuple[obj
         if not isinstance(task, OnBody):
             raise OptionError(f"the task {task.name!r} cannot begin with a language model; expected classify or tag")
         decided = task.body_settings(body)
-        contradictions(model, decided, body)
+        body.start.check_own(model, decided, "has layers with")
         model = {**task.defaults_on_body, **model, **decided}
     settings = toml.build(task.settings, model, task.name)
     given = toml.build(TrainingSettings, training, "training")
@@ -139,13 +137,11 @@ def train(
     task = task.configured(settings)
     with nullcontext() if folder is None else files.owning(folder):
         parts = finding.located(task, source)
-        if valid is None:
-            task, settings = _settled(task, settings, parts)
+        task = _settled(task, parts) if valid is None else task
         examples, heldout, notes = finding.train_and_valid(task, parts, valid)
-        if valid is None:
-            task, settings = _settled(task, settings, parts, examples.examples)
+        task = _settled(task, parts, examples.examples) if valid is None else task
         about = finding.describe_examples(source, parts, examples, valid, heldout)
-        return fit(task, examples, heldout, settings, training, source=about, notes=notes, out=folder, body=body)
+        return fit(task, examples, heldout, task.chosen, training, source=about, notes=notes, out=folder, body=body)
 
 
 def fit(
@@ -171,7 +167,7 @@ def fit(
     if body is not None and isinstance(task, OnBody):
         counts = task.count_words(train.examples, body)
         words = body.lexicon(counts)
-        codecs, initial = {**codecs, "words": words}, _initial(body, words, task)
+        codecs, initial = {**codecs, "words": words}, body.weights(words, task.stack)
         notes = [*notes, *body.notes(counts, words)]
     for part in (train, valid):
         task.check(part.examples, codecs, part.name)
@@ -192,23 +188,13 @@ def fit(
     figures |= {f"{name}_forms": codec.size for name, codec in codecs.items() if codec.size}
     for note in notes:
         progress.tell(note)
-    place = writer.begin(out, config, CodecsFile(codecs), figures, initial)
+    place = writer.begin(out, config, partial(write_codecs, codecs), figures, initial)
     return _run(task, codecs, config, train, valid, settings, training, place)
 
 
-def _settled(
-    task: AnyTask, settings: object, parts: Parts, examples: Sequence[object] | None = None
-) -> tuple[AnyTask, object]:
-    """The task and its settings after what its files, or its examples, decide of them."""
-    if not isinstance(task, Dividing):
-        return task, settings
-    settings = task.settled(settings, parts, examples)
-    return task.configured(settings), settings
-
-
-def _initial(body: Body, words: Lexicon, task: OnBody[Codecs]) -> dict[str, NDArray[np.generic]]:
-    """The weights that the network of a task takes over from a language model."""
-    return {name: weight.numpy() for name, weight in body.weights(words, task.stack).items()}
+def _settled(task: AnyTask, parts: Parts, examples: Sequence[object] | None = None) -> AnyTask:
+    """The task with what its files, or its examples, decide of its settings."""
+    return task.configured(task.settled(task.chosen, parts, examples)) if isinstance(task, Dividing) else task
 
 
 def _run(
@@ -230,8 +216,7 @@ def _run(
         heldout = HeldOut.of(net, task, codecs, training, valid.examples)
         return net, Course(ExampleLearner(net), learned, heldout, layers=net.weights_by_layer())
 
-    def last_line(net: TaskNet[Batched], loop: Loop[ExampleBatch]) -> Line:
-        at = loop.at
+    def last_line(net: TaskNet[Batched], at: Counters) -> Line:
         line: Line = {"examples": len(examples.examples), "steps": at.step, "best_step": at.best_step}
         line |= {"validation": at.best, "epochs": round(at.epoch, 3)}
         return line | {"parameters": net.parameters_count(), "seconds_training": round(at.elapsed(), 3)}
@@ -244,18 +229,16 @@ def _run(
             net = fit_in_steps(begin, training, place, last_line, finish if solving.finishes else None)
             return Fitted(task, net, codecs, config, journal.lines)
         # the weights are found at once: what a training leaves behind, without its steps
-        began = time.perf_counter()
+        at = Counters()
         net = task.build(settings, codecs).to(torch.device(training.device))
         with progress.task("solving"), net.quietly():
             solving.solve(net, examples.examples, codecs)
         if solving.finishes:
             finish(net)
-        validation = HeldOut.of(net, task, codecs, training, valid.examples).measure()
-        line: Line = {"event": "trained", "examples": len(examples.examples), "steps": 0, "best_step": 0}
-        line |= {"validation": validation, "epochs": 0.0, "parameters": net.parameters_count()}
+        at.best = HeldOut.of(net, task, codecs, training, valid.examples).measure()
         if place.writer is not None:
             place.writer.write_weights(_arrays(net), {})
-        journal.write(line | {"seconds_training": round(time.perf_counter() - began, 3)})
+        journal.write({"event": "trained", **last_line(net, at)})
         if place.writer is not None:
             place.writer.finish(journal)
         return Fitted(task, net.eval(), codecs, config, journal.lines)
@@ -283,18 +266,13 @@ def verbatim(codecs: Codecs) -> Codecs:
     return {name: codec.verbatim() if isinstance(codec, Styled) else codec for name, codec in codecs.items()}
 
 
-class CodecsFile:
-    """Codecs in the place where a language model has its tokenizer: see `runs.writer.Codecs`."""
-
-    def __init__(self, codecs: Codecs) -> None:
-        self._codecs = codecs
-
-    def save(self, path: Path) -> None:
-        write_text(path, json.dumps({_KEY: store_codecs(self._codecs)}, ensure_ascii=False))
+def write_codecs(codecs: Codecs, path: Path) -> None:
+    """Write codecs in the place where a language model has its tokenizer."""
+    write_text(path, json.dumps({_KEY: store_codecs(codecs)}, ensure_ascii=False))
 
 
 def read_codecs(path: Path) -> dict[str, StoredCodec]:
-    """Read what `CodecsFile` wrote; nothing in it is executed."""
+    """Read what `write_codecs` wrote; nothing in it is executed."""
     try:
         return restore_codecs(json.loads(read_plain(path).decode("utf-8"))[_KEY])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -303,8 +281,8 @@ def read_codecs(path: Path) -> dict[str, StoredCodec]:
 
 def save(fitted: Fitted, folder: Path, dtype: str = "float32") -> Path:
     """Write a trained task as a run, in the place of one that is there already; `dtype` as in `runs/narrow.py`."""
-    arrays, codecs = _arrays(fitted.net), CodecsFile(fitted.codecs)
-    return writer.save(folder, fitted.config, codecs, arrays, {}, fitted.log, dtype)
+    save_codecs = partial(write_codecs, fitted.codecs)
+    return writer.save(folder, fitted.config, save_codecs, _arrays(fitted.net), {}, fitted.log, dtype)
 
 
 def load(folder: Path, device: str = "cpu") -> Fitted:
@@ -312,9 +290,8 @@ def load(folder: Path, device: str = "cpu") -> Fitted:
     config, log, task = read_config(folder)
     arrays, _ = writer.read_weights(folder, config)
     codecs = read_codecs(folder / files.TOKENIZER)
-    settings = toml.build(task.settings, config[task.name], task.name)
-    check_counts(settings, len(arrays))
-    net = restored(lambda: task.build(settings, codecs), arrays)
+    check_counts(task.chosen, len(arrays))
+    net = restored(lambda: task.build(task.chosen, codecs), arrays)
     return Fitted(task, placed(net, device, task.name), codecs, config, log)
 
 
@@ -329,13 +306,12 @@ def _go_on(unfinished: Unfinished) -> Fitted:
     _, _, task = read_config(folder)
     train, valid = finding.learned_from(task, config, f"the run {folder}")
     codecs = read_codecs(folder / files.TOKENIZER)
-    settings = toml.build(task.settings, config[task.name], task.name)
     initial: dict[str, NDArray[np.generic]] = {}
     words = codecs.get("words")
     if unfinished.snapshot is None and START in config and isinstance(words, Lexicon) and isinstance(task, OnBody):
-        initial = _initial(body_of(read_again(config[START], folder)), words, task)
+        initial = body_of(read_again(config[START], folder)).weights(words, task.stack)
     place = unfinished.destination(initial)
-    return _run(task, codecs, config, train, valid, settings, training_of_run(config), place)
+    return _run(task, codecs, config, train, valid, task.chosen, training_of_run(config), place)
 
 
 def training_of_run(config: Table) -> TrainingSettings:
@@ -345,7 +321,7 @@ def training_of_run(config: Table) -> TrainingSettings:
 
 
 def read_config(folder: Path) -> tuple[Table, list[Line], AnyTask]:
-    """The configuration, the log and the task of a task's run, checked."""
+    """The configuration, the log and the task of a task's run, checked; the task has the settings of the run."""
     config, log = files.read_config(folder)
     name = config.get("task")
     if name is None:

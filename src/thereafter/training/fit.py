@@ -35,6 +35,7 @@ from thereafter.errors import DeviceMemoryError, FormatError
 from thereafter.kernels.switches import leaving_unread
 from thereafter.models.quiet import NeuralState
 from thereafter.runs.writer import Destination, RunWriter, Snapshot, write_snapshot
+from thereafter.training.control import Counters
 from thereafter.training.graphs import changed_by_a_step
 from thereafter.training.learner import B, Course, Learner
 from thereafter.training.logs import logging_in
@@ -54,7 +55,7 @@ def fit(
     begin: Callable[[torch.device], tuple[M, Course[B]]],
     training: TrainingSettings,
     place: Destination,
-    last_line: Callable[[M, Loop[B]], Table],
+    last_line: Callable[[M, Counters], Table],
     finish: Callable[[M], None] | None = None,
 ) -> M:
     """Train; returns the network with the best weights, in evaluation mode.
@@ -126,7 +127,7 @@ def fit(
             load_weights(module, best_weights())
             finish(module.eval())
             keep()
-        place.journal.write({"event": "trained", **last_line(module, loop)})
+        place.journal.write({"event": "trained", **last_line(module, loop.at)})
         if writer is not None:
             writer.finish(place.journal)
     load_weights(module, best_weights())
@@ -177,14 +178,6 @@ def is_searched(training: TrainingSettings) -> bool:
     return torch.device(training.device).type in SEARCHED
 
 
-def describe_batch(rows: int, most: int, training: TrainingSettings) -> str:
-    """The note on what was found."""
-    if not is_searched(training):
-        return f"batch {rows:,}, the default: the largest that fits is searched for on a GPU"
-    reason = "all that the data gives" if rows == most else "the largest that fits into the memory of the GPU"
-    return f"batch {rows:,}: {reason} (seldom the best to learn from; a larger learning rate may help)"
-
-
 def choose_rows(
     begin: Callable[[torch.device], Learner[B]],
     batches: Callable[[int], Iterable[B]],
@@ -195,9 +188,11 @@ def choose_rows(
 ) -> tuple[int, str]:
     """The most rows that fit into the memory of a GPU, elsewhere the usual number, and the note on it; see
     `find_batch`."""
-    if is_searched(training):
-        usual = find_batch(begin, batches, training, first=min(usual, most), most=most, validated=validated)
-    return usual, describe_batch(usual, most, training)
+    if not is_searched(training):
+        return usual, f"batch {usual:,}, the default: the largest that fits is searched for on a GPU"
+    rows = find_batch(begin, batches, training, first=min(usual, most), most=most, validated=validated)
+    reason = "all that the data gives" if rows == most else "the largest that fits into the memory of the GPU"
+    return rows, f"batch {rows:,}: {reason} (seldom the best to learn from; a larger learning rate may help)"
 
 
 def find_batch(

@@ -31,7 +31,6 @@ from thereafter.text.sources import Texts
 from thereafter.text.tokenizers import load_tokenizer
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.training.settings import TextSettings, TrainingSettings
-from thereafter.training.settings import names as names_of_training
 
 NEURAL_KIND = "kind "
 """Before the name of a kind: no attribute of `training.neural` is called so."""
@@ -123,6 +122,11 @@ class Sorted:
     model: Table = field(default_factory=dict)
     training: Table = field(default_factory=dict)
 
+    def full_names(self, model: str) -> Table:
+        """All options under their full names, for a model of this name: `hidden` of an LSTM as `lstm.hidden`."""
+        tables = {"text": self.text, model: self.model, "training": self.training}
+        return {f"{table}.{name}": value for table, values in tables.items() for name, value in values.items()}
+
 
 def sort_options(model: str, options: Table) -> Sorted:
     """Sort options for a model of this name; OptionError for one that nothing here answers to.
@@ -133,7 +137,7 @@ def sort_options(model: str, options: Table) -> Sorted:
     kind: ModelKind = MODELS.load(model)
     own = toml.field_names(kind.settings)
     text = toml.field_names(TextSettings)
-    training = set(names_of_training()) if kind.trained_in_steps else {"seed"}
+    training = toml.field_names(TrainingSettings) if kind.trained_in_steps else {"seed"}
     tables = {"text": text, model: own, "training": training}
 
     def refuse(spelled: str) -> OptionError:
@@ -179,7 +183,7 @@ def _options_of(model: str) -> set[str]:
         kind: ModelKind = MODELS.load(model)
     except (ModuleNotFoundError, MissingPackageError):  # torch is not here, and nobody asked for such a model
         return set()
-    return toml.field_names(kind.settings) | (set(names_of_training()) if kind.trained_in_steps else set())
+    return toml.field_names(kind.settings) | (toml.field_names(TrainingSettings) if kind.trained_in_steps else set())
 
 
 _TEXT = {"tokens": str, "context": str, "lower": bool, "letters_only": bool}
@@ -197,7 +201,7 @@ def save_trained(trained: Trained, folder: Path, dtype: str = "float32") -> Path
             "round; expected 'float32'; try leaving dtype out, or cutoffs when training"
         )
     arrays, facts = kind.arrays(trained.model)
-    return writer.save(folder, trained.config, trained.tokenizer, arrays, facts, trained.log, dtype)
+    return writer.save(folder, trained.config, trained.tokenizer.save, arrays, facts, trained.log, dtype)
 
 
 def load_trained(folder: Path) -> Trained:

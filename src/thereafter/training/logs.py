@@ -16,7 +16,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -26,6 +26,7 @@ from thereafter.base import packages
 from thereafter.base.storage import is_plain
 from thereafter.errors import FormatError, OptionError, StorageError
 from thereafter.runs.folder import BOARD, ROWS
+from thereafter.runs.writer import GrowingFile, storing
 from thereafter.training.settings import TrainingSettings, require_tensorboard
 from thereafter.training.watching import StepReport, Training, ValidationReport, Watcher, adding
 
@@ -103,10 +104,8 @@ def _step_scalars(folder: Path, step: int) -> dict[str, float]:
 
 def _board(folder: Path, purge_step: int) -> Board:
     module = packages.require("torch.utils.tensorboard", "a log for TensorBoard")
-    try:
+    with storing(folder, "try another folder"):
         board: Board = module.SummaryWriter(str(folder), purge_step=purge_step)
-    except OSError as error:
-        raise StorageError(f"cannot write to {folder}: {error.strerror}; try another folder") from error
     return board
 
 
@@ -131,7 +130,7 @@ class CsvLog:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: io.FileIO | None = None
+        self._file: GrowingFile | None = None
         self._last: Place = _END
 
     def step(self, report: StepReport) -> None:
@@ -146,10 +145,8 @@ class CsvLog:
     def sync(self) -> None:
         """Wait until all rows are on the disk."""
         if self._file is not None:
-            try:
+            with self._storing():
                 os.fsync(self._file.fileno())
-            except OSError as error:
-                raise self._storage_error(error) from error
 
     def close(self) -> None:
         """Nothing more is written."""
@@ -162,23 +159,21 @@ class CsvLog:
         columns, place = (*COLUMNS, *figures), (report.step, event)
         row = {"event": _EVENTS[event], "step": str(report.step), "epoch": str(report.epoch), "seen": str(report.seen)}
         row |= {"seconds": f"{report.seconds:.3f}", "loss": repr(report.loss)} | own | figures
-        try:
+        with self._storing():
             file = self._file = self._file or self._open()
             if place <= self._last:
                 self._go_back(file, place, columns)
             self._last = _END  # where the write is broken off, the file is looked at again
             write_row(file, [row.get(name, "") for name in columns])
-        except OSError as error:
-            raise self._storage_error(error) from error
         self._last = place
 
-    def _open(self) -> io.FileIO:
+    def _open(self) -> GrowingFile:
         if self._path.exists() and not is_plain(self._path):
             raise StorageError(f"{self._path} is not a plain file; expected one for the log; try another name")
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        return io.FileIO(self._path, "a+")
+        return GrowingFile(self._path, "a+")
 
-    def _go_back(self, file: io.FileIO, place: Place, columns: Sequence[str]) -> None:
+    def _go_back(self, file: GrowingFile, place: Place, columns: Sequence[str]) -> None:
         """Cut the row of a place off, and all that come after it; an empty file gets its first line."""
         file.seek(0)
         written = file.readall() or b""
@@ -201,10 +196,8 @@ class CsvLog:
             length += len(row)
         file.truncate(length)
 
-    def _storage_error(self, error: OSError) -> StorageError:
-        return StorageError(
-            f"cannot write {self._path}: {error.strerror}; the rows before stay; try freeing space, or another place"
-        )
+    def _storing(self) -> AbstractContextManager[None]:
+        return storing(self._path, "the rows before stay; try freeing space, or another place")
 
 
 def _place(row: bytes) -> Place | None:
@@ -222,11 +215,8 @@ def _line(values: Sequence[str]) -> bytes:
     return text.getvalue().encode("utf-8")
 
 
-def write_row(file: io.FileIO, values: Sequence[str]) -> None:
-    raw = _line(values)
-    written = file.write(raw) or 0
-    if written < len(raw):  # a disk that is just full takes a part
-        file.write(raw[written:])
+def write_row(file: GrowingFile, values: Sequence[str]) -> None:
+    file.write_whole(_line(values))
 
 
 TrainingLog = CsvLog | TensorBoardLog

@@ -32,11 +32,10 @@ from thereafter.models.quiet import NeuralState
 from thereafter.models.settings import NeuralSettings
 from thereafter.text.encoded import IdArray
 from thereafter.training.blocks import Blocks, Plan, TextBatch, TextEpochs, lines, plans, stream
-from thereafter.training.control import perplexity
+from thereafter.training.control import Counters, perplexity
 from thereafter.training.fit import MOST_PLACES, choose_rows, fit
 from thereafter.training.kinds import NEURAL_KIND, About, TrainingJob
 from thereafter.training.learner import Course, Loss
-from thereafter.training.loop import Loop
 from thereafter.training.settings import AUTO, TrainingSettings
 from thereafter.training.weights import check_counts, check_layered, restored, weights_of
 
@@ -116,8 +115,7 @@ class NeuralKind:
             heldout = Validation(job.valid, model, device)
             return model, Course(TextLearner(model), epochs, heldout, self.arrays(model)[1], model.weights_by_layer())
 
-        def last_line(model: NeuralModel, loop: Loop[TextBatch]) -> Table:
-            at = loop.at
+        def last_line(model: NeuralModel, at: Counters) -> Table:
             return {
                 **job.figures,
                 **self.describe(model),
@@ -408,7 +406,8 @@ def _adam_rate(name: str, model: NeuralSettings, tier: Tier) -> float:
 
 def _validate_every(chosen: TrainingSettings, about: About) -> int:
     """Once an epoch; more often in long ones, less often in many short ones, and never so that it takes the time."""
-    block = _tokens_a_step(chosen, about)
+    rows, steps = chosen.rows, chosen.steps or 1
+    block = min(about.tokens, rows * (max(1.0, about.longest_line / 2) if chosen.batching == "lines" else steps))
     epoch = about.tokens / block
     budgets = [chosen.epochs and chosen.epochs * epoch, chosen.tokens_budget and chosen.tokens_budget / block]
     total = min((steps for steps in budgets if steps), default=math.inf)
@@ -416,13 +415,6 @@ def _validate_every(chosen: TrainingSettings, about: About) -> int:
     if total < math.inf:
         every = max(every, total / _VALIDATIONS)
     return max(1, math.ceil(max(every, _VALIDATE_AFTER * about.valid / block)))
-
-
-def _tokens_a_step(chosen: TrainingSettings, about: About) -> float:
-    rows = chosen.rows
-    if chosen.batching == "lines":
-        return min(about.tokens, rows * max(1.0, about.longest_line / 2))
-    return float(min(about.tokens, rows * (chosen.steps or 1)))
 
 
 def _spell(value: object) -> str:

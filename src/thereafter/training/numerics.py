@@ -50,8 +50,6 @@ from thereafter.kernels.switches import sparing_onednn, switch_onednn
 from thereafter.runs.writer import Snapshot
 from thereafter.training.settings import TrainingSettings
 
-Facts = Table
-
 
 def facts(device: torch.device) -> Table:
     """What this process computes with, for a snapshot."""
@@ -72,7 +70,7 @@ def as_in(snapshot: Snapshot | None, device: torch.device) -> Iterator[None]:
     Without a snapshot it computes as it does. On a GPU every sum has a fixed order (`same_bits`).
     Afterwards all is as it was before the block.
     """
-    before: Facts = facts(device) if snapshot is None else snapshot.facts
+    before: Table = facts(device) if snapshot is None else snapshot.facts
     threads, onednn = torch.get_num_threads(), bool(torch.backends.mkldnn.enabled)
     try:
         wanted = int(before["threads"])
@@ -92,7 +90,7 @@ def as_in(snapshot: Snapshot | None, device: torch.device) -> Iterator[None]:
         switch_onednn(onednn)
 
 
-def _differences(before: Facts, now: Facts) -> list[str]:
+def _differences(before: Table, now: Table) -> list[str]:
     """What is not as it was; an older snapshot says less."""
     names = {"threads": "threads", "processor": "the processor", "gpu": "the GPU", "torch": "torch"}
     switches = {"onednn": "oneDNN", "numba": "compiled loops"}
@@ -232,11 +230,11 @@ def same_bits(device: torch.device) -> Iterator[None]:
 @contextmanager
 def computing(training: TrainingSettings, device: torch.device, snapshot: Snapshot | None = None) -> Iterator[None]:
     """The block in which a training computes: with its seed, as its snapshot did, one library for its products."""
-    with (
-        seeded(training.seed, device),
-        as_in(snapshot, device),
-        steady_products(training.precision, device),
-    ):
+    # On a CPU without instructions for bfloat16 torch would switch oneDNN off at the first product that fails, half way
+    # through a step, and leave it off for whatever the process does next.
+    mixed_on_cpu = training.precision == "bfloat16" and device.type == "cpu"
+    steady = sparing_onednn(torch.bfloat16) if mixed_on_cpu else nullcontext()
+    with seeded(training.seed, device), as_in(snapshot, device), steady:
         yield
 
 
@@ -265,15 +263,6 @@ def set_generators(states: Mapping[str, Tensor], device: torch.device) -> None:
     torch.set_rng_state(states["cpu"].cpu())
     if device.type == "cuda" and "cuda" in states:
         torch.cuda.set_rng_state(states["cuda"].cpu(), device)
-
-
-def steady_products(precision: str | None, device: torch.device) -> AbstractContextManager[None]:
-    """The block in which a training of that precision runs: one library for its products from first step to last.
-
-    On a CPU without instructions for bfloat16 torch would switch oneDNN off at the first product that fails, half way
-    through a step, and leave it off for whatever the process does next.
-    """
-    return sparing_onednn(torch.bfloat16) if precision == "bfloat16" and device.type == "cpu" else nullcontext()
 
 
 def mixed_products(precision: str | None, device: torch.device) -> AbstractContextManager[object]:

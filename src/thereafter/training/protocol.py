@@ -34,7 +34,17 @@ from thereafter.text.tokenizers import TOKENIZERS, load_tokenizer
 from thereafter.text.tokenizers.base import Tokenizer
 from thereafter.text.writing import describe_writing, describe_writing_of_run, texts_in_style, writing_of_run
 from thereafter.training import finding
-from thereafter.training.kinds import MODELS, About, ModelKind, Sorted, Trained, TrainingJob, load_trained, read_config
+from thereafter.training.kinds import (
+    MODELS,
+    About,
+    ModelKind,
+    Sorted,
+    Trained,
+    TrainingJob,
+    load_trained,
+    read_config,
+    save_trained,
+)
 from thereafter.training.settings import START, TextSettings, TrainingSettings, check_logs
 
 LEAST_TOKENS = 16
@@ -54,10 +64,10 @@ def train(
 ) -> Trained:
     """Train a model of the named kind on the training part of the texts.
 
-    Kinds that are trained step by step are saved to the run folder `out` as they go, if it is given; others are left to
-    the caller. `valid` is another text to validate on, `split` cuts the text itself: see `finding.split_texts`.
-    `warnings` are what the caller has against these texts; the user sees them, and they stand in the log. `start`: a
-    run to go on with, whose settings are among the options already (`Start.settle`).
+    It is saved to the run folder `out`, if that is given; a kind that is trained step by step as it goes. `valid` is
+    another text to validate on, `split` cuts the text itself: see `finding.split_texts`. `warnings` are what the caller
+    has against these texts; the user sees them, and they stand in the log. `start`: a run to go on with, whose settings
+    are among the options already (`Start.settle`).
     """
     kind: ModelKind = MODELS.load(model)
     training = toml.build(TrainingSettings, options.training, "training")
@@ -81,8 +91,10 @@ def train(
         if source.rewriting is not None:
             notes += [f"rewritten as the text of {start.folder}: {writing}"]
         notes += unknown_note(tokenizer, [ids, validation], start.folder)
-    if text.tokens is None:
-        notes += _script_note(tokenizer)
+    if text.tokens is None and tokenizer.name == "prose" and tokenizer.vocabulary.counts is not None:
+        forms = zip(tokenizer.ordinary_forms, tokenizer.vocabulary.counts[len(tokenizer.reserved) :], strict=True)
+        without_spaces = reading.advice(reading.share_of_characters(forms))
+        notes += [] if without_spaces is None else [without_spaces]
     notes += [*chosen, *warnings]
     written = (  # of a run that is gone on with it is its own
         describe_writing(source)
@@ -110,11 +122,14 @@ def train(
         config["source"] |= finding.describe_validation(parts, valid, split)
         config["training"] = asdict(training)
         figures |= {"validation_tokens": len(validation), "notes": notes}
-        place = begin(out, config, tokenizer, figures, {} if start is None else start.weights)
+        place = begin(out, config, tokenizer.save, figures, {} if start is None else start.weights)
     else:
         place = Destination(Journal())
     job = TrainingJob(tokenizer, ids, context, settings, training, place, figures, validation)
-    return _run(kind, job, config, parts)
+    trained = _run(kind, job, config, parts)
+    if out is not None and not kind.trained_in_steps:
+        save_trained(trained, out)
+    return trained
 
 
 def _run(kind: ModelKind, job: TrainingJob, config: Table, texts: Texts) -> Trained:
@@ -198,16 +213,6 @@ def measure(kind: ModelKind, tokenizer: Tokenizer, ids: IdArray, valid: IdArray,
     return About(len(ids), len(valid), len(tokenizer.vocabulary), tokenizer.name, context, longest)
 
 
-def _script_note(tokenizer: Tokenizer) -> list[str]:
-    """What to try for a text without spaces between words, where the tokenizer was not chosen by the user."""
-    vocabulary = tokenizer.vocabulary
-    if tokenizer.name != "prose" or vocabulary.counts is None:
-        return []
-    forms = zip(tokenizer.ordinary_forms, vocabulary.counts[len(tokenizer.reserved) :], strict=True)
-    note = reading.advice(reading.share_of_characters(forms))
-    return [] if note is None else [note]
-
-
 def tokenize(
     source: Source, default: str, settings: TextSettings, start: Start | None = None
 ) -> tuple[Tokenizer, IdArray]:
@@ -267,17 +272,18 @@ class Start:
         if tokens is not None:
             text["tokens"] = tokens
         own = {name: config["text"].get(name) for name in _OF_TOKENS}
-        self._check({name: value for name, value in text.items() if name in own}, own, "reads its text with")
-        fixed = {name: value for name, value in given.model.items() if not name.startswith(_FREE)}
-        self._check(fixed, config[self.model], "is a model with")
+        self.check_own(text, own, "reads its text with")
+        fixed = {name: config[self.model].get(name) for name in given.model if not name.startswith(_FREE)}
+        self.check_own(given.model, fixed, "is a model with")
         return Sorted(text | own, dict(config[self.model]) | given.model, dict(given.training))
 
-    def _check(self, given: Mapping[str, object], own: Mapping[str, object], how: str) -> None:
-        for name, value in given.items():
-            if _plain(value) != _plain(own.get(name)):
+    def check_own(self, options: Mapping[str, object], own: Mapping[str, object], how: str) -> None:
+        """Refuse options that contradict what the run decides; a list and a tuple say the same."""
+        for name, value in own.items():
+            if name in options and _plain(options[name]) != _plain(value):
                 raise OptionError(
-                    f"{name} is {value!r}, and training goes on from {self.folder}, which {how} "
-                    f"{name}={own.get(name)!r}; expected the run's own; try leaving {name} out"
+                    f"{name} is {options[name]!r}, and training goes on from {self.folder}, which {how} "
+                    f"{name}={value!r}; expected the run's own; try leaving {name} out"
                 )
 
 
@@ -331,11 +337,8 @@ def read_again(about: Table, run: Path) -> Start:
 
 
 def _sha256(run: Path) -> str:
-    digest = hashlib.sha256()
     with open_plain(run / files.WEIGHTS) as weights:
-        while block := weights.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(weights, "sha256").hexdigest()
 
 
 def unknown_note(tokenizer: Tokenizer, ids: Iterable[IdArray], run: Path) -> list[str]:

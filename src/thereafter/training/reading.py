@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 
@@ -35,12 +35,7 @@ from thereafter.training.kinds import Trained
 from thereafter.training.settings import TextSettings
 
 
-@dataclass
-class Mixed(Trained):
-    """A mixture with the trained models it is made of."""
-
-
-def mix(members: Sequence[Trained], weights: Sequence[float] | None = None) -> Mixed:
+def mix(members: Sequence[Trained], weights: Sequence[float] | None = None) -> Trained:
     """A mixture of trained models, by default in equal parts; all must read text alike."""
     if len(members) < 2:
         raise OptionError(f"a mixture of {len(members)} model was asked for; expected two or more")
@@ -57,7 +52,7 @@ def mix(members: Sequence[Trained], weights: Sequence[float] | None = None) -> M
         "text": {**members[0].config["text"], "context": "+".join(contexts)},
         "mixture": {"members": names, "weights": list(model.weights)},
     }
-    return Mixed(model, members[0].tokenizer, config, members=tuple(members))
+    return Trained(model, members[0].tokenizer, config, members=tuple(members))
 
 
 def distinct_names(models: list[str]) -> list[str]:
@@ -127,7 +122,7 @@ def describe_switches(trained: Trained, switches: Switched, tune: Source | None,
     return f"{switches.description}; tuned on {'this very text: a validation score' if same else tune.name}{warned}"
 
 
-def with_tuned_weights(trained: Mixed, weights: Sequence[float], tune: Source) -> Mixed:
+def with_tuned_weights(trained: Trained, weights: Sequence[float], tune: Source) -> Trained:
     """The mixture with the weights that a text has chosen, which its configuration remembers."""
     chosen = mix(trained.members, weights)
     chosen.config["mixture"] |= {"tuned_on": tune.name, "tuned_sha256": tune.text_hash()}
@@ -137,7 +132,7 @@ def with_tuned_weights(trained: Mixed, weights: Sequence[float], tune: Source) -
 
 def check_savable(trained: Trained) -> None:
     """Mixtures have no run folder of their own."""
-    if isinstance(trained, Mixed):
+    if trained.members:
         about = trained.config["mixture"]
         weights = ", ".join(f"{weight:.4g}" for weight in about["weights"])
         raise OptionError(
@@ -148,19 +143,15 @@ def check_savable(trained: Trained) -> None:
 
 def training_ids(trained: Trained, model: AnyModel) -> Ids | None:
     """The first tokens of the text that one of the models was trained on; None where it cannot be found again."""
-    for member in trained.members if isinstance(trained, Mixed) else (trained,):
-        if isinstance(member, Mixed):
-            ids = training_ids(member, model)
-            if ids is not None:
-                return ids
-        elif member.model is model:
-            try:
-                source = training_text(member)
-            except (SourceError, CorpusError, OptionError) as error:
-                progress.note(f"dynamic evaluation by sgd, not rms, which needs the training text: {error}")
-                return None
-            return first_ids(member.tokenizer, source, STATISTICS_TOKENS)
-    return None
+    owner = next((leaf for _, leaf in leaves(trained) if leaf.model is model), None)
+    if owner is None:
+        return None
+    try:
+        source = training_text(owner)
+    except (SourceError, CorpusError, OptionError) as error:
+        progress.note(f"dynamic evaluation by sgd, not rms, which needs the training text: {error}")
+        return None
+    return first_ids(owner.tokenizer, source, STATISTICS_TOKENS)
 
 
 def training_text(trained: Trained) -> Source:

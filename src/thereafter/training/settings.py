@@ -7,7 +7,7 @@ puts the choice in its place.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 from thereafter.base import packages
@@ -224,11 +224,6 @@ class TrainingSettings:
         """The names in `log`, each once."""
         named = {name.strip() for name in self.log.split(",")} | ({"tensorboard"} if self.tensorboard else set())
         return tuple(sorted(named - {""}))
-
-
-def names() -> list[str]:
-    """All options of training."""
-    return [field.name for field in fields(TrainingSettings)]
 
 
 def check_logs(training: TrainingSettings, folder: Path | None) -> None:

@@ -77,11 +77,7 @@ class ValidationReport:
     figures: Mapping[str, float]
 
 
-def _nothing(training: Training) -> None:
-    return None
-
-
-def _no_report(training: Training, report: object) -> None:
+def _nothing(training: Training, report: object = None) -> None:
     return None
 
 
@@ -102,8 +98,8 @@ class Watcher:
     before_step: Callable[[Training], None] = _nothing
     before_update: Callable[[Training], None] = _nothing
     at_end: Callable[[Training], None] = _nothing
-    after_step: Callable[[Training, StepReport], None] = _no_report
-    at_validation: Callable[[Training, ValidationReport], None] = _no_report
+    after_step: Callable[[Training, StepReport], None] = _nothing
+    at_validation: Callable[[Training, ValidationReport], None] = _nothing
     at_checkpoint: Callable[[Training], None] = _nothing
     repeats: bool = False
 
@@ -116,8 +112,8 @@ def watching(
     *,
     before_step: Callable[[Training], None] = _nothing,
     before_update: Callable[[Training], None] = _nothing,
-    after_step: Callable[[Training, StepReport], None] = _no_report,
-    at_validation: Callable[[Training, ValidationReport], None] = _no_report,
+    after_step: Callable[[Training, StepReport], None] = _nothing,
+    at_validation: Callable[[Training, ValidationReport], None] = _nothing,
     at_checkpoint: Callable[[Training], None] = _nothing,
     at_end: Callable[[Training], None] = _nothing,
 ) -> Iterator[None]:

@@ -241,7 +241,6 @@ class Layering:
                 weight.requires_grad_(True)
 
 
-Facts = Table
 Factors = Mapping[str, float]
 OptimizerState = dict[str, list[Tensor]]
 """Tensors by name, such as "momentum": an entry for each parameter."""
@@ -333,7 +332,7 @@ class Optimizer:
         """Inside the block the model has the weights to be validated and kept."""
         yield
 
-    def state(self) -> tuple[dict[str, Tensor], Facts]:
+    def state(self) -> tuple[dict[str, Tensor], Table]:
         """What it remembers, the tensors not copied."""
         tensors = {
             f"{key}/{name}": tensor
@@ -433,7 +432,7 @@ class NonmonotonicAverage(Optimizer):
             with torch.no_grad():
                 torch._foreach_copy_(self.parameters, kept)
 
-    def state(self) -> tuple[dict[str, Tensor], Facts]:
+    def state(self) -> tuple[dict[str, Tensor], Table]:
         return super().state()[0], {"losses": list(self._losses), "averaged": self._averaged}
 
     def restore(self, tensors: Mapping[str, Tensor], facts: Table) -> None:

@@ -21,11 +21,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError
-from thereafter.layers.blocks import largest_of
+from thereafter.layers.blocks import largest_of, locked_layers
 from thereafter.layers.dropout import locked
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.quiet import weights_by_layer
-from thereafter.models.settings import check_choice, check_share, check_size
+from thereafter.models.settings import check_choice, check_shares, check_sizes
 from thereafter.models.task_net import (
     CELLS,
     IGNORED,
@@ -35,6 +35,7 @@ from thereafter.models.task_net import (
     filled,
     filled_length,
     filled_rows,
+    inside,
     read_as_unknown,
 )
 from thereafter.tasks.batching import FillableBatch
@@ -71,13 +72,8 @@ class ClassifierSettings:
     def __post_init__(self) -> None:
         check_choice("encoder", self.encoder, ENCODERS)
         check_choice("pooling", self.pooling, POOLINGS)
-        for name, size in {"embed": self.embed, "hidden": self.hidden, "layers": self.layers}.items():
-            check_size(name, size)
-        for size in self.sizes:
-            check_size("sizes", size)
-        shares = {"dropout": self.dropout, "drop_words": self.drop_words, "weight_drop": self.weight_drop}
-        for name, share in shares.items():
-            check_share(name, share)
+        check_sizes(self, "embed", "hidden", "layers", "sizes")
+        check_shares(self, "dropout", "drop_words", "weight_drop")
         if self.encoder == "cnn" and (self.sizes or self.weight_drop):
             raise OptionError(
                 f"encoder is 'cnn', which has neither sizes (got {self.sizes!r}) nor weight_drop (got "
@@ -103,9 +99,6 @@ class ClassBatch(FillableBatch):
     lengths_B: Tensor
     labels_B: Tensor | None = None
     counted_B: Tensor | None = None
-
-    def __len__(self) -> int:
-        return len(self.words_BT)
 
     @property
     def recorded(self) -> bool:
@@ -155,7 +148,7 @@ class Classifier(TaskNet[ClassBatch]):
         """The scores [B, K], and the weight of every word in the pooled vector, [B, T]."""
         x_BTE = self.vectors(batch) if vectors_BTE is None else vectors_BTE
         dropped_BTE = locked(x_BTE, self.settings.dropout, self.training)
-        inside_BT = torch.arange(x_BTE.shape[1], device=x_BTE.device) < batch.lengths_B.to(x_BTE.device)[:, None]
+        inside_BT = inside(batch.lengths_B, x_BTE)
         if isinstance(self.reader, Recurrent):
             h_BTH, state = self.reader(dropped_BTE, lengths=batch.lengths_B)
             v_BH, weights_BT = self._pool(h_BTH, self._last(h_BTH, state, batch.lengths_B), inside_BT)
@@ -239,15 +232,12 @@ class _Convolutions(nn.Module):
 
 
 def _recurrent(settings: ClassifierSettings) -> Recurrent:
-    layers = len(settings.sizes) or settings.layers
-    return Recurrent(
+    return locked_layers(
         settings.encoder,
         settings.embed,
         list(settings.sizes) or settings.hidden,
-        layers,
-        batch_first=True,
+        settings.dropout,
+        layers=settings.layers,
         bidirectional=not settings.sizes,
-        dropout=settings.dropout if layers > 1 else 0.0,
-        locked=True,
         weight_drop=settings.weight_drop,
     )

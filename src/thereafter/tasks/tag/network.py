@@ -26,10 +26,11 @@ from torch import Tensor, nn
 from thereafter.errors import OptionError
 from thereafter.kernels.rows import pick_rows
 from thereafter.kernels.switches import traced
+from thereafter.layers.blocks import locked_layers
 from thereafter.layers.dropout import locked
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.quiet import weights_by_layer
-from thereafter.models.settings import check_choice, check_share, check_size
+from thereafter.models.settings import check_choice, check_shares, check_sizes
 from thereafter.models.task_net import (
     CELLS,
     IGNORED,
@@ -39,6 +40,7 @@ from thereafter.models.task_net import (
     filled,
     filled_length,
     filled_rows,
+    inside,
     read_as_unknown,
 )
 from thereafter.tasks.batching import FillableBatch
@@ -85,19 +87,9 @@ class TaggerSettings:
     def __post_init__(self) -> None:
         check_choice("cell", self.cell, CELLS)
         check_choice("body_cell", self.body_cell, CELLS)
-        for size in self.body:
-            check_size("body", size)
         check_choice("letters", self.letters, LETTERS)
-        for name, size in {
-            "embed": self.embed,
-            "hidden": self.hidden,
-            "layers": self.layers,
-            "letter_embed": self.letter_embed,
-            "letter_hidden": self.letter_hidden,
-        }.items():
-            check_size(name, size)
-        for name, share in {"dropout": self.dropout, "drop_words": self.drop_words}.items():
-            check_share(name, share)
+        check_sizes(self, "body", "embed", "hidden", "layers", "letter_embed", "letter_hidden")
+        check_shares(self, "dropout", "drop_words")
 
 
 @dataclass(frozen=True)
@@ -114,9 +106,6 @@ class TagBatch(FillableBatch):
     spelled_BT: Tensor
     tags_BT: Tensor | None = None
     counted_B: Tensor | None = None
-
-    def __len__(self) -> int:
-        return len(self.words_BT)
 
     on_host = ("lengths_B", "letter_lengths_U")
 
@@ -150,20 +139,21 @@ class Tagger(TaskNet[TagBatch]):
         self.settings = settings
         self.words = nn.Embedding(words, settings.embed, padding_idx=PAD)
         self.speller = None if settings.letters == "none" else Speller(settings, letters)
-        self.body = _forward(settings) if settings.body else None
+        dropout, sizes = settings.dropout, list(settings.body)
+        self.body = (
+            locked_layers(settings.body_cell, settings.embed, sizes, dropout, input_dropout=dropout) if sizes else None
+        )
         read = settings.body[-1] if settings.body else settings.embed
         read += 0 if self.speller is None else self.speller.width
-        self.layers = Recurrent(
+        self.layers = locked_layers(
             settings.cell,
             read,
             settings.hidden,
-            settings.layers,
-            batch_first=True,
+            dropout,
+            layers=settings.layers,
             bidirectional=True,
-            dropout=settings.dropout if settings.layers > 1 else 0.0,
-            locked=True,
-            input_dropout=settings.dropout,
-            output_dropout=settings.dropout,
+            input_dropout=dropout,
+            output_dropout=dropout,
         )
         self.head = nn.Linear(2 * settings.hidden, tags)
         self.crf = Crf(tags) if settings.crf else None
@@ -175,7 +165,7 @@ class Tagger(TaskNet[TagBatch]):
         z_BTK = self.scores(batch).float()
         if self.crf is not None:
             return self.crf.nll(z_BTK, batch.tags_BT, batch.lengths_B.to(z_BTK.device), batch.counted_B)
-        inside_BT = _inside(batch, z_BTK.device)
+        inside_BT = inside(batch.lengths_B, z_BTK)
         if batch.counted_B is not None:
             # how many words count is on the device: what does not count stays where it is
             tags_BT = batch.tags_BT.masked_fill(~(inside_BT & batch.counted_B[:, None]), IGNORED)
@@ -221,7 +211,7 @@ class Tagger(TaskNet[TagBatch]):
             z_BTK = self.scores(batch).float()
             if self.crf is not None:
                 return self.crf.marginals(z_BTK, batch.lengths_B.to(z_BTK.device))
-            return z_BTK.softmax(-1) * _inside(batch, z_BTK.device)[..., None]
+            return z_BTK.softmax(-1) * inside(batch.lengths_B, z_BTK)[..., None]
 
     def decide(self, batch: TagBatch) -> list[list[int]]:
         """The tags of every row: the likeliest of each word, or the likeliest sequence of a CRF."""
@@ -308,21 +298,3 @@ def _about_as_long(lengths_U: Tensor) -> list[Tensor]:
             longest = length
         sizes[-1] += 1
     return list(torch.split(order_U, sizes))
-
-
-def _forward(settings: TaggerSettings) -> Recurrent:
-    return Recurrent(
-        settings.body_cell,
-        settings.embed,
-        list(settings.body),
-        batch_first=True,
-        dropout=settings.dropout if len(settings.body) > 1 else 0.0,
-        locked=True,
-        input_dropout=settings.dropout,
-    )
-
-
-def _inside(batch: TagBatch, device: torch.device) -> Tensor:
-    """Where there is a word, [B, T]."""
-    steps = batch.words_BT.shape[1]
-    return torch.arange(steps, device=device) < batch.lengths_B.to(device)[:, None]

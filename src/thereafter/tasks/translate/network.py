@@ -30,7 +30,7 @@ from thereafter.layers.attention import CrossAttention
 from thereafter.layers.embedding import Embedding
 from thereafter.models.decoder import Fields
 from thereafter.models.settings import check_choice, check_size
-from thereafter.models.task_net import Memory, TaskNet, filled, filled_length, filled_rows
+from thereafter.models.task_net import Memory, TaskNet, filled, filled_length, filled_rows, inside
 from thereafter.models.transformer_decoder import FeedForward, TransformerDecoder, check_heads, initialise
 from thereafter.models.word_decoder import (
     END,
@@ -99,9 +99,6 @@ class PairBatch(FillableBatch):
     at_N: Tensor | None = None
     counted_BT: Tensor | None = None
 
-    def __len__(self) -> int:
-        return len(self.source_BS)
-
     @property
     def recorded(self) -> bool:
         return self.target_BT is not None and self.counted_BT is not None
@@ -127,13 +124,22 @@ class Translator(WordDecoder, TaskNet[PairBatch]):
     settings: TranslatorSettings
     source_words: Embedding | None
 
-    def _add_words(self, source: int, target: int) -> None:
-        """The tables of both sides, or the one they share, and the head."""
+    def __init__(
+        self, settings: TranslatorSettings, *, source: int, target: int, unknown: int | None = None, limit: int = 100
+    ) -> None:
+        # not the decoder's own way: parts are drawn in an order in which a seed gives the weights it always gave
+        size = settings.hidden if isinstance(self, TransformerDecoder) else settings.embed
+        WordDecoder.__init__(self, settings, size, unknown=unknown, limit=limit)
         if self.settings.shared and source != target:
             raise OptionError(f"shared is true with {source:,} source and {target:,} target words; expected as many")
         self.words = self._table(target)
         self.source_words = None if self.settings.shared else self._table(source)
         self._add_head(*(table for table in (self.words, self.source_words) if table is not None))
+        self._add_sides(settings)
+
+    @abstractmethod
+    def _add_sides(self, settings: TranslatorSettings) -> None:
+        """The layers of encoder and decoder."""
 
     @abstractmethod
     def encode(self, batch: PairBatch) -> Memory:
@@ -174,21 +180,10 @@ class Translator(WordDecoder, TaskNet[PairBatch]):
         return x_BSE
 
 
-def inside(batch: PairBatch) -> Tensor:
-    """True where a source is real, [B, S]."""
-    source_BS = batch.source_BS
-    return torch.arange(source_BS.shape[1], device=source_BS.device) < batch.lengths_B.to(source_BS.device)[:, None]
-
-
 class TransformerTranslator(Translator, TransformerDecoder):
     """See the module's equations."""
 
-    def __init__(
-        self, settings: TranslatorSettings, *, source: int, target: int, unknown: int | None = None, limit: int = 100
-    ) -> None:
-        # not the decoder's own way: parts are drawn in an order in which a seed gives the weights it always gave
-        WordDecoder.__init__(self, settings, settings.hidden, unknown=unknown, limit=limit)
-        self._add_words(source, target)
+    def _add_sides(self, settings: TranslatorSettings) -> None:
         self._add_positions()
         size, inner = settings.hidden, settings.feedforward or 4 * settings.hidden
         self.encoder = nn.ModuleList(
@@ -200,7 +195,7 @@ class TransformerTranslator(Translator, TransformerDecoder):
             initialise(block, settings.layers)
 
     def encode(self, batch: PairBatch) -> Memory:
-        inside_BS = inside(batch)
+        inside_BS = inside(batch.lengths_B, batch.source_BS)
         x_BSH = self._with_positions(self.source_vectors(batch.source_BS), 0)
         for block in self.encoder:
             x_BSH = block(x_BSH, inside_BS)
@@ -227,12 +222,7 @@ class _Reader(nn.Module):
 class RecurrentTranslator(Translator, RecurrentDecoder):
     """See the module's equations. `hidden` counts both directions of the encoder, so that its last states fit."""
 
-    def __init__(
-        self, settings: TranslatorSettings, *, source: int, target: int, unknown: int | None = None, limit: int = 100
-    ) -> None:
-        # not the decoder's own way: parts are drawn in an order in which a seed gives the weights it always gave
-        WordDecoder.__init__(self, settings, settings.embed, unknown=unknown, limit=limit)
-        self._add_words(source, target)
+    def _add_sides(self, settings: TranslatorSettings) -> None:
         self._both = settings.bidirectional
         size = settings.hidden // (2 if self._both else 1)
         self.encoder = recurrent_layers(settings, settings.embed, size, bidirectional=self._both)
@@ -249,7 +239,7 @@ class RecurrentTranslator(Translator, RecurrentDecoder):
         summary = {
             name: self._both_ways(part_LBH).transpose(0, 1) for name, part_LBH in zip(fields, parts, strict=True)
         }
-        return Memory(h_BSH, inside(batch), summary, place_BS)
+        return Memory(h_BSH, inside(batch.lengths_B, source_BS), summary, place_BS)
 
     def _both_ways(self, part_LBH: Tensor) -> Tensor:
         """The last states of a layer's two directions side by side."""
