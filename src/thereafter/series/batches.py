@@ -16,6 +16,7 @@ from torch import Tensor
 from thereafter.errors import OptionError
 from thereafter.series.scales import SeriesScales
 from thereafter.series.table import SeriesTable, Window, Windows
+from thereafter.series.times import Floats, Integers
 from thereafter.tasks.batching import TensorBatch
 
 LEAST_MOVEMENT = 0.1  # of the series' own deviation: a window that hardly moves is not blown up
@@ -200,11 +201,11 @@ def check_known(table: SeriesTable, series: int, origin: int, horizon: int) -> N
 
 
 def _take(
-    rows_NX: NDArray[np.float64],
-    at_BT: NDArray[np.int64],
+    rows_NX: Floats,
+    at_BT: Integers,
     inside_BT: NDArray[np.bool_],
-    mean_BX: NDArray[np.float64],
-    deviation_BX: NDArray[np.float64],
+    mean_BX: Floats,
+    deviation_BX: Floats,
 ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
     """Rows at these places, scaled, and which of them are there; those that are not are 0."""
     if not rows_NX.shape[1]:

@@ -204,7 +204,7 @@ def _both(g: Graph, part: nn.Module, names: tuple[str, str], x: str) -> str:
     strides = list(convolution.stride)
     y = g.op("Conv", x, g.weight(array(convolution.weight)), pads=[around] * 4, strides=strides)
     if isinstance(norm, BatchNorm):
-        parts = (norm.weight, norm.bias, norm.running_mean, norm.running_var)
+        parts = norm.state_dict().values()  # weight, bias, running mean, running variance
         return g.op("BatchNormalization", y, *(g.weight(array(one), "norm") for one in parts), epsilon=EPSILON)
     if not isinstance(norm, nn.GroupNorm):
         raise ExportError(f"the norm {type(norm).__name__} has no exported form; try norm='batch'")

@@ -80,10 +80,6 @@ class Forecaster(TaskNet[WindowBatch]):
     def expect(self, batch: WindowBatch) -> Distribution:
         """The distribution over the next rows, [B, H, D], H at most `reach`."""
 
-    @property
-    def device(self) -> torch.device:
-        return self.calibration.by_step.device
-
     def costs(self, batch: WindowBatch) -> Tensor:
         """What training makes small, for every value of the future, [B, H, D]: -log p where nothing else is learned."""
         return -self.expect(batch).log_prob(batch.answers()[0])
@@ -101,6 +97,13 @@ class Forecaster(TaskNet[WindowBatch]):
     def steps_read(self) -> int:
         """Steps in which the window is read."""
         return self.facts.lookback
+
+    def whole_pieces(self, horizon: int) -> int:
+        """The steps to ask for. A network that gives several at once reads the covariates of all of them: then whole
+        pieces are asked for, and cut."""
+        if not self.facts.known or self.reach > self.facts.horizon:
+            return horizon
+        return -(-horizon // self.reach) * self.reach
 
     @torch.no_grad()
     def forecast(self, batch: WindowBatch, levels_Q: Tensor, generator: torch.Generator | None = None) -> Expected:
@@ -322,14 +325,11 @@ class RecurrentBody(SteppingBody):
 
     def __init__(self, settings: ForecastSettings, inputs: int, segment: int) -> None:
         super().__init__(settings, inputs, segment, always=False)
-        self.layers = Recurrent(
-            cells()[settings.model],
-            self.inputs,
-            settings.hidden,
-            settings.layers,
-            batch_first=True,
-            dropout=settings.dropout if settings.layers > 1 else 0.0,
+        sizes, dropout = (
+            (self.inputs, settings.hidden, settings.layers),
+            settings.dropout if settings.layers > 1 else 0.0,
         )
+        self.layers = Recurrent(cells()[settings.model], *sizes, batch_first=True, dropout=dropout)
 
     def forward(self, x_BLI: Tensor) -> Tensor:
         return self.every_step(x_BLI)[:, -1]
