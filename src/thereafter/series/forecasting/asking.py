@@ -168,20 +168,13 @@ def _table(asked: AskedTable, windows: Windows, columns: list[Floats]) -> PointT
         one[row_N, target_N] for one in (value_ND, expected, low, median, high, nats)
     )
     far_N = np.where(value_N >= median_N, high_N - median_N, median_N - low_N)
-    series_N = windows.series_W[row_N]
+    unusual_N = np.abs(value_N - median_N) > FAR * far_N
+    series_N, column_N = windows.series_W[row_N], target_N.astype(np.int32)
+    times_N = table.times_N[table.bounds_S1[series_N] + windows.origin_W[row_N]]
+    names, targets = table.names, table.targets
+    left_out = int(np.count_nonzero(~np.isnan(table.values_ND))) - len(value_N)
     return PointTable(
-        series_N,
-        table.times_N[table.bounds_S1[series_N] + windows.origin_W[row_N]],
-        target_N.astype(np.int32),
-        value_N,
-        expected_N,
-        low_N,
-        high_N,
-        nats_N,
-        np.abs(value_N - median_N) > FAR * far_N,
-        table.names,
-        table.targets,
-        int(np.count_nonzero(~np.isnan(table.values_ND))) - len(value_N),
+        series_N, times_N, column_N, value_N, expected_N, low_N, high_N, nats_N, unusual_N, names, targets, left_out
     )
 
 
