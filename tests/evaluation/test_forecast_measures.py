@@ -14,7 +14,7 @@ from refusals import assert_refused
 from thereafter.errors import OptionError, ShapeError
 from thereafter.evaluation.bootstrap import resample_sums
 from thereafter.series.forecasting import score as measures
-from thereafter.series.forecasting.score import ForecastScore, ResampledForecasts, score_forecasts
+from thereafter.series.forecasting.score import ForecastScore, resampled_forecasts, score_forecasts
 
 losses = pytest.importorskip("utilsforecast.losses")
 sklearn = pytest.importorskip("sklearn.metrics")
@@ -248,7 +248,7 @@ def test_nothing_but_gaps_has_no_figures(arrays: dict[str, Floats]) -> None:
 
 @pytest.mark.parametrize("block", [1, 3])
 def test_resampled_forecasts_have_the_errors_of_the_whole(arrays: dict[str, Floats], block: int) -> None:
-    resampled = ResampledForecasts.of(arrays["actual"], arrays["mean"], block=block)
+    resampled = resampled_forecasts(arrays["actual"], arrays["mean"], block=block)
     assert len(resampled.statistics_NS) == math.ceil(W / block)
     figures = resampled.figures(resampled.statistics_NS.sum(0, keepdims=True))
     assert -figures["mse"][0] == pytest.approx(float(measures.mse(arrays["actual"], arrays["mean"])), rel=1e-12)
@@ -256,7 +256,7 @@ def test_resampled_forecasts_have_the_errors_of_the_whole(arrays: dict[str, Floa
 
 
 def test_a_resample_is_the_measure_of_the_windows_drawn(arrays: dict[str, Floats]) -> None:
-    resampled = ResampledForecasts.of(arrays["actual"], arrays["mean"])
+    resampled = resampled_forecasts(arrays["actual"], arrays["mean"])
     drawn = np.random.default_rng(5).integers(W, size=(1, W))[0]
     sums = resample_sums(resampled.statistics_NS, resamples=1, seed=5)
     ours = -resampled.figures(sums)["mse"][0]

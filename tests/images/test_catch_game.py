@@ -118,8 +118,8 @@ def test_a_screen_of_another_size_is_refused() -> None:
 def test_the_first_episodes_of_rules_are_not_made() -> None:
     several = Episodes([CatchRule(count=3, seed=5), CatchRule(count=2, seed=6), CatchRule(count=10**8, seed=7)])
     for count in (1, 3, 4, 5, 9):
-        assert list(several.first(count)) == several[:count]
-    assert len(several.first(10**8)) == 10**8
+        assert list(several[:count]) == [several[k] for k in range(count)]
+    assert len(several[: 10**8]) == 10**8
     learned, heldout, _ = TASKS.load("act").hold_out(several, 0.05)
     assert (len(learned), len(heldout)) == (10**8 + 5 - 2_000, 2_000)
     assert isinstance(learned, Episodes)

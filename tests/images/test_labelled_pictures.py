@@ -13,11 +13,11 @@ from made_files import drawn, idx, png, write
 from refusals import assert_refused
 from thereafter.data.finding import find_files
 from thereafter.errors import FormatError, ThereafterError
+from thereafter.tasks.labelling import require_known_labels
 from thereafter.vision.pictures.labelled_pictures import (
     LABELLED_FILES,
     holds_labelled_pictures,
     read_labelled_pictures,
-    require_known_picture_labels,
 )
 
 PIXELS_NHW = np.stack([drawn(seed, 5, 5, 1)[:, :, 0] for seed in range(4)])
@@ -97,10 +97,10 @@ def test_pictures_without_labels_and_labels_never_seen(tmp_path: Path):
     with assert_refused(FormatError, 2):
         read(tmp_path)
     np.savez(tmp_path / "a.npz", pixels=PIXELS_NHW, labels=np.array(LABELS))
-    examples = read_labelled_pictures([tmp_path / "a.npz"])
-    require_known_picture_labels(examples, set(LABELS), "here")
+    labels = [(one.name, one.label) for one in read_labelled_pictures([tmp_path / "a.npz"])]
+    require_known_labels("picture", labels, set(LABELS), "here")
     with assert_refused(FormatError, 3, "eel"):
-        require_known_picture_labels(examples, {"cat", "dog"}, "here")
+        require_known_labels("picture", labels, {"cat", "dog"}, "here")
 
 
 @pytest.mark.parametrize("table", ["image\tcaption\n0.png\ta cat\n", "name\tage\tplace\n0.png\t3\there\n"])

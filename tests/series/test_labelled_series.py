@@ -70,7 +70,7 @@ def test_columns_can_be_named(tmp_path: Path):
     [
         ("b,3,2.9,6,down", "b,3,2.9,6,up", r"line 6 of .* gives the series 'b' the label 'up', and line 4 'down'"),
         ("b,3,2.9,6,down", "b,3,cold,6,down", r"has text in x; expected numbers.*channels=a,b"),
-        ("b,3,2.9,6,down", "b,3,inf,6,down", r"line 6 of .* has 'inf' in the channel 'x'; expected a number"),
+        ("b,3,2.9,6,down", "b,3,inf,6,down", r"line 6 of .* has 'inf' in the column 'x'; expected a finite number"),
         ("b,3,2.9,6,down", "b,2,2.9,6,down", r"line 6 of .* has the time '2', which is not after.*try sorting"),
         ("b,3,2.9,6,down", "b,three,2.9,6,down", r"line 6 of .* has 'three' for the time in the column 'time'"),
         ("b,3,2.9,6,down", ",3,2.9,6,down", r"line 6 of .* has '' for the series in the column 'series'"),

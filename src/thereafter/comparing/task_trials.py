@@ -242,7 +242,7 @@ def _check_same(folder: Path, settings: object, training: TrainingSettings) -> N
     trained = replace(trained, device=training.device, precision=training.precision)
     if training.validate_every is None:
         trained = replace(trained, validate_every=None)
-    if (training.epochs, training.tokens_budget, training.minutes) == (None, None, None):
+    if not training.has_length:
         trained = replace(trained, epochs=None)
     for begun, now in ((vars(task.chosen), vars(settings)), (vars(trained), vars(training))):
         for name, value in now.items():

@@ -52,6 +52,21 @@ class Resampled(Protocol):
         """The figures by name, each [R]; more is better in all of them."""
 
 
+@dataclass(frozen=True, eq=False)
+class ResampledMeans:
+    """Figures that are sums over examples, divided by their last statistic.
+
+    `columns`: the statistics that are added up for a figure. What is better where it is less is counted negative.
+    """
+
+    statistics_NS: Floats
+    columns: Mapping[str, tuple[int, ...]]
+
+    def figures(self, sums_RS: Floats) -> dict[str, Floats]:
+        count_R = np.maximum(sums_RS[:, -1], 1)
+        return {name: sums_RS[:, list(own)].sum(1) / count_R for name, own in self.columns.items()}
+
+
 @dataclass(frozen=True)
 class Difference:
     """One figure less another: on the whole test set, and over resamples of it, `low` to `high` in 95 % of them.

@@ -35,10 +35,11 @@ from thereafter.vision.drawing.network import Drawer
 from thereafter.vision.glimpsing.network import GlimpseSensor
 from thereafter.vision.glimpsing.task import GlimpsesExplained
 from thereafter.vision.made_pictures import clutter_rules, moving_rules
-from thereafter.vision.measures import CopyCounts, Floats, copied, frame_errors, frame_nats, least_nats, score_frames
+from thereafter.vision.measures import CopyCounts, copied, frame_errors, frame_nats, least_nats, score_frames
 from thereafter.vision.pictures.glyphs import ClutteredPictures, numbered_glyphs
 from thereafter.vision.pictures.picture import pictures_of
 from thereafter.vision.pictures.sources import open_pictures
+from thereafter.vision.rules import Floats
 
 _WORSE = 1.5  # times the error of one step
 

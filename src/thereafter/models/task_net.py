@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Generic, Protocol, Self, TypeVar, runtime_checkable
 
 import torch
@@ -96,7 +97,7 @@ class TaskNet(SharedNetwork, ABC, Generic[X_contra]):
 
     @property
     def device(self) -> torch.device:
-        return next(self.parameters()).device
+        return next(chain(self.parameters(), self.buffers())).device
 
     @contextmanager
     def remembering(self) -> Iterator[None]:

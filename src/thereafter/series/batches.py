@@ -10,12 +10,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
 from thereafter.errors import OptionError
 from thereafter.series.scales import SeriesScales
 from thereafter.series.table import SeriesTable, Window, Windows
+from thereafter.series.times import Floats, Integers
 from thereafter.tasks.batching import TensorBatch
 
 LEAST_MOVEMENT = 0.1  # of the series' own deviation: a window that hardly moves is not blown up
@@ -59,24 +61,21 @@ class WindowBatch(TensorBatch):
         """The same windows with a shorter future."""
         if steps == self.horizon:
             return self
-        future, seen = self.future_BHD, self.future_seen_BHD
-        return replace(
-            self,
-            ahead_BHK=self.ahead_BHK[:, :steps],
-            future_BHD=None if future is None else future[:, :steps],
-            future_seen_BHD=None if seen is None else seen[:, :steps],
-            windows=(),
-        )
+        ahead = {name: vars(self)[name] for name in ("ahead_BHK", "future_BHD", "future_seen_BHD")}
+        cut = {name: tensor[:, :steps] for name, tensor in ahead.items() if tensor is not None}
+        return replace(self, **cut, windows=())
+
+    def came(self, begin: int = 0, end: int | None = None) -> Tensor:
+        """The covariates of rows that came, [B, H, C]: those that were known ahead; past ones are at their mean."""
+        return F.pad(self.ahead_BHK[:, begin:end], (0, self.inputs_BLC.shape[2] - self.ahead_BHK.shape[2]))
 
     def slid(self, values_BHD: Tensor) -> WindowBatch:
-        """The windows moved on, with `values_BHD` taken for the rows that came; past covariates are at their mean."""
-        steps, known = values_BHD.shape[1], self.ahead_BHK.shape[2]
-        came_BHC = values_BHD.new_zeros(len(self), steps, self.inputs_BLC.shape[2])
-        came_BHC[..., :known] = self.ahead_BHK[:, :steps]
+        """The windows moved on, with `values_BHD` taken for the rows that came."""
+        steps = values_BHD.shape[1]
         return WindowBatch(
             torch.cat((self.past_BLD, values_BHD), 1)[:, steps:],
             torch.cat((self.seen_BLD, torch.ones_like(values_BHD, dtype=torch.bool)), 1)[:, steps:],
-            torch.cat((self.inputs_BLC, came_BHC), 1)[:, steps:],
+            torch.cat((self.inputs_BLC, self.came(end=steps)), 1)[:, steps:],
             self.ahead_BHK[:, steps:],
         )
 
@@ -86,9 +85,7 @@ class WindowBatch(TensorBatch):
         Window b, step h reads the rows that came before that step, the true ones.
         """
         future_BHD, future_seen_BHD = self.answers()
-        steps, length, known = self.horizon, self.past_BLD.shape[1], self.ahead_BHK.shape[2]
-        came_BHC = self.past_BLD.new_zeros(len(self), steps, self.inputs_BLC.shape[2])
-        came_BHC[..., :known] = self.ahead_BHK
+        length = self.past_BLD.shape[1]
 
         def windows(before: Tensor, after: Tensor) -> Tensor:
             joined = torch.cat((before, after), 1)[:, :-1]
@@ -97,7 +94,7 @@ class WindowBatch(TensorBatch):
         return WindowBatch(
             windows(self.past_BLD, future_BHD),
             windows(self.seen_BLD, future_seen_BHD),
-            windows(self.inputs_BLC, came_BHC),
+            windows(self.inputs_BLC, self.came()),
             self.ahead_BHK.flatten(0, 1)[:, None],
             future_BHD.flatten(0, 1)[:, None],
             future_seen_BHD.flatten(0, 1)[:, None],
@@ -200,11 +197,11 @@ def check_known(table: SeriesTable, series: int, origin: int, horizon: int) -> N
 
 
 def _take(
-    rows_NX: NDArray[np.float64],
-    at_BT: NDArray[np.int64],
+    rows_NX: Floats,
+    at_BT: Integers,
     inside_BT: NDArray[np.bool_],
-    mean_BX: NDArray[np.float64],
-    deviation_BX: NDArray[np.float64],
+    mean_BX: Floats,
+    deviation_BX: Floats,
 ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
     """Rows at these places, scaled, and which of them are there; those that are not are 0."""
     if not rows_NX.shape[1]:

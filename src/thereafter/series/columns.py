@@ -18,11 +18,10 @@ from itertools import chain, compress, islice
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thereafter.errors import FormatError, OptionError, SourceError, UnknownNameError
 from thereafter.series.table import ColumnChoice
-from thereafter.series.times import EXAMPLES, NUMBER_FORMS, TEXT_FORMS, form_of, is_stamp
+from thereafter.series.times import EXAMPLES, NUMBER_FORMS, TEXT_FORMS, Floats, Integers, form_of, is_stamp
 from thereafter.text.reading import guess_encoding, place, read_lines
 
 _BLOCK = 20_000  # rows
@@ -37,7 +36,7 @@ _LONGEST_LINE_LOOKED_AT = 1 << 16
 class CellBlock:
     """Some rows of a table: their line numbers, and their cells by column."""
 
-    line_N: NDArray[np.int64]
+    line_N: Integers
     columns: list[tuple[str, ...]]
 
 
@@ -221,7 +220,7 @@ def number_of(cell: str, *, decimal_comma: bool = False) -> float | None:
     return float(text) if _NUMBER.fullmatch(text) else None
 
 
-def numbers_of(cells: Sequence[str], *, decimal_comma: bool = False) -> tuple[NDArray[np.float64], int]:
+def numbers_of(cells: Sequence[str], *, decimal_comma: bool = False) -> tuple[Floats, int]:
     """The numbers of a column, and the place of the first cell that is none (-1 if all are)."""
     plain = [cell.replace(",", ".") for cell in cells] if decimal_comma else cells
     joined = "".join(plain)
@@ -237,6 +236,52 @@ def numbers_of(cells: Sequence[str], *, decimal_comma: bool = False) -> tuple[ND
             return numbers, index
         numbers[index] = number
     return numbers, -1
+
+
+def block_numbers(layout: TableLayout, block: CellBlock, columns: Sequence[int]) -> Floats:
+    """Some columns of a block, [N, C]; FormatError with the line of a cell that is text or infinite."""
+    numbers_NC = np.empty((len(block.line_N), len(columns)))
+    for at, column in enumerate(columns):
+        numbers_NC[:, at], wrong = numbers_of(block.columns[column], decimal_comma=layout.decimal_comma)
+        infinite = np.flatnonzero(np.isinf(numbers_NC[: wrong if wrong >= 0 else None, at]))
+        wrong = int(infinite[0]) if len(infinite) else wrong
+        if wrong >= 0:
+            raise FormatError(
+                f"{place(layout.path, int(block.line_N[wrong]))} has {block.columns[column][wrong].strip()[:40]!r} in "
+                f"the column {layout.names[column]!r}; expected a finite number such as 3.14, or an empty cell where "
+                "it is missing; try mending that cell"
+            )
+    return numbers_NC
+
+
+def series_values(given: object, expected: str) -> Floats:
+    """A series that a user hands over, [T, C]: an array, a list of numbers, or a text; OptionError for all else.
+
+    In a text, numbers have spaces or commas between them, and steps of several channels ;.
+
+    >>> series_values("1 2 3", "numbers").shape, series_values("1 2; 3 4; 5 6", "numbers").shape
+    ((3, 1), (3, 2))
+    """
+    shown = repr(given)
+    wrong = OptionError(f"a series is {shown if len(shown) < 60 else shown[:57] + '...'}; expected {expected}")
+    if isinstance(given, str):
+        rows = [row.replace(",", " ").split() for row in given.split(";") if row.strip()]
+        values, odd = numbers_of([cell for row in rows for cell in row])
+        if not rows or odd >= 0 or len(set(map(len, rows))) > 1:
+            raise wrong
+        values = values.reshape(len(rows), -1) if len(rows) > 1 else values
+    else:
+        try:
+            values = np.asarray(given, np.float64)
+        except (TypeError, ValueError):
+            raise wrong from None
+    values_TC = values[:, None] if values.ndim == 1 else values
+    if values_TC.ndim != 2 or not values_TC.size or np.isinf(values_TC).any():
+        raise OptionError(
+            f"a series is an array of the shape {list(values.shape)}; expected finite numbers, [steps] or [steps, "
+            f"channels], with at least one step: {expected}"
+        )
+    return values_TC
 
 
 def list_names(names: Sequence[str]) -> str:

@@ -174,12 +174,8 @@ def incomplete_beta(a: Tensor, b: Tensor, x: Tensor, rest: Tensor, exact: float 
     """
     a, b, x, rest = in_one_shape(a.double(), b.double(), x.double(), rest.double())
     above = x > (a + 1) / (a + b + 2)
-    a, b, x, rest = (
-        torch.where(above, b, a),
-        torch.where(above, a, b),
-        torch.where(above, rest, x),
-        torch.where(above, x, rest),
-    )
+    a, b = torch.where(above, b, a), torch.where(above, a, b)
+    x, rest = torch.where(above, rest, x), torch.where(above, x, rest)
     log_beta = torch.lgamma(a) + torch.lgamma(b) - torch.lgamma(a + b)
     front = torch.exp(torch.xlogy(a, x) + torch.xlogy(b, rest) - torch.log(a) - log_beta)
     value = (front / _fraction(a.flatten(), b.flatten(), x.flatten(), exact).view_as(a)).clamp(0.0, 1.0)

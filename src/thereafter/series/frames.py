@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from datetime import time as clock_time
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from thereafter.base import progress
 from thereafter.data.files import AnySource, Files, Parts, Spool
 from thereafter.errors import OptionError, ThereafterError
+from thereafter.series.columns import series_values
 from thereafter.series.table import SeriesTable
 from thereafter.series.times import Frequency, is_stamp
 
@@ -60,16 +61,7 @@ IN_MEMORY = ("the array", "the data frame")
 """What tables in memory are called."""
 
 
-_Table = tuple[list[str], Callable[[slice], list[list[object]]], int]
-
-
-def is_frame(source: object) -> bool:
-    """Whether a source is a data frame or series of pandas or polars, or an array of numpy.
-
-    >>> is_frame(np.zeros(3)), is_frame("sales.csv")
-    (True, False)
-    """
-    return isinstance(source, np.ndarray) or _kind(source) is not None
+_Column: TypeAlias = "NDArray[np.generic] | pl.Series"
 
 
 def spool_frame(source: object) -> Files:
@@ -79,14 +71,17 @@ def spool_frame(source: object) -> Files:
     numpy array has rows of times, [T] or [T, D]; its columns are `value`, or x1, x2, ...
     """
     name = IN_MEMORY[0] if isinstance(source, np.ndarray) else IN_MEMORY[1]
-    header, columns_of, rows = _table(source)
+    columns = _columns(source)
+    rows = len(columns[0][1]) if columns else 0
+    clocks = [clock_of(_listed(values)) if any(map(is_zoned, _listed(values[:1]))) else "" for _, values in columns]
 
     def written() -> Iterator[str]:
-        yield _lines([header])
+        yield _lines([[name for name, _ in columns]])
         for begin in range(0, rows, _BLOCK):
-            columns = columns_of(slice(begin, begin + _BLOCK))
-            advance(len(columns[0]) if columns else 0)
-            yield _lines(zip(*columns, strict=True))
+            part = slice(begin, begin + _BLOCK)
+            cells = [cells_of(values[part], clock) for (_, values), clock in zip(columns, clocks, strict=True)]
+            advance(len(cells[0]))
+            yield _lines(zip(*cells, strict=True))
 
     with progress.task("writing the table", total=rows, unit="rows") as advance:
         spool = Spool.of_text(written(), name, ".csv")
@@ -102,56 +97,42 @@ def _kind(source: object) -> tuple[str, str] | None:
     return None
 
 
-def _table(source: Any) -> _Table:
-    """The names of the columns, the cells of some rows by column, and the number of rows."""
+def _columns(source: Any) -> list[tuple[str, _Column]]:
+    """The columns of a table with their names."""
     if isinstance(source, np.ndarray):
-        return _array_table(source)
+        return _array_columns(source)
     match _kind(source):
-        case "pandas", "DataFrame":
-            return _pandas_table(source, list(source.columns))
         case "pandas", "Series":
-            return _pandas_table(source.to_frame(), ["value" if source.name is None else source.name])
-        case "polars", "DataFrame":
-            return _polars_table(source)
-        case "polars", "Series":
-            return _polars_table(source.to_frame())
+            return _pandas_columns(source.to_frame("value" if source.name is None else source.name))
+        case "pandas", _:
+            return _pandas_columns(source)
+        case "polars", kind:
+            frame = source.to_frame() if kind == "Series" else source
+            return [(_column_name(name or "value", ()), frame.get_column(name)) for name in frame.columns]
     raise OptionError(
         f"a table is a data frame of pandas or polars or an array of numpy, got {type(source).__name__}; try a path"
     )
 
 
-def _array_table(array: NDArray[np.generic]) -> _Table:
+def _array_columns(array: NDArray[np.generic]) -> list[tuple[str, _Column]]:
     if array.ndim not in (1, 2) or not array.size or array.dtype.kind not in "fiub":
         raise OptionError(
             f"the array has shape {list(array.shape)} and holds {array.dtype}; expected numbers, [T] or [T, D] with a "
             "row for each time"
         )
-    columns = array.reshape(len(array), -1)
-    names = ["value"] if columns.shape[1] == 1 else [f"x{k + 1}" for k in range(columns.shape[1])]
+    columns = array.reshape(len(array), -1).T
+    names = ["value"] if len(columns) == 1 else [f"x{k + 1}" for k in range(len(columns))]
+    return list(zip(names, columns, strict=True))
 
-    return names, lambda part: [cells_of(column_N) for column_N in columns[part].T], len(columns)
 
-
-def _pandas_table(frame: pd.DataFrame, columns: list[object]) -> _Table:
-    index = frame.index
-    levels = [level for level in range(index.nlevels) if _is_column(index, level)]
-    names: list[str] = []
-    for level in levels:
-        label = index.names[level]
-        names.append(_column_name("time" if label is None else label, [*names, *map(str, columns)]))
-    names += [_column_name(column, ()) for column in columns]
-    labels = [index.get_level_values(level).to_numpy() for level in levels]
-    clocks = [clock_of(values) for values in labels]
-    for k in range(len(columns)):
-        zoned = any(map(is_zoned, frame.iloc[slice(0, 1), k].to_numpy().tolist()))
-        clocks.append(clock_of(frame.iloc[slice(None), k].to_numpy()) if zoned else "")
-
-    def columns_of(part: slice) -> list[list[object]]:
-        values = [label[part] for label in labels]
-        values += [frame.iloc[part, k].to_numpy() for k in range(len(columns))]
-        return [cells_of(cells, clock) for cells, clock in zip(values, clocks, strict=True)]
-
-    return names, columns_of, len(index)
+def _pandas_columns(frame: pd.DataFrame) -> list[tuple[str, _Column]]:
+    index, columns = frame.index, list[tuple[str, _Column]]()
+    for level, label in enumerate(index.names):
+        if _is_column(index, level):
+            taken = [*(name for name, _ in columns), *map(str, frame.columns)]
+            name = _column_name("time" if label is None else label, taken)
+            columns.append((name, index.get_level_values(level).to_numpy()))
+    return columns + [(_column_name(name, ()), frame.iloc[:, k].to_numpy()) for k, name in enumerate(frame.columns)]
 
 
 def _is_column(index: pd.Index, level: int) -> bool:
@@ -164,20 +145,6 @@ def _is_column(index: pd.Index, level: int) -> bool:
     if not len(values) or values.dtype.kind in "iufb":
         return False
     return type(values[0]).__name__ == "Period" or is_stamp(str(values[0]))  # the period of a year is only a number
-
-
-def _polars_table(frame: pl.DataFrame) -> _Table:
-    names = list(frame.columns)
-    first = frame.slice(0, 1)
-    zoned = {name for name in names if any(map(is_zoned, first.get_column(name).to_list()))}
-    whole = frame.slice(0, frame.height)
-    clocks = {name: clock_of(whole.get_column(name).to_list()) if name in zoned else "" for name in names}
-
-    def columns_of(part: slice) -> list[list[object]]:
-        rows = frame.slice(part.start, part.stop - part.start)
-        return [[cell_of(value, clocks[name]) for value in rows.get_column(name).to_list()] for name in names]
-
-    return [_column_name(name or "value", ()) for name in names], columns_of, frame.height
 
 
 def _column_name(name: object, taken: Sequence[str]) -> str:
@@ -217,14 +184,19 @@ def clock_of(values: Iterable[object]) -> str:
     return "local" if all(value.time() == clock_time() for value in zoned) else "UTC"
 
 
-def cells_of(values: NDArray[np.generic], clock: str = "") -> list[object]:
+def _listed(values: _Column) -> list[object]:
+    cells: list[object] = values.tolist() if isinstance(values, np.ndarray) else values.to_list()
+    return cells
+
+
+def cells_of(values: _Column, clock: str = "") -> list[object]:
     """The cells of a column: numbers exactly, times as text, nothing where a value is missing."""
-    if values.dtype.kind == "M":
+    if isinstance(values, np.ndarray) and values.dtype.kind == "M":
         whole = values.astype("datetime64[s]")
         exact = bool((np.isnat(whole) | (whole.astype(values.dtype) == values)).all())
         texts = np.datetime_as_string(whole if exact else values.astype("datetime64[ns]")).tolist()
         return ["" if text == "NaT" else text for text in texts]
-    return [cell_of(value, clock) for value in values.tolist()]
+    return [cell_of(value, clock) for value in _listed(values)]
 
 
 def cell_of(value: object, clock: str) -> object:
@@ -245,38 +217,16 @@ def cell_of(value: object, clock: str) -> object:
 
 def table_of_numbers(given: object) -> SeriesTable:
     """One series without times, from a text of numbers, a list or an array [T] or [T, D]."""
-    try:
-        numbers = [float(part) for part in given.replace(",", " ").split()] if isinstance(given, str) else given
-        values = np.array(numbers, np.float64)
-    except (TypeError, ValueError) as error:
-        shown = repr(given)
-        raise OptionError(
-            f"a series is {shown if len(shown) < 60 else shown[:57] + '...'}; expected numbers, such as '1.5 2 2.5'; a "
-            "table is given by its path to forecast (--last)"
-        ) from error
-    values_TD = values[:, None] if values.ndim == 1 else values
-    if values_TD.ndim != 2 or not len(values_TD) or np.isinf(values_TD).any():
-        raise OptionError(f"a series is an array of shape {values.shape}; expected finite numbers, [T] or [T, D]")
+    values_TD = series_values(given, "numbers, such as '1.5 2 2.5'; a table is given by its path to forecast (--last)")
     if np.isnan(values_TD).all(0).any():
         which = "a series" if values_TD.shape[1] == 1 else "a column of a series"
         raise OptionError(
             f"{which} has {len(values_TD):,} missing values and no number; expected at least one number to go on from; "
             "try the last rows that have values"
         )
-    rows, empty = len(values_TD), np.empty((len(values_TD), 0))
+    times_T, empty = np.arange(len(values_TD)), np.empty((len(values_TD), 0))
     names = ("value",) if values_TD.shape[1] == 1 else tuple(f"x{at + 1}" for at in range(values_TD.shape[1]))
-    bounds = np.array([0, rows], np.int64)
+    bounds = np.array([0, len(values_TD)], np.int64)
     return SeriesTable(
-        "numbers",
-        ("value",),
-        bounds,
-        np.arange(rows),
-        values_TD,
-        names,
-        Frequency(),
-        empty,
-        (),
-        empty,
-        (),
-        ends_now=True,
+        "numbers", ("value",), bounds, times_T, values_TD, names, Frequency(), empty, (), empty, (), ends_now=True
     )

@@ -16,7 +16,7 @@ Shapes: T steps, C channels.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -25,17 +25,9 @@ import numpy as np
 from thereafter.base import progress
 from thereafter.data.finding import FileKind
 from thereafter.errors import EmptyCorpusError, FormatError, SourceError, ThereafterError, nearest
-from thereafter.series.columns import is_missing, number_of, numbers_of, table_blocks, table_layout
-from thereafter.series.labelled_series import (
-    LabelColumns,
-    LabelledSeries,
-    LongColumns,
-    block_numbers,
-    long_columns,
-    plain_columns,
-    read_long,
-    wide_columns,
-)
+from thereafter.series import labelled_series
+from thereafter.series.columns import block_numbers, is_missing, number_of, numbers_of, table_blocks, table_layout
+from thereafter.series.labelled_series import LabelColumns, LabelledSeries
 from thereafter.text.labelled import LABEL_NAMES
 from thereafter.text.reading import guess_encoding, place, read_lines
 from thereafter.text.tables import format_of, stream_rows
@@ -71,7 +63,7 @@ def read_files(files: Sequence[Path], columns: LabelColumns) -> list[LabelledSer
 def read_file(path: Path, columns: LabelColumns) -> LabelledSeries:
     """The series of one file, without a label."""
     layout = table_layout(path)
-    time, channels = plain_columns(layout, columns)
+    time, channels = labelled_series.plain_columns(layout, columns)
     blocks = table_blocks(layout, counted=time < 0)
     values_TC = np.concatenate([block_numbers(layout, block, channels) for block in blocks])
     if np.isnan(values_TC).all():
@@ -161,14 +153,14 @@ def form_of(files: Sequence[Path], columns: LabelColumns = NO_COLUMNS) -> str:
     layout = table_layout(first)
     if files_have_labels(data):
         try:
-            plain_columns(layout, columns)
+            labelled_series.plain_columns(layout, columns)
             return "files"
         except FormatError:
             pass  # a table with labels of its own
-    if wide_columns(layout, columns, LEAST) is not None:
+    if labelled_series.wide_columns(layout, columns, LEAST) is not None:
         return "wide table"
     try:
-        long_columns(layout, columns)
+        labelled_series.long_columns(layout, columns)
     except FormatError as refused:
         raise FormatError(
             f"{refused}; series with labels are a table (series, time, value, label), one row per series with the "
@@ -208,16 +200,6 @@ def read_questions(
     return [one.asked() for one in _checked(series, files)]
 
 
-def require_known_series_labels(series: Iterable[LabelledSeries], known: Collection[str], name: str) -> None:
-    """FormatError for the first label that is not among those of the training data."""
-    for one in series:
-        if one.label not in known:
-            raise FormatError(
-                f"the series {one.name!r} of {name} has the label {one.label!r}, which the training data never has; "
-                f"expected one of {', '.join(sorted(known))}"
-            )
-
-
 def _questions_of(
     path: Path, columns: LabelColumns, channels: Sequence[str], labels: Collection[str]
 ) -> list[LabelledSeries]:
@@ -226,24 +208,23 @@ def _questions_of(
     layout = table_layout(path)
     if not layout.has_header:
         return [read_file(path, columns)]
-    if wide_columns(layout, columns, LEAST) is not None:
+    if labelled_series.wide_columns(layout, columns, LEAST) is not None:
         return _read_table(path, columns, "wide table")
     try:
-        long_columns(layout, columns, labelled=False)
+        labelled_series.long_columns(layout, columns, labelled=False)
     except FormatError:
         if not set(channels) <= set(layout.names):
             raise
         return [read_file(path, LabelColumns(time=columns.time, channels=tuple(channels)))]
-    return read_long(layout, long_columns(layout, columns, labelled=False))
+    return labelled_series.read_long(layout, labelled_series.long_columns(layout, columns, labelled=False))
 
 
 def _read_table(path: Path, columns: LabelColumns, form: str) -> list[LabelledSeries]:
     layout = table_layout(path)
-    wide = wide_columns(layout, columns, LEAST) if form == "wide table" else None
+    wide = labelled_series.wide_columns(layout, columns, LEAST) if form == "wide table" else None
     if wide is None:
-        return read_long(layout, long_columns(layout, columns))
-    label, values = wide
-    return [one.flat() for one in read_long(layout, LongColumns(label, label, -1, values), every_row=True)]
+        return labelled_series.read_long(layout, labelled_series.long_columns(layout, columns))
+    return [one.flat() for one in labelled_series.read_long(layout, wide, every_row=True)]
 
 
 def _checked(series: list[LabelledSeries], files: Sequence[Path]) -> list[LabelledSeries]:

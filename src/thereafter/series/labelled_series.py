@@ -15,19 +15,11 @@ from dataclasses import dataclass, field, replace
 from numbers import Real
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thereafter.errors import FormatError, OptionError, nearest
-from thereafter.series.columns import (
-    CellBlock,
-    TableLayout,
-    is_missing,
-    list_names,
-    number_of,
-    numbers_of,
-    table_blocks,
-)
-from thereafter.series.times import TEXT_FORMS, StampReader, is_stamp
+from thereafter.series import columns as sheet
+from thereafter.series.columns import CellBlock, TableLayout, list_names
+from thereafter.series.times import TEXT_FORMS, Floats, Integers, StampReader, is_stamp
 from thereafter.series.times import form_of as form_of_times
 from thereafter.text.labelled import LABEL_NAMES
 from thereafter.text.reading import place
@@ -41,7 +33,7 @@ class LabelledSeries:
     True
     """
 
-    values_TC: NDArray[np.float64]
+    values_TC: Floats
     label: str = ""
     name: str = ""
     channels: tuple[str, ...] = ("value",)
@@ -137,7 +129,7 @@ def long_columns(layout: TableLayout, given: LabelColumns, *, labelled: bool = T
     return LongColumns(label, series, time, _channels(layout, given.channels, left))
 
 
-def wide_columns(layout: TableLayout, given: LabelColumns, least: int) -> tuple[int, tuple[int, ...]] | None:
+def wide_columns(layout: TableLayout, given: LabelColumns, least: int) -> LongColumns | None:
     """The label and the values of a table with a series in every row, under names that are counted (v1, v2, ...).
 
     None where it is no such table.
@@ -149,7 +141,7 @@ def wide_columns(layout: TableLayout, given: LabelColumns, least: int) -> tuple[
     counted = all(_COUNTED.search(layout.names[at]) for at in values)
     if label < 0 or len(values) < least or not counted or not all(is_numeric(layout, at) for at in values):
         return None
-    return label, values
+    return LongColumns(label, label, -1, values)
 
 
 def plain_columns(layout: TableLayout, given: LabelColumns) -> tuple[int, tuple[int, ...]]:
@@ -160,7 +152,7 @@ def plain_columns(layout: TableLayout, given: LabelColumns) -> tuple[int, tuple[
 
 def is_numeric(layout: TableLayout, at: int) -> bool:
     """Whether a column has numbers, as far as its first rows say."""
-    return all(number_of(cell, decimal_comma=layout.decimal_comma) is not None for cell in layout.sample[at])
+    return all(sheet.number_of(cell, decimal_comma=layout.decimal_comma) is not None for cell in layout.sample[at])
 
 
 def _named(layout: TableLayout, given: str, role: str, usual: Iterable[str], besides: tuple[int, ...] = ()) -> int:
@@ -182,8 +174,8 @@ def _time(layout: TableLayout, given: str, besides: tuple[int, ...]) -> int:
         return time
     stamps = []
     for at, cells in enumerate(layout.sample):
-        values = [cell for cell in cells if not is_missing(cell)]
-        if at not in besides and values and all(is_stamp(cell) and number_of(cell) is None for cell in values):
+        values = [cell for cell in cells if not sheet.is_missing(cell)]
+        if at not in besides and values and all(is_stamp(cell) and sheet.number_of(cell) is None for cell in values):
             stamps.append(at)
     return stamps[0] if len(stamps) == 1 else -1
 
@@ -212,10 +204,10 @@ class _LongRows:
     series: list[str] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
     times: list[str] = field(default_factory=list)
-    lines: list[NDArray[np.int64]] = field(default_factory=list)
-    values: list[NDArray[np.float64]] = field(default_factory=list)
+    lines: list[Integers] = field(default_factory=list)
+    values: list[Floats] = field(default_factory=list)
 
-    def add(self, block: CellBlock, chosen: LongColumns, values_NC: NDArray[np.float64]) -> None:
+    def add(self, block: CellBlock, chosen: LongColumns, values_NC: Floats) -> None:
         """One more block of rows."""
         self.series += block.columns[chosen.series]
         self.labels += block.columns[chosen.label] if chosen.label >= 0 else []
@@ -227,8 +219,8 @@ class _LongRows:
 def read_long(layout: TableLayout, chosen: LongColumns, *, every_row: bool = False) -> list[LabelledSeries]:
     """The series of a table in the order of their first rows; with `every_row` each row is one."""
     rows = _LongRows()
-    for block in table_blocks(layout):
-        rows.add(block, chosen, block_numbers(layout, block, chosen.channels))
+    for block in sheet.table_blocks(layout):
+        rows.add(block, chosen, sheet.block_numbers(layout, block, chosen.channels))
     names = tuple(layout.names[at] for at in chosen.channels)
     values_NC, line_N = np.concatenate(rows.values), np.concatenate(rows.lines)
     keys = list(map(str, range(1, len(line_N) + 1))) if every_row else [key.strip() for key in rows.series]
@@ -249,34 +241,17 @@ def read_long(layout: TableLayout, chosen: LongColumns, *, every_row: bool = Fal
     return made
 
 
-def block_numbers(layout: TableLayout, block: CellBlock, channels: Sequence[int]) -> NDArray[np.float64]:
-    """The channels of some rows, [N, C]; FormatError for text and infinities."""
-    columns = []
-    for at in channels:
-        numbers_N, wrong = numbers_of(block.columns[at], decimal_comma=layout.decimal_comma)
-        infinite = np.flatnonzero(np.isinf(numbers_N[: wrong if wrong >= 0 else None]))
-        wrong = int(infinite[0]) if len(infinite) else wrong
-        if wrong >= 0:
-            cell = block.columns[at][wrong].strip()[:40]
-            raise FormatError(
-                f"{place(layout.path, int(block.line_N[wrong]))} has {cell!r} in the channel {layout.names[at]!r}; "
-                "expected a number, or an empty cell where it is missing"
-            )
-        columns.append(numbers_N)
-    return np.stack(columns, 1)
-
-
-def _require(layout: TableLayout, cells: list[str], line_N: NDArray[np.int64], role: str, at: int) -> None:
+def _require(layout: TableLayout, cells: list[str], line_N: Integers, role: str, at: int) -> None:
     """Every row says which series it is of, and its label."""
     for cell, line in zip(cells, line_N, strict=False):
-        if is_missing(cell):
+        if sheet.is_missing(cell):
             raise FormatError(
                 f"{place(layout.path, int(line))} has {cell!r} for the {role} in the column {layout.names[at]!r}; "
                 f"expected a {role} in every row"
             )
 
 
-def _label_of(layout: TableLayout, key: str, labels: list[str], line_T: NDArray[np.int64]) -> str:
+def _label_of(layout: TableLayout, key: str, labels: list[str], line_T: Integers) -> str:
     for label, line in zip(labels, line_T, strict=True):
         if label != labels[0]:
             raise FormatError(
@@ -287,7 +262,7 @@ def _label_of(layout: TableLayout, key: str, labels: list[str], line_T: NDArray[
 
 
 def _check_order(
-    layout: TableLayout, chosen: LongColumns, cells: list[str], line_N: NDArray[np.int64], code_N: NDArray[np.int64]
+    layout: TableLayout, chosen: LongColumns, cells: list[str], line_N: Integers, code_N: Integers
 ) -> None:
     """Times grow within every series: values are read in the order in which they stand."""
     order_N = np.argsort(code_N, kind="stable")
@@ -306,11 +281,9 @@ def _check_order(
     )
 
 
-def _times(
-    layout: TableLayout, chosen: LongColumns, cells: list[str], line_N: NDArray[np.int64]
-) -> list[NDArray[np.float64]]:
+def _times(layout: TableLayout, chosen: LongColumns, cells: list[str], line_N: Integers) -> list[Floats]:
     """The times of all rows, in each way in which they can be read."""
-    numbers_N, wrong = numbers_of(cells, decimal_comma=layout.decimal_comma)
+    numbers_N, wrong = sheet.numbers_of(cells, decimal_comma=layout.decimal_comma)
     if wrong < 0 and not np.isnan(numbers_N).any():
         return [numbers_N]
     form = form_of_times(cells[:_SAMPLE], TEXT_FORMS)
@@ -329,35 +302,24 @@ def _times(
 _EXAMPLE = "a numpy array [steps] or [steps, channels], a list of numbers, or text such as '0.1 0.2 0.3'"
 
 
-def is_number(value: object) -> bool:
-    """Whether a value is one number of a series; None is a missing one."""
-    return value is None or (isinstance(value, Real) and not isinstance(value, bool))
+def is_one_series(given: object) -> bool:
+    """Whether a user hands over one series: anything but a list, or a list of numbers, in which None is missing."""
+    if not isinstance(given, list | tuple):
+        return True
+    return bool(given) and all(one is None or (isinstance(one, Real) and not isinstance(one, bool)) for one in given)
 
 
 def series_of(given: object) -> LabelledSeries:
-    """A series without a label. In text, numbers have spaces or commas between them, and steps of several channels ;.
-
-    >>> series_of("1 2 3").values_TC.shape, series_of("1 2; 3 4; 5 6").values_TC.shape
-    ((3, 1), (3, 2))
-    """
+    """A series without a label: see `columns.series_values`; of a `LabelledSeries` its label is ignored."""
     if isinstance(given, LabelledSeries):
         return given.asked()
-    if isinstance(given, str):
-        rows = [row.replace(",", " ").split() for row in given.split(";") if row.strip()]
-        cells = [cell for row in rows for cell in row]
-        numbers, wrong = numbers_of(cells)
-        if not rows:
-            raise OptionError(f"the series {given!r} to classify has no numbers; expected {_EXAMPLE}")
-        if wrong >= 0:
-            raise OptionError(f"the series to classify has {cells[wrong][:40]!r}; expected {_EXAMPLE}")
-        if len(set(map(len, rows))) > 1:
-            raise OptionError("the steps of the series to classify have different numbers of channels; expected one")
-        return _checked(numbers.reshape(len(rows), -1) if len(rows) > 1 else numbers[:, None])
-    try:
-        values = np.asarray(given, np.float64)
-    except (TypeError, ValueError):
-        raise OptionError(f"a series to classify is {type(given).__name__}; expected {_EXAMPLE}") from None
-    return _checked(values)
+    values_TC = sheet.series_values(given, _EXAMPLE)
+    if np.isnan(values_TC).all():
+        raise OptionError(
+            f"the series to classify has {values_TC.size:,} missing values and no number; expected {_EXAMPLE}"
+        )
+    names = ("value",) if values_TC.shape[1] == 1 else tuple(str(k + 1) for k in range(values_TC.shape[1]))
+    return LabelledSeries(values_TC, channels=names)
 
 
 def with_channels(one: LabelledSeries, names: Sequence[str]) -> LabelledSeries:
@@ -379,20 +341,3 @@ def with_channels(one: LabelledSeries, names: Sequence[str]) -> LabelledSeries:
 
 def _spelled_channels(names: Sequence[str]) -> str:
     return f"the {'channel' if len(names) == 1 else 'channels'} {', '.join(names)}"
-
-
-def _checked(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> LabelledSeries:
-    values_TC = values[:, None] if values.ndim == 1 else values
-    if values_TC.ndim != 2 or not values_TC.size:
-        raise OptionError(
-            f"a series to classify has the shape {list(values.shape)}; expected [steps] or [steps, channels], with at "
-            "least one step; try list(array) for several series"
-        )
-    if np.isnan(values_TC).all():
-        raise OptionError(
-            f"the series to classify has {values_TC.size:,} missing values and no number; expected {_EXAMPLE}"
-        )
-    if np.isinf(values_TC).any():
-        raise OptionError("the series to classify has an infinite value; expected numbers, or NaN where one is missing")
-    names = ("value",) if values_TC.shape[1] == 1 else tuple(str(k + 1) for k in range(values_TC.shape[1]))
-    return LabelledSeries(values_TC, channels=names)

@@ -9,14 +9,12 @@ wave-shapes     labelled: cylinder, bell and funnel (Saito 1994), a row a series
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from thereafter.base.storage import cache_folder
-from thereafter.text.builtin import Built, keep_texts
+from thereafter.series.times import Floats
+from thereafter.text.builtin import Built, keep_corpus
 
 SEED = 20_261_117
 SHAPES = ("cylinder", "bell", "funnel")
@@ -24,13 +22,13 @@ _LABELLED = {"train": 120, "valid": 60, "test": 300}
 _SHAPE_LENGTH = 128
 
 
-def noisy_sine_values(seed: int = SEED, points: int = 1000) -> NDArray[np.float64]:
+def noisy_sine_values(seed: int = SEED, points: int = 1000) -> Floats:
     """sin(0.01 t) for t = 1, 2, ... with normal noise of deviation 0.2."""
     noise = np.random.default_rng(seed).normal(0, 0.2, points)
     return np.asarray(np.sin(0.01 * np.arange(1, points + 1)) + noise, np.float64)
 
 
-def seasonal_values(seed: int = SEED, hours: int = 2 * 365 * 24) -> NDArray[np.float64]:
+def seasonal_values(seed: int = SEED, hours: int = 2 * 365 * 24) -> Floats:
     """A load by the hour from a Monday on: a day with two peaks, quiet weekends, a trend, noise with a memory."""
     hour = np.arange(hours)
     day = 2 * np.pi * hour / 24
@@ -40,7 +38,7 @@ def seasonal_values(seed: int = SEED, hours: int = 2 * 365 * 24) -> NDArray[np.f
     return np.asarray(100 + 10 * hour / hours + daily + weekly + noise, np.float64)
 
 
-def mackey_glass_values(points: int = 5000, delay: float = 17.0, skipped: int = 500) -> NDArray[np.float64]:
+def mackey_glass_values(points: int = 5000, delay: float = 17.0, skipped: int = 500) -> Floats:
     """The equation by Runge-Kutta steps of 0.1, one point for each unit of time, without the beginning."""
     per_unit = 10
     step = 1 / per_unit
@@ -58,7 +56,7 @@ def mackey_glass_values(points: int = 5000, delay: float = 17.0, skipped: int = 
     return np.array(x[lag + skipped * per_unit :: per_unit][:points])
 
 
-def many_seasons_values(seed: int = SEED, series: int = 200) -> list[NDArray[np.float64]]:
+def many_seasons_values(seed: int = SEED, series: int = 200) -> list[Floats]:
     """Series of 54 to 66 months that end together: level + scale * (season of the month + noise with a memory)."""
     draw = np.random.default_rng(seed)
     season = draw.normal(0, 1, 12)
@@ -71,7 +69,7 @@ def many_seasons_values(seed: int = SEED, series: int = 200) -> list[NDArray[np.
     return made
 
 
-def wave_shape(draw: np.random.Generator, shape: str, length: int = _SHAPE_LENGTH) -> NDArray[np.float64]:
+def wave_shape(draw: np.random.Generator, shape: str, length: int = _SHAPE_LENGTH) -> Floats:
     """One series: noise, and from a to b a plateau (cylinder), a rise (bell) or a fall (funnel) of height 6 + noise."""
     begin = int(draw.integers(length // 8, length // 4 + 1))
     end = begin + int(draw.integers(length // 4, 3 * length // 4 + 1))
@@ -124,7 +122,7 @@ def _pull(delayed: float) -> float:
     return 0.2 * delayed / (1 + delayed**10)
 
 
-def _with_memory(shock_T: NDArray[np.float64], share: float) -> NDArray[np.float64]:
+def _with_memory(shock_T: Floats, share: float) -> Floats:
     """Noise of which a share is that of the step before."""
     noise = np.empty_like(shock_T)
     last = 0.0
@@ -134,7 +132,7 @@ def _with_memory(shock_T: NDArray[np.float64], share: float) -> NDArray[np.float
     return noise
 
 
-def _counted_table(values: NDArray[np.float64]) -> str:
+def _counted_table(values: Floats) -> str:
     return _lines("t,x", (f"{at},{value:.6f}" for at, value in enumerate(values, start=1)))
 
 
@@ -143,8 +141,5 @@ def _lines(header: str, rows: Iterable[str]) -> str:
 
 
 def _built(name: str, texts: dict[str, str]) -> Built:
-    """The corpus in the cache: so small that it is made each time and compared with what is there."""
-    sha256 = hashlib.sha256("".join(texts.values()).encode()).hexdigest()
-    parts = keep_texts(cache_folder() / "corpora" / f"{name}-{sha256[:12]}", texts, ".csv")
     rows = " / ".join(f"{text.count(chr(10)):,}" for text in texts.values())
-    return Built(parts, f"generated, seed {SEED}, {rows} lines, sha256 {sha256}")
+    return keep_corpus(name, texts, f"generated, seed {SEED}, {rows} lines", ".csv")

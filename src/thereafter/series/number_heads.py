@@ -29,16 +29,9 @@ from torch import Tensor, nn
 from thereafter.base.kinds import Registry
 from thereafter.errors import OptionError, ShapeError
 from thereafter.layers.heads import check_places
+from thereafter.series import distributions
 from thereafter.series.batches import WindowBatch
-from thereafter.series.distributions import (
-    Distribution,
-    Laplace,
-    NegativeBinomial,
-    Normal,
-    StudentT,
-    in_float32,
-    in_one_shape,
-)
+from thereafter.series.distributions import Distribution
 
 _NARROW = 1e-4  # of the mean gap between two levels: values that coincide do not make a density infinite
 _LEAST_GAP = 1e-8
@@ -66,7 +59,7 @@ class Quantiles(Distribution):
                 f"levels are {tuple(levels_Q.shape)} and values {tuple(values.shape)}; expected [Q] and [..., Q], with "
                 "two levels or more"
             )
-        (values,) = in_float32(values)
+        (values,) = distributions.in_float32(values)
         self.levels_Q, self.values = levels_Q.to(values), values.sort(-1).values
         self._steps_G = self.levels_Q.diff()
 
@@ -96,7 +89,7 @@ class Quantiles(Distribution):
         return torch.where(left > 0, below, torch.where(right > 0, above, inside))
 
     def inverse(self, share: Tensor) -> Tensor:
-        share, _ = in_one_shape(share.to(self.values), self.values[..., 0])
+        share, _ = distributions.in_one_shape(share.to(self.values), self.values[..., 0])
         values = self.values.expand(*share.shape, -1)
         _, first, last = self._widths()
         place = (torch.searchsorted(self.levels_Q, share.contiguous(), right=True) - 1).clamp(0, len(self._steps_G) - 1)
@@ -137,18 +130,9 @@ def _pick(values: Tensor, place: Tensor) -> Tensor:
     return values.expand(*place.shape, -1).gather(-1, place.unsqueeze(-1)).squeeze(-1)
 
 
-NUMBER_HEADS = Registry(
-    "head",
-    {
-        "squared": "thereafter.series.number_heads:SquaredHead",
-        "absolute": "thereafter.series.number_heads:AbsoluteHead",
-        "huber": "thereafter.series.number_heads:HuberHead",
-        "gaussian": "thereafter.series.number_heads:NormalHead",
-        "student-t": "thereafter.series.number_heads:StudentTHead",
-        "negative-binomial": "thereafter.series.number_heads:NegativeBinomialHead",
-        "quantile": "thereafter.series.number_heads:QuantilesHead",
-    },
-)
+_HEADS = {"squared": "Squared", "absolute": "Absolute", "huber": "Huber", "gaussian": "Normal", "student-t": "StudentT"}
+_HEADS |= {"negative-binomial": "NegativeBinomial", "quantile": "Quantiles"}
+NUMBER_HEADS = Registry("head", {name: f"thereafter.series.number_heads:{kind}Head" for name, kind in _HEADS.items()})
 LEVELS = (0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975)
 """The levels of a quantile head: the deciles, and the ends of the bands of 90 % and 95 %."""
 
@@ -220,7 +204,7 @@ class PointHead(NumberHead):
 
     def expect(self, f_NF: Tensor) -> Distribution:
         (point_ND,) = self._parameters_of(f_NF)
-        return (Laplace if self.is_median else Normal)(point_ND, self.spread)
+        return (distributions.Laplace if self.is_median else distributions.Normal)(point_ND, self.spread)
 
     def costs(self, f_NF: Tensor, y_ND: Tensor, offset_ND: Tensor, scale_ND: Tensor) -> Tensor:
         (point_ND,) = self._parameters_of(f_NF)
@@ -267,7 +251,7 @@ class NormalHead(NumberHead):
 
     def expect(self, f_NF: Tensor) -> Distribution:
         mean_ND, raw_ND = self._parameters_of(f_NF)
-        return Normal(mean_ND, _positive(raw_ND) + LEAST_SPREAD)
+        return distributions.Normal(mean_ND, _positive(raw_ND) + LEAST_SPREAD)
 
 
 class StudentTHead(NumberHead):
@@ -278,7 +262,7 @@ class StudentTHead(NumberHead):
     def expect(self, f_NF: Tensor) -> Distribution:
         location_ND, raw_ND, freedom_ND = self._parameters_of(f_NF)
         freedom_ND = 2 + LEAST_SPREAD + F.softplus(freedom_ND + FREEDOM)
-        return StudentT(location_ND, _positive(raw_ND) + LEAST_SPREAD, freedom_ND.clamp_max(MOST_FREEDOM))
+        return distributions.StudentT(location_ND, _positive(raw_ND) + LEAST_SPREAD, freedom_ND.clamp_max(MOST_FREEDOM))
 
 
 class NegativeBinomialHead(NumberHead):
@@ -288,7 +272,9 @@ class NegativeBinomialHead(NumberHead):
 
     def expect(self, f_NF: Tensor) -> Distribution:
         mean_ND, dispersion_ND = self._parameters_of(f_NF)
-        return NegativeBinomial(_positive(mean_ND) + LEAST_SPREAD, _positive(dispersion_ND) + LEAST_SPREAD)
+        return distributions.NegativeBinomial(
+            _positive(mean_ND) + LEAST_SPREAD, _positive(dispersion_ND) + LEAST_SPREAD
+        )
 
 
 class QuantilesHead(NumberHead):

@@ -21,17 +21,9 @@ from numpy.typing import NDArray
 from thereafter.base import config as toml
 from thereafter.base.config import Table
 from thereafter.errors import FormatError, OptionError
-from thereafter.series.table import (
-    WHOLE,
-    ColumnChoice,
-    SeriesTable,
-    WindowFrame,
-    Windows,
-    cut_windows,
-    observed_ends,
-    split_ends,
-)
-from thereafter.series.times import Frequency, Times
+from thereafter.series import table as tables
+from thereafter.series.table import ColumnChoice, SeriesTable, WindowFrame, Windows
+from thereafter.series.times import Floats, Frequency, Integers, Times
 
 _LARGEST = 1e150  # of a value: its square is a number, and so is the sum of many
 _MOST_COVARIATES = 10_000
@@ -78,7 +70,7 @@ class _ScaledTable:
     table: SeriesTable
     recognised: tuple[Recognised | None, ...]
     scales: tuple[SeriesScale, ...]
-    aligned: NDArray[np.float64]
+    aligned: Floats
 
 
 @dataclass(frozen=True)
@@ -131,21 +123,11 @@ class SeriesScales:
         others = [scale for name, scale in scales.items() if name not in short]
         for name, values_TD in short.items():
             scales[name] = _pooled(scales[name], values_TD, others)
-        covariates = table.known_NK.shape[1] + table.past_NP.shape[1]
-        return cls(
-            columns,
-            calendar,
-            table.known_NK.shape[1],
-            covariates,
-            table.frequency,
-            frame,
-            gaps,
-            counts,
-            rows_hash(first_rows),
-            scales,
-        )
+        known, seen_hash = table.known_NK.shape[1], rows_hash(first_rows)
+        covariates = known + table.past_NP.shape[1]
+        return cls(columns, calendar, known, covariates, table.frequency, frame, gaps, counts, seen_hash, scales)
 
-    def of_table(self, table: SeriesTable) -> NDArray[np.float64]:
+    def of_table(self, table: SeriesTable) -> Floats:
         """Mean and deviation of targets and covariates for each series of a table, [S, 2, D + C].
 
         A series that training did not see is scaled by its own rows: the first ones, those of one window, or all of
@@ -227,7 +209,7 @@ class SeriesScales:
         near = _is_near(several[0], values_TD[max(0, end - self.frame.lookback) : end])
         return Recognised(several[0], False) if alone and near else None
 
-    def encode(self, values: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float32]:
+    def encode(self, values: Sequence[float] | Floats) -> NDArray[np.float32]:
         """Values of the first series, scaled."""
         scale = next(iter(self.scales.values()))
         return ((np.asarray(values, np.float64) - scale.mean[0]) / scale.deviation[0]).astype(np.float32)
@@ -267,7 +249,7 @@ class SeriesScales:
         return made
 
 
-def rows_hash(first_rows: Iterable[NDArray[np.float64]]) -> str:
+def rows_hash(first_rows: Iterable[Floats]) -> str:
     """What the first rows of each series, [T, D], are known by."""
     digest = hashlib.sha256()
     for values_TD in first_rows:
@@ -283,7 +265,7 @@ def rows_until(table: SeriesTable, at: int, scale: SeriesScale) -> int:
     return int(np.searchsorted(times, int(until), "right")) if until else 0
 
 
-def _sample_of(values_TD: NDArray[np.float64], times: Times, series: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
+def _sample_of(values_TD: Floats, times: Times, series: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """The first, the last and some rows between them of those that were seen: their times, and their targets."""
     seen, targets = values_TD.shape
     third = min(_SAMPLE, _MOST_STORED // (series * targets)) // 3
@@ -319,13 +301,13 @@ def _has_rows_of(scale: SeriesScale, table: SeriesTable, at: int) -> bool | None
     return bool(same) or (None if table.times_N.dtype.kind != "M" else False)
 
 
-def _usual(column_R: NDArray[np.float64]) -> float:
+def _usual(column_R: Floats) -> float:
     """The value that more than a quarter of a column has; NaN if none."""
     values, counts = np.unique(column_R[~np.isnan(column_R)], return_counts=True)
     return float(values[counts.argmax()]) if counts.max(initial=0) * 4 > len(column_R) else math.nan
 
 
-def _is_near(scale: SeriesScale, values_TD: NDArray[np.float64]) -> bool:
+def _is_near(scale: SeriesScale, values_TD: Floats) -> bool:
     """Whether values are as near to the mean, or to the last stored value, as those of the series may be."""
     for at, (mean, deviation) in enumerate(zip(scale.mean, scale.deviation, strict=True)):
         stored_R = np.array(scale.sample_values[at :: len(scale.mean)])
@@ -351,7 +333,7 @@ def _sound(scale: SeriesScale, targets: int, covariates: int) -> bool:
     )
 
 
-def _scale_of(table: SeriesTable, at: int, values_TD: NDArray[np.float64], seen_T: Times, season: int) -> SeriesScale:
+def _scale_of(table: SeriesTable, at: int, values_TD: Floats, seen_T: Times, season: int) -> SeriesScale:
     begin, learned = int(table.bounds_S1[at]), len(values_TD)
     covariates = (table.known_NK[begin : begin + learned], table.past_NP[begin : begin + learned])
     mean, deviation = _moments(values_TD)
@@ -361,12 +343,12 @@ def _scale_of(table: SeriesTable, at: int, values_TD: NDArray[np.float64], seen_
     return SeriesScale(mean, deviation, covariate_mean, covariate_deviation, absolute, squared, until)
 
 
-def _counted(values_TD: NDArray[np.float64]) -> int:
+def _counted(values_TD: Floats) -> int:
     """Rows with a value."""
     return int((~np.isnan(values_TD)).any(1).sum())
 
 
-def _pooled(scale: SeriesScale, values_TD: NDArray[np.float64], others: Sequence[SeriesScale]) -> SeriesScale:
+def _pooled(scale: SeriesScale, values_TD: Floats, others: Sequence[SeriesScale]) -> SeriesScale:
     """The scale of a series too short to have one of its own: the level of its values, the deviation of the others."""
     if not others:
         return scale
@@ -385,7 +367,7 @@ def _middle(several: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
     return tuple(float(value) for value in np.nanmedian(np.array(several), axis=0))
 
 
-def _moments(values_TD: NDArray[np.float64]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _moments(values_TD: Floats) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and deviation of each column, gaps left out; a column without values has 0 and 1, a constant one 1."""
     means, deviations = [], []
     for column_T in values_TD.T:
@@ -396,7 +378,7 @@ def _moments(values_TD: NDArray[np.float64]) -> tuple[tuple[float, ...], tuple[f
     return tuple(means), tuple(deviations)
 
 
-def _naive_errors(values_TD: NDArray[np.float64], season: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _naive_errors(values_TD: Floats, season: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """The mean absolute and squared difference of values one season apart; NaN where there is none."""
     lag = season if len(values_TD) > season else 1
     difference_TD = values_TD[lag:] - values_TD[:-lag] if len(values_TD) > lag else values_TD[:0]
@@ -415,12 +397,12 @@ def unseen_windows(windows: Windows, scales: SeriesScales, split: str = "") -> W
     """
     table, frame = windows.table, windows.frame
     seen_S2 = _rows_seen(table, scales)
-    ends_S = observed_ends(table)
+    ends_S = tables.observed_ends(table)
     for at in np.flatnonzero((seen_S2[:, 0] == 0) & (seen_S2[:, 1] > 0)).tolist():
         with suppress(OptionError):  # more rows in the split than in the table: these are its last ones
-            ends_S[at] = split_ends(int(ends_S[at]), split, frame.horizon)[2]
+            ends_S[at] = tables.split_ends(int(ends_S[at]), split, frame.horizon)[2]
     after_S = np.where(seen_S2[:, 0] == 0, seen_S2[:, 1], 0)
-    windows = cut_windows(table, frame, "all", WHOLE, after_S)
+    windows = tables.cut_windows(table, frame, "all", tables.WHOLE, after_S)
     begin_W, end_W = seen_S2[windows.series_W].T
     first_W, last_W = windows.origin_W, windows.origin_W + frame.horizon
     return windows.chosen(((first_W >= end_W) | (last_W <= begin_W)) & (last_W <= ends_S[windows.series_W]))
@@ -428,10 +410,10 @@ def unseen_windows(windows: Windows, scales: SeriesScales, split: str = "") -> W
 
 def unseen_rows(table: SeriesTable, scales: SeriesScales) -> int:
     """The most rows that a series has after those that training or validation saw."""
-    return int((observed_ends(table) - _rows_seen(table, scales)[:, 1]).max(initial=0))
+    return int((tables.observed_ends(table) - _rows_seen(table, scales)[:, 1]).max(initial=0))
 
 
-def _rows_seen(table: SeriesTable, scales: SeriesScales) -> NDArray[np.int64]:
+def _rows_seen(table: SeriesTable, scales: SeriesScales) -> Integers:
     """The first row of each series that training or validation saw, and the row after the last, [S, 2]; 0 and 0 of a
     series that they did not see."""
     timed = np.issubdtype(table.times_N.dtype, np.datetime64)

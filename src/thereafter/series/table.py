@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.errors import OptionError
-from thereafter.series.times import DAY, Frequency, Times
+from thereafter.series.times import DAY, Floats, Frequency, Integers, Times
 
 
 @dataclass(frozen=True)
@@ -49,14 +49,14 @@ class SeriesTable:
 
     source: str
     names: tuple[str, ...]
-    bounds_S1: NDArray[np.int64]
+    bounds_S1: Integers
     times_N: Times
-    values_ND: NDArray[np.float64]
+    values_ND: Floats
     targets: tuple[str, ...]
     frequency: Frequency
-    past_NP: NDArray[np.float64]
+    past_NP: Floats
     past: tuple[str, ...]
-    known_NK: NDArray[np.float64]
+    known_NK: Floats
     known: tuple[str, ...]
     series_column: str = ""
     """The column that names the series, where one does."""
@@ -76,7 +76,7 @@ class SeriesTable:
         """The rows of a series."""
         return int(self.bounds_S1[series + 1] - self.bounds_S1[series])
 
-    def values(self, series: int) -> NDArray[np.float64]:
+    def values(self, series: int) -> Floats:
         """The targets of a series, [T, D]."""
         return self.values_ND[self.bounds_S1[series] : self.bounds_S1[series + 1]]
 
@@ -135,9 +135,9 @@ class Windows(Sequence[Window]):
 
     table: SeriesTable
     frame: WindowFrame
-    ends_S3: NDArray[np.int64]
+    ends_S3: Integers
     series_W: NDArray[np.int32]
-    origin_W: NDArray[np.int64]
+    origin_W: Integers
     part: str = "all"
 
     def __len__(self) -> int:
@@ -171,12 +171,12 @@ class Windows(Sequence[Window]):
         """The windows whose rows to forecast all lie in a part: "train", "valid", "test", or "all"."""
         return cut_windows(self.table, self.frame, part, split)
 
-    def learned_rows(self, series: int) -> NDArray[np.float64]:
+    def learned_rows(self, series: int) -> Floats:
         """The rows of a series that may be learned from, [T, D]."""
         return self.table.values(series)[: int(self.ends_S3[series, 0])]
 
 
-def observed_ends(table: SeriesTable) -> NDArray[np.int64]:
+def observed_ends(table: SeriesTable) -> Integers:
     """The row of each series after its last value."""
     seen_N: NDArray[np.bool_] = np.logical_not(np.isnan(table.values_ND).all(1))
     ends = [np.flatnonzero(seen_N[begin:end]) for begin, end in zip(table.bounds_S1, table.bounds_S1[1:], strict=False)]
@@ -225,7 +225,7 @@ def has_test(split: str) -> bool:
 
 
 def cut_windows(
-    table: SeriesTable, frame: WindowFrame, part: str, split: str = "", after_S: NDArray[np.int64] | None = None
+    table: SeriesTable, frame: WindowFrame, part: str, split: str = "", after_S: Integers | None = None
 ) -> Windows:
     """The windows of a part of every series.
 
@@ -312,7 +312,7 @@ def calendar_names(frequency: Frequency) -> tuple[str, ...]:
     return tuple(f"{cycle}_{wave}" for cycle in _CYCLES.get(frequency.unit, ()) for wave in ("sin", "cos"))
 
 
-def calendar_features(times_N: Times, frequency: Frequency) -> NDArray[np.float64]:
+def calendar_features(times_N: Times, frequency: Frequency) -> Floats:
     """The features of these times, [N, K]: each row is a function of its own time alone."""
     cycles = _CYCLES.get(frequency.unit, ())
     features = np.empty((len(times_N), 2 * len(cycles)))
@@ -323,7 +323,7 @@ def calendar_features(times_N: Times, frequency: Frequency) -> NDArray[np.float6
     return features
 
 
-def _share(times_N: NDArray[np.datetime64], cycle: str) -> NDArray[np.float64]:
+def _share(times_N: NDArray[np.datetime64], cycle: str) -> Floats:
     """How much of the cycle has gone by, from 0 to 1."""
     second = times_N.astype(np.int64)
     day = second // DAY

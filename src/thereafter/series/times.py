@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from thereafter.errors import FormatError
 
-Times = NDArray[np.datetime64] | NDArray[np.int64]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Times = NDArray[np.datetime64] | Integers
 """Seconds since 1970 as datetime64[s], or the numbers of the rows where a table has no times."""
 
 DAY = 86_400
@@ -92,7 +94,7 @@ class StampReading:
     """The times of a column, read in one way; `bad`: the place of a date that no calendar has, -1 if there is none."""
 
     way: str
-    time_N: NDArray[np.int64]
+    time_N: Integers
     bad: int = -1
 
 
@@ -103,7 +105,7 @@ class StampReader:
     form: str
     zones: dict[str, int] = field(default_factory=dict)
     """The zones by the row in which each stands first."""
-    _blocks: list[NDArray[np.int64]] = field(default_factory=list)
+    _blocks: list[Integers] = field(default_factory=list)
     _rows: int = 0
 
     def add(self, cells: Sequence[str]) -> int:
@@ -141,7 +143,7 @@ class StampReader:
         match = _PATTERNS[self.form].fullmatch(cell.strip())
         return None if match is None else _PARSERS.get(self.form, _parse_date)(match)
 
-    def _quick(self, cells: Sequence[str]) -> NDArray[np.int64] | None:
+    def _quick(self, cells: Sequence[str]) -> Integers | None:
         """The usual forms, many at once; None where that does not do."""
         if self.form != "date" or not all(map(_PLAIN.fullmatch, cells)):
             return None
@@ -187,9 +189,7 @@ def _parse_count(match: re.Match[str]) -> tuple[int, int, int, int, str]:
 
 _PARSERS: dict[str, Callable[[re.Match[str]], tuple[int, int, int, int, str] | None]] = {
     "day and month": _parse_day_and_month,
-    "seconds": _parse_count,
-    "milliseconds": _parse_count,
-    "count": _parse_count,
+    **dict.fromkeys(("seconds", "milliseconds", "count"), _parse_count),
 }
 
 
@@ -212,14 +212,14 @@ def _zone(parts: dict[str, str | None]) -> str:
     return f"{zone[:3]}:{zone[3:].removeprefix(':') or '00'}" if zone else ""
 
 
-def _seconds(block_N4: NDArray[np.int64]) -> NDArray[np.int64]:
+def _seconds(block_N4: Integers) -> Integers:
     """Year, month, day and second of the day as seconds since 1970."""
     month = (block_N4[:, 0] - 1970) * 12 + block_N4[:, 1] - 1
     begin = month.astype("datetime64[M]").astype("datetime64[s]").astype(np.int64)
     return begin + (block_N4[:, 2] - 1) * DAY + block_N4[:, 3]
 
 
-def _calendar_reading(way: str, block_N4: NDArray[np.int64]) -> StampReading:
+def _calendar_reading(way: str, block_N4: Integers) -> StampReading:
     """The times of these dates, if all of them exist."""
     month = block_N4[:, 1]
     bad = np.flatnonzero(month > 12)
@@ -267,7 +267,7 @@ class Frequency:
         length = _SECONDS.get(self.unit)
         return None if length is None else length * self.step
 
-    def after(self, time: np.datetime64 | np.int64, steps: int) -> NDArray[np.datetime64] | NDArray[np.int64]:
+    def after(self, time: np.datetime64 | np.int64, steps: int) -> NDArray[np.datetime64] | Integers:
         """The next so many times.
 
         >>> Frequency("M", 1).after(np.datetime64("2024-01-01T00:00:00"), 2).astype("datetime64[D]").tolist()
@@ -318,7 +318,7 @@ class Spacing:
     """The frequency of a table, and the place of each row within its series, counted in steps from its first row."""
 
     frequency: Frequency
-    place_N: NDArray[np.int64]
+    place_N: Integers
     label: str
     """The frequency in words."""
 
@@ -332,7 +332,7 @@ class UnevenStep:
     usual: int
 
 
-def spacing_of(time_N: NDArray[np.int64], bounds_S1: NDArray[np.int64], *, counted: bool) -> Spacing | UnevenStep:
+def spacing_of(time_N: Integers, bounds_S1: Integers, *, counted: bool) -> Spacing | UnevenStep:
     """The grid of times that rise within each series; `counted`: they are plain numbers, not seconds."""
     steps, rows = _steps(time_N, bounds_S1)
     if not len(steps):
@@ -355,7 +355,7 @@ def spacing_of(time_N: NDArray[np.int64], bounds_S1: NDArray[np.int64], *, count
     return Spacing(frequency, _places(time_N, bounds_S1) // step, str(frequency))
 
 
-def _steps(time_N: NDArray[np.int64], bounds_S1: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _steps(time_N: Integers, bounds_S1: Integers) -> tuple[Integers, Integers]:
     """The distances of rows to the row before in the same series, and the numbers of those rows."""
     inner = np.ones(len(time_N), bool)
     inner[bounds_S1[:-1][bounds_S1[:-1] < len(time_N)]] = False
@@ -363,12 +363,12 @@ def _steps(time_N: NDArray[np.int64], bounds_S1: NDArray[np.int64]) -> tuple[NDA
     return time_N[rows] - time_N[rows - 1], rows
 
 
-def _most_common(steps: NDArray[np.int64]) -> int:
+def _most_common(steps: Integers) -> int:
     values, counts = np.unique(steps, return_counts=True)
     return int(values[counts.argmax()])
 
 
-def _step(steps: NDArray[np.int64], usual: int) -> int | None:
+def _step(steps: Integers, usual: int) -> int | None:
     """The step of the grid: the usual one, or the greatest common divisor if that leaves few gaps."""
     if not (steps % usual).any() and steps.sum() / usual <= _MOST_MISSING * len(steps) + 1000:
         return usual
@@ -376,7 +376,7 @@ def _step(steps: NDArray[np.int64], usual: int) -> int | None:
     return divisor if steps.sum() <= divisor * _MOST_THIN * len(steps) else None
 
 
-def _places(number_N: NDArray[np.int64], bounds_S1: NDArray[np.int64]) -> NDArray[np.int64]:
+def _places(number_N: Integers, bounds_S1: Integers) -> Integers:
     """Distances to the first row of the same series."""
     lengths = np.diff(bounds_S1)
     begins = bounds_S1[:-1][lengths > 0]
@@ -390,7 +390,7 @@ def _of_seconds(step: int) -> Frequency:
     return Frequency("s", step)
 
 
-def _work_days(time_N: NDArray[np.int64], bounds_S1: NDArray[np.int64], steps: NDArray[np.int64]) -> Spacing | None:
+def _work_days(time_N: Integers, bounds_S1: Integers, steps: Integers) -> Spacing | None:
     """The grid of Mondays to Fridays, if there are weeks and never a Saturday or Sunday."""
     day = time_N // DAY
     if ((day + 3) % 7 > 4).any() or (steps % DAY).any() or np.count_nonzero(steps == 3 * DAY) < 2:
@@ -400,7 +400,7 @@ def _work_days(time_N: NDArray[np.int64], bounds_S1: NDArray[np.int64], steps: N
     return Spacing(frequency, _places(number, bounds_S1), str(frequency))
 
 
-def _months(time_N: NDArray[np.int64], bounds_S1: NDArray[np.int64]) -> Spacing | None:
+def _months(time_N: Integers, bounds_S1: Integers) -> Spacing | None:
     """The grid of months, if the stamps are the same day of their months, the last ones, or first or last work days."""
     stamps = time_N.astype("datetime64[s]")
     month, at = stamps.astype("datetime64[M]"), stamps.astype("datetime64[D]")

@@ -6,12 +6,14 @@ Shapes: B examples, L labels.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import ClassVar, Generic, Protocol, TypedDict, TypeVar
 
 import torch
 from torch import Tensor
 
+from thereafter.errors import FormatError
 from thereafter.evaluation.bootstrap import Resampled
 from thereafter.tasks.answers import NamedPrediction
 from thereafter.tasks.classify.measures import Classes, ResampledClasses, measure_classes
@@ -32,6 +34,8 @@ class LabelCodecs(TypedDict):
     labels: Lexicon
 
 
+AnyExample = TypeVar("AnyExample")
+"""Any example, with labels or without."""
 E = TypeVar("E", bound=Labelled)
 C = TypeVar("C", bound=LabelCodecs)
 
@@ -81,6 +85,40 @@ class LabelTask(
 
     def resampled(self, examples: Sequence[E], answers: Sequence[str], codecs: C) -> Resampled:
         return ResampledClasses.of([one.label for one in examples], answers, codecs["labels"].forms)
+
+
+def require_known_labels(unit: str, labels: Iterable[tuple[str, str]], known: Collection[str], source: str) -> None:
+    """FormatError for the first label that is not among those of the training data; `labels` have the name of their
+    example before them, which is a `unit` of a `source`."""
+    for name, label in labels:
+        if label not in known:
+            raise FormatError(
+                f"the {unit} {name!r} of {source} has the label {label!r}, which the training data never has; "
+                f"expected one of {', '.join(sorted(known))}"
+            )
+
+
+def last_of_each(keys: Sequence[Hashable], share: float) -> set[int]:
+    """The places of the last examples of each key, of each its share, rounded."""
+    places: dict[Hashable, list[int]] = {}
+    for at, key in enumerate(keys):
+        places.setdefault(key, []).append(at)
+    return {at for own in places.values() for at in own[len(own) - round(share * len(own)) :]}
+
+
+def split_at(examples: Sequence[AnyExample], last: Collection[int]) -> tuple[list[AnyExample], list[AnyExample]]:
+    """The examples to learn from, and those of these places."""
+    return [one for at, one in enumerate(examples) if at not in last], [examples[at] for at in sorted(last)]
+
+
+def hold_out_by_label(examples: Sequence[E], share: float) -> tuple[list[E], list[E], str]:
+    """The last examples of every label, so that a file that is sorted by label has all of them on both sides."""
+    labels = [one.label for one in examples]
+    last = last_of_each(labels, share)
+    if not last:  # a few of each label: at least one is held out, of the most frequent
+        ((frequent, _),) = Counter(labels).most_common(1)
+        last = {max(at for at, label in enumerate(labels) if label == frequent)}
+    return *split_at(examples, last), ", of each label its share,"
 
 
 def label_lexicon(examples: Iterable[Labelled]) -> Lexicon:

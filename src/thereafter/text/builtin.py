@@ -183,10 +183,15 @@ def _memory_task(name: str) -> Built:
     """The corpus of a memory task: so small that it is generated each time and compared with the cache."""
     module = import_module("thereafter.text.memory")
     texts = {part: module.text_of(module.task(name), part) for part in module.DEFAULT_LINES}
-    sha256 = hashlib.sha256("".join(texts.values()).encode()).hexdigest()
-    parts = keep_texts(cache_folder() / "corpora" / f"{name}-{sha256[:12]}", texts)
     sizes = " / ".join(format(size, ",") for size in module.DEFAULT_LINES.values())
-    return Built(parts, f"generated, seed {module.DEFAULT_SEED}, {sizes} lines, sha256 {sha256}")
+    return keep_corpus(name, texts, f"generated, seed {module.DEFAULT_SEED}, {sizes} lines")
+
+
+def keep_corpus(name: str, texts: dict[str, str], made: str, suffix: str = ".txt") -> Built:
+    """A corpus in the cache, so small that it is made each time and compared with what is there; `made`: how."""
+    sha256 = hashlib.sha256("".join(texts.values()).encode()).hexdigest()
+    parts = keep_texts(cache_folder() / "corpora" / f"{name}-{sha256[:12]}", texts, suffix)
+    return Built(parts, f"{made}, sha256 {sha256}")
 
 
 def keep_texts(folder: Path, texts: dict[str, str], suffix: str = ".txt") -> dict[str, Path]:

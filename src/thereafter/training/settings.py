@@ -7,7 +7,7 @@ puts the choice in its place.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from thereafter.base import packages
@@ -211,6 +211,21 @@ class TrainingSettings:
     def rows(self) -> int:
         """The batch as a number, where it is chosen."""
         return 1 if self.batch is None or isinstance(self.batch, str) else self.batch
+
+    @property
+    def has_length(self) -> bool:
+        """Whether it says how long to train."""
+        return (self.epochs, self.tokens_budget, self.minutes) != (None, None, None)
+
+    def lasting(self, examples: int, epochs: float, *, least_steps: int = 0, most_steps: int) -> TrainingSettings:
+        """So many epochs, but neither too few nor too many steps, where no length is asked for; by default validated as
+        often as there would be epochs, and once in each at least."""
+        if self.has_length:
+            return self
+        batches = max(1, -(-examples // self.rows))
+        length = min(max(epochs, least_steps / batches), most_steps / batches)
+        every = self.validate_every or max(1, min(batches, round(length * batches / epochs)))
+        return replace(self, epochs=length, validate_every=every)
 
     def completed(self, device: str, precision: str, **defaults: object) -> TrainingSettings:
         """These settings on a device, where those that are left open have defaults: these, and what all share."""

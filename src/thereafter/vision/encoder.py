@@ -29,7 +29,6 @@ from torch import Tensor, nn
 from thereafter.errors import OptionError
 
 NORMS = ("batch", "group")
-_FORGETS, _EPSILON = 0.1, 1e-5
 
 
 class PictureEncoder(nn.Module):
@@ -87,26 +86,20 @@ class _Block(nn.Module):
         return torch.relu(self.around(x) + y)
 
 
-class BatchNorm(nn.Module):
+class BatchNorm(nn.BatchNorm2d):
     """y = g (x - m) / sqrt(v + e) + b, by channel: m and v of the batch while training, else their running means.
 
     As `nn.BatchNorm2d`, without its count of batches, which is no weight; one picture with one place has no variance,
     and is normalised as outside of training.
     """
 
-    running_mean: Tensor
-    running_var: Tensor
-
     def __init__(self, size: int) -> None:
-        super().__init__()
-        self.weight, self.bias = nn.Parameter(torch.ones(size)), nn.Parameter(torch.zeros(size))
-        self.register_buffer("running_mean", torch.zeros(size))
-        self.register_buffer("running_var", torch.ones(size))
+        super().__init__(size)
+        self.num_batches_tracked = None
 
     def forward(self, x: Tensor) -> Tensor:
-        mean, variance = self.running_mean, self.running_var
         learns = self.training and x.numel() > x.shape[1]
-        return F.batch_norm(x, mean, variance, self.weight, self.bias, learns, _FORGETS, _EPSILON)
+        return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, learns)
 
 
 def _convolution(channels: int, size: int, stride: int) -> nn.Conv2d:

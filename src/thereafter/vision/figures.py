@@ -17,9 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from thereafter.base.packages import require
 from thereafter.errors import OptionError
 from thereafter.figures import style
 from thereafter.figures.figure import Cell, Figure
@@ -28,6 +26,7 @@ from thereafter.figures.pictures import Pixels, add_frames, add_picture, coloure
 from thereafter.figures.style import Plot
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.trace import Trace
+from thereafter.vision.rules import Floats, Integers
 
 if TYPE_CHECKING:
     from thereafter.vision.captioning.task import CaptionExplained
@@ -52,13 +51,10 @@ _GAP, _ABOVE, _BELOW = 14, 16, 60  # pixels between two rows, above the first an
 
 def stacked_rows(steps: int, heights: Sequence[int], side: int, *, left: int, right: int) -> Plot:
     """Plots over each other, so many pixels high, all as wide as pictures of `side` pixels in a row, one a step."""
-    subplots = require("plotly.subplots", "drawing a picture")
-    inside = sum(heights) + _GAP * (len(heights) - 1)
-    plot: Plot = subplots.make_subplots(
-        len(heights), 1, shared_xaxes=True, row_heights=list(heights), vertical_spacing=_GAP / inside
-    )
-    width, margin = steps * side + left + right, {"l": left, "r": right, "t": _ABOVE, "b": _BELOW}
-    plot.update_layout(style.canvas(width=width, height=inside + _ABOVE + _BELOW).layout, margin=margin)
+    inside, width = sum(heights) + _GAP * (len(heights) - 1), steps * side + left + right
+    rows = {"shared_xaxes": True, "row_heights": list(heights), "vertical_spacing": _GAP / inside}
+    plot = style.panels(len(heights), 1, width=width, height=inside + _ABOVE + _BELOW, **rows)
+    plot.update_layout(margin={"l": left, "r": right, "t": _ABOVE, "b": _BELOW})
     ticks = list(range(1, steps + 1, max(1, steps // 20)))
     plot.update_xaxes(range=(0.5, steps + 0.5), tickvals=ticks, showgrid=False, zeroline=False)
     plot.update_yaxes(zeroline=False)
@@ -66,7 +62,7 @@ def stacked_rows(steps: int, heights: Sequence[int], side: int, *, left: int, ri
 
 
 def add_beliefs(
-    plot: Plot, belief_TL: NDArray[np.float64], labels: Sequence[str], right: Sequence[int], title: str, row: int
+    plot: Plot, belief_TL: Floats, labels: Sequence[str], right: Sequence[int], title: str, row: int
 ) -> None:
     """The probability of every label after each step, as a row of the plot; the right labels are marked."""
     names = [f"<b>{label} ◂</b>" if is_right else str(label) for label, is_right in zip(labels, right, strict=True)]
@@ -91,7 +87,7 @@ def _table(heads: str, cells: Iterable[tuple[Cell, ...]]) -> dict[str, list[Cell
     return {head: [row[at] for row in rows] for at, head in enumerate(heads.split(", "))}
 
 
-def _marked(right_L: NDArray[np.int64]) -> str:
+def _marked(right_L: Integers) -> str:
     """What a caption says of the right label, if that is known."""
     return " (◂ marks the right one)" if right_L.any() else ""
 
@@ -153,11 +149,9 @@ def _small_pictures(count: int) -> tuple[Plot, Sequence[dict[str, int]]]:
     """An empty small plot for each picture, row by row."""
     across = min(count, _ACROSS)
     rows = -(-count // across)
-    subplots = require("plotly.subplots", "drawing a picture")
     width, height = across * (_WORD_SIDE + 10) + 30, rows * (_WORD_SIDE + _TITLE) + 20
     apart = {"horizontal_spacing": 10 / width, "vertical_spacing": _TITLE / height}
-    plot: Plot = subplots.make_subplots(rows, across, **apart)
-    plot.update_layout(style.canvas(width=width, height=height).layout)
+    plot = style.panels(rows, across, width=width, height=height, **apart)
     plot.update_layout(margin={"l": 15, "r": 15, "t": _TITLE, "b": 6})
     return plot, [{"row": at // across + 1, "col": at % across + 1} for at in range(count)]
 
@@ -237,7 +231,7 @@ def glimpse_path(measurement: Measurement) -> Figure:
     )
 
 
-def path_pictures(pixels_HWC: Pixels, place_T2: NDArray[np.float64], sides: list[int]) -> Pixels:
+def path_pictures(pixels_HWC: Pixels, place_T2: Floats, sides: list[int]) -> Pixels:
     """The picture for every glimpse, enlarged and coloured: its squares in orange, the sharpest of those before in
     grey."""
     large = coloured(enlarged(pixels_HWC, _GLIMPSE_LEAST))
@@ -253,13 +247,13 @@ def path_pictures(pixels_HWC: Pixels, place_T2: NDArray[np.float64], sides: list
     return np.stack(drawn)
 
 
-def _box(place_2: NDArray[np.float64], side: int, times: int) -> tuple[int, int, int, int]:
+def _box(place_2: Floats, side: int, times: int) -> tuple[int, int, int, int]:
     """Left, top, right and bottom of a square, in pixels of the enlarged picture; corners as the sensor has them."""
     left, top = (times * math.floor(float(one) - side / 2 + 0.5) for one in place_2)
     return left, top, left + times * side, top + times * side
 
 
-def _retina(pixels_HWC: Pixels, place_2: NDArray[np.float64], sides: list[int]) -> Pixels:
+def _retina(pixels_HWC: Pixels, place_2: Floats, sides: list[int]) -> Pixels:
     """What a glimpse saw: the widest square coarse, the narrower ones sharper in its middle; black beyond the edge."""
     wide, patch = sides[-1], sides[0]
     corner = [math.floor(float(one) - wide / 2 + 0.5) for one in place_2]
@@ -338,7 +332,7 @@ def drawn_strokes(measurement: Measurement) -> Figure:
     )
 
 
-def framed_canvas(pixels_HWC: Pixels, place_3: NDArray[np.float64] | None, tint: tuple[int, int, int]) -> Pixels:
+def framed_canvas(pixels_HWC: Pixels, place_3: Floats | None, tint: tuple[int, int, int]) -> Pixels:
     """A canvas, enlarged and coloured, with the outline of a window: row and column of its middle, and its side."""
     large = coloured(enlarged(pixels_HWC, _STROKE_LEAST))
     if place_3 is None:

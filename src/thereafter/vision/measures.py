@@ -25,7 +25,7 @@ Shapes: N clips, pictures or games; K steps ahead, H height, W width, V = 256 in
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -34,9 +34,8 @@ from numpy.typing import NDArray
 from thereafter.base.config import Table
 from thereafter.base.tabular import Row, Tabular
 from thereafter.errors import EmptyCorpusError, ShapeError
-from thereafter.evaluation.bootstrap import Z_95, wilson
+from thereafter.evaluation.bootstrap import Z_95, Floats, ResampledMeans, wilson
 
-Floats = NDArray[np.float64]
 Pixels = NDArray[np.uint8]
 LEVELS = 256
 """Intensities of a pixel."""
@@ -281,20 +280,6 @@ def score_catches(won: Sequence[bool]) -> CatchScore:
     if not won:
         raise EmptyCorpusError("there are no games to score; expected at least one")
     return CatchScore(len(won), sum(won))
-
-
-@dataclass(frozen=True, eq=False)
-class ResampledMeans:
-    """Figures that are sums over examples, divided by their last statistic; see `resampled.Resampled`.
-
-    `columns`: the statistics that are added up for a figure. What is better where it is less is counted negative.
-    """
-
-    statistics_NS: Floats
-    columns: Mapping[str, tuple[int, ...]]
-
-    def figures(self, sums_RS: Floats) -> dict[str, Floats]:
-        return {name: sums_RS[:, list(own)].sum(1) / sums_RS[:, -1] for name, own in self.columns.items()}
 
 
 def resampled_frames(nats_NK: Floats, errors_NK: Floats) -> ResampledMeans:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Generic, TypedDict, TypeVar
 
@@ -15,19 +14,24 @@ from thereafter.data.files import Files, Parts
 from thereafter.data.finding import FileKind, find_files
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.tasks import task as contract
-from thereafter.tasks.labelling import LabelCodecs, LabelTask
-from thereafter.tasks.task import A, C, E, N, S, X
+from thereafter.tasks.labelling import LabelCodecs, LabelTask, hold_out_by_label, require_known_labels
+from thereafter.tasks.task import A, C, N, S, X
 from thereafter.text.reading import lines_of
 from thereafter.training.settings import TrainingSettings
+from thereafter.vision.acting.game import Episode
 from thereafter.vision.baselines import Rows, picture_rows
+from thereafter.vision.captioning.reading import CaptionedPicture
 from thereafter.vision.clips.clip import ClipCodec
 from thereafter.vision.clips.reading import CLIP_FILES, Clip, clip_of, read_example_clips
 from thereafter.vision.pictures import labelled_pictures as labelled
 from thereafter.vision.pictures.codec import PictureCodec
 from thereafter.vision.pictures.labelled_pictures import LabelledPicture
+from thereafter.vision.pictures.picture import Picture
 from thereafter.vision.pictures.sources import holds_pictures, picture_of, with_pictures
 
-_EPOCHS = 20  # of a training over clips whose length is not asked for
+_EPOCHS = 20.0  # of a training over clips whose length is not asked for
+Example = Picture | LabelledPicture | CaptionedPicture | Clip | Episode
+E = TypeVar("E", bound=Example)
 
 
 class VisionTask(
@@ -43,12 +47,35 @@ class VisionTask(
 ):
     """A task whose examples are in files of their own, with rows of answers, explanations, and models beside it."""
 
+    most_held_out: ClassVar[int] = sys.maxsize
+    """Examples that are held out for validation, at most."""
+
+    def hold_out(self, examples: Sequence[E], share: float) -> tuple[Sequence[E], list[E], str]:
+        """The last examples, at most `most_held_out`."""
+        cut = len(examples) - min(self.most_held_out, max(1, round(share * len(examples))))
+        return examples[:cut], list(examples[cut:]), ""
+
     def lengths(self, examples: Sequence[E], codecs: C) -> NDArray[np.int64]:
         """Examples are of one length, unless a task says otherwise."""
         return np.ones(len(examples), np.int64)
 
     def targets(self, examples: Sequence[E], codecs: C) -> int:
         return len(examples)
+
+    def cut(self, chunks: Iterable[str], codecs: C, *, pretokenised: bool = False) -> Iterator[tuple[int, str, E]]:
+        """The examples that the lines of a text name (`spelled`), each with the number of its line and its name."""
+        for number, line in enumerate(lines_of(chunks), start=1):
+            for one in self.spelled(line) if line.strip() else ():
+                example = self.prepare(one, codecs)
+                yield number, line.strip() if isinstance(one, str) else example.name, example
+
+    def questions(self, files: Sequence[Path]) -> Sequence[E]:
+        """What files ask about: their examples; answers that stand in them are passed over."""
+        return self.read(files)
+
+    def ask(self, files: Sequence[Path], codecs: C) -> Iterator[tuple[int, str, E]]:
+        for number, example in enumerate(self.questions(files), start=1):
+            yield number, example.name, self.prepare(example, codecs)
 
 
 class PixelCodecs(LabelCodecs):
@@ -68,6 +95,7 @@ class LabelledPictures(
     kind = "pictures"
     unit = "picture"
     file_kind: ClassVar[FileKind] = labelled.LABELLED_FILES
+    most_held_out: ClassVar[int] = labelled.MOST_HELD_OUT
 
     def part(self, given: Parts, part: str) -> Files | None:
         """The pictures of a part, and the file of their labels where there is one."""
@@ -87,29 +115,23 @@ class LabelledPictures(
         self, examples: Sequence[LabelledPicture], share: float
     ) -> tuple[list[LabelledPicture], list[LabelledPicture], str]:
         """The last pictures, at most 5,000; else, as in folders by label, the last of each label, of each its share."""
-        labels = [one.label for one in examples]
-        count = min(labelled.MOST_HELD_OUT, max(1, round(share * len(examples))))
-        if set(labels) == set(labels[-count:]):
-            return list(examples[:-count]), list(examples[-count:]), ""
-        last = labelled.last_of_each(labels, count / len(examples))
-        if not last:  # a few of each label: at least one is held out, of the most frequent
-            ((frequent, _),) = Counter(labels).most_common(1)
-            last = {max(at for at, label in enumerate(labels) if label == frequent)}
-        return *labelled.split_at(examples, last), ", of each label its share,"
+        learned, last, how = super().hold_out(examples, share)
+        if {one.label for one in examples} == {one.label for one in last}:
+            return list(learned), last, how
+        return hold_out_by_label(examples, len(last) / len(examples))
 
     def check(self, examples: Sequence[LabelledPicture], codecs: PC, name: str) -> None:
         """Decode all pictures, so that a damaged one is an error now."""
-        labelled.require_known_picture_labels(examples, codecs["labels"].forms, name)
+        require_known_labels(self.unit, ((one.name, one.label) for one in examples), codecs["labels"].forms, name)
         codecs["pictures"].keep([one.picture for one in examples])
 
     def example(self, given: object) -> LabelledPicture:
         """A path, an array of pixels or features, a PIL image; or a `LabelledPicture`, whose label is ignored."""
         return LabelledPicture(given.picture if isinstance(given, LabelledPicture) else picture_of(given))
 
-    def ask(self, files: Sequence[Path], codecs: PC) -> Iterator[tuple[int, str, LabelledPicture]]:
+    def questions(self, files: Sequence[Path]) -> list[LabelledPicture]:
         """The pictures of files; labels that stand in them are passed over."""
-        for number, picture in enumerate(labelled.asked_pictures_of(files), start=1):
-            yield number, picture.name, LabelledPicture(picture)
+        return list(map(LabelledPicture, labelled.asked_pictures_of(files)))
 
     def beside(self, learned: Sequence[LabelledPicture], asked: Sequence[LabelledPicture]) -> Rows:
         """The label of the nearest training picture, and the most frequent one."""
@@ -146,12 +168,7 @@ class ClipTask(VisionTask[S, Clip, X, N, A, CC], Generic[S, X, N, A, CC]):
 
     def budget(self, training: TrainingSettings, examples: int) -> TrainingSettings:
         """Some epochs, but at most `usual_steps`, where nothing is asked for: clips made by rule are many."""
-        if (training.epochs, training.tokens_budget, training.minutes) != (None, None, None):
-            return training
-        batches = max(1, -(-examples // int(training.batch or 1)))
-        epochs = min(float(_EPOCHS), self.usual_steps / batches)
-        every = training.validate_every or max(1, min(batches, round(epochs * batches / _EPOCHS)))
-        return replace(training, epochs=epochs, validate_every=every)
+        return training.lasting(examples, _EPOCHS, most_steps=self.usual_steps)
 
     def example(self, given: object) -> Clip:
         """A file or a folder of pictures with one clip, an array [T, H, W], or a `Clip`, whose labels are ignored."""
@@ -172,15 +189,3 @@ class ClipTask(VisionTask[S, Clip, X, N, A, CC], Generic[S, X, N, A, CC]):
         files = find_files(text.strip(), CLIP_FILES)
         clips = read_example_clips(files) if files else ()
         return clips if len(clips) > 1 else [text]
-
-    def cut(self, chunks: Iterable[str], codecs: CC, *, pretokenised: bool = False) -> Iterator[tuple[int, str, Clip]]:
-        """The clips that the lines of a text name, each with the number of its line and its name."""
-        for number, line in enumerate(lines_of(chunks), start=1):
-            for one in self.spelled(line) if line.strip() else ():
-                name = one.name if isinstance(one, Clip) else line.strip()
-                yield number, name, self.prepare(one, codecs)
-
-    def ask(self, files: Sequence[Path], codecs: CC) -> Iterator[tuple[int, str, Clip]]:
-        """The clips of files; labels that stand in them are passed over."""
-        for number, one in enumerate(read_example_clips(files), start=1):
-            yield number, one.name, self.prepare(one, codecs)

@@ -14,7 +14,6 @@ from typing import ClassVar, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from thereafter.base import progress
@@ -23,8 +22,10 @@ from thereafter.data.codecs import ChannelScaler
 from thereafter.data.finding import FileKind
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.series.classifying.network import SeriesBatch, SeriesClassifier, SeriesClassifierSettings
-from thereafter.series.labelled import SERIES_FILES, read_labelled_series, read_questions, require_known_series_labels
-from thereafter.series.labelled_series import LabelColumns, LabelledSeries, is_number, series_of, with_channels
+from thereafter.series.labelled import SERIES_FILES, read_labelled_series, read_questions
+from thereafter.series.labelled_series import LabelColumns, LabelledSeries, is_one_series, series_of, with_channels
+from thereafter.series.times import Floats, Integers
+from thereafter.tasks import labelling
 from thereafter.tasks.answers import Fields, LabelProbabilities, Shown, bar_of
 from thereafter.tasks.labelling import LabelCodecs, LabelTask, label_lexicon, numbered_labels, ranked
 from thereafter.tasks.task import AskingFiles, Preparing
@@ -65,14 +66,7 @@ class SeriesClassifying(
         self, examples: Sequence[LabelledSeries], share: float
     ) -> tuple[list[LabelledSeries], list[LabelledSeries], str]:
         """The last series of every label, so that a file that is sorted by label has all of them on both sides."""
-        by_label: dict[str, list[int]] = {}
-        for at, one in enumerate(examples):
-            by_label.setdefault(one.label, []).append(at)
-        last = {at for places in by_label.values() for at in places[len(places) - round(share * len(places)) :]}
-        if not last:  # a few of each label: at least one is held out, of the most frequent
-            last = {max(by_label.values(), key=len)[-1]}
-        learned = [one for at, one in enumerate(examples) if at not in last]
-        return learned, [examples[at] for at in sorted(last)], ", of each label its share,"
+        return labelling.hold_out_by_label(examples, share)
 
     def codecs(self, examples: Sequence[LabelledSeries]) -> SeriesLabelCodecs:
         names = examples[0].channels
@@ -80,7 +74,9 @@ class SeriesClassifying(
         return {"channels": ChannelScaler.fit(values, names), "labels": label_lexicon(examples)}
 
     def check(self, examples: Sequence[LabelledSeries], codecs: SeriesLabelCodecs, name: str) -> None:
-        require_known_series_labels(examples, codecs["labels"].forms, name)
+        labelling.require_known_labels(
+            self.unit, ((one.name, one.label) for one in examples), codecs["labels"].forms, name
+        )
         for one in examples:
             with_channels(one, codecs["channels"].names)
 
@@ -88,7 +84,7 @@ class SeriesClassifying(
         scaler = codecs["channels"]
         return SeriesClassifier(settings, channels=len(scaler.names), labels=len(codecs["labels"]), gaps=scaler.gaps)
 
-    def lengths(self, examples: Sequence[LabelledSeries], codecs: SeriesLabelCodecs) -> NDArray[np.int64]:
+    def lengths(self, examples: Sequence[LabelledSeries], codecs: SeriesLabelCodecs) -> Integers:
         return np.array([len(one) for one in examples], np.int64)
 
     def batch(self, examples: Sequence[LabelledSeries], codecs: SeriesLabelCodecs) -> SeriesBatch:
@@ -98,12 +94,9 @@ class SeriesClassifying(
         for row, one in enumerate(examples):
             values_BTC[row, : len(one)] = scaler.encode(with_channels(one, scaler.names).values_TC)
         seen_BTC = ~np.isnan(values_BTC)
-        return SeriesBatch(
-            torch.from_numpy(np.where(seen_BTC, values_BTC, np.float32(0.0))),
-            torch.from_numpy(seen_BTC),
-            torch.from_numpy(lengths_B),
-            numbered_labels(examples, codecs["labels"]),
-        )
+        arrays = np.where(seen_BTC, values_BTC, np.float32(0.0)), seen_BTC, lengths_B
+        values, seen, lengths = map(torch.from_numpy, arrays)
+        return SeriesBatch(values, seen, lengths, numbered_labels(examples, codecs["labels"]))
 
     def chances(self, net: SeriesClassifier, batch: SeriesBatch) -> Tensor:
         return net.decide(batch)
@@ -144,9 +137,7 @@ class SeriesClassifying(
 
     def is_one(self, given: object) -> bool:
         """An array or a list of numbers is one series."""
-        if not isinstance(given, list | tuple):
-            return True
-        return bool(given) and all(map(is_number, given))
+        return is_one_series(given)
 
     def example(self, given: object) -> LabelledSeries:
         """An array, a list of numbers or a line of them; or a `LabelledSeries`, whose label is ignored."""
@@ -169,7 +160,7 @@ class SeriesClassifying(
         """The nearest neighbour by the distance that the lengths of the series allow, and the most frequent label."""
         scaler, labels = self.codecs(learned)["channels"], [one.label for one in learned]
 
-        def scaled(series: Sequence[LabelledSeries]) -> list[NDArray[np.float64]]:
+        def scaled(series: Sequence[LabelledSeries]) -> list[Floats]:
             return [scaler.encode(with_channels(one, scaler.names).values_TC).astype(np.float64) for one in series]
 
         neighbour, questions = NearestNeighbour.fit(scaled(learned), labels), scaled(asked)
@@ -218,7 +209,7 @@ class SeriesExplained(LabelProbabilities):
 
 BAND = 0.1
 _NUMBERS = 1 << 18  # in one array of pairs: what the caches hold
-Series = NDArray[np.float64]
+Series = Floats
 
 
 def most_frequent(labels: Sequence[str]) -> str:
@@ -255,7 +246,7 @@ class NearestNeighbour:
         distances_QN = self.distances(questions)
         return [self.labels[at] for at in distances_QN.argmin(1)]
 
-    def distances(self, questions: Sequence[Series]) -> NDArray[np.float64]:
+    def distances(self, questions: Sequence[Series]) -> Floats:
         """The distance of every question from every series, [Q, N]."""
         if self._equal(questions):
             return euclidean(questions, self.series)
@@ -265,7 +256,7 @@ class NearestNeighbour:
         return len({len(one) for one in (*self.series, *questions)}) == 1
 
 
-def euclidean(questions: Sequence[Series], series: Sequence[Series]) -> NDArray[np.float64]:
+def euclidean(questions: Sequence[Series], series: Sequence[Series]) -> Floats:
     """Euclidean distances of series of one length, [Q, N]; over the values that both have, scaled up to all."""
     a_QX = np.stack([one.reshape(-1) for one in questions])
     b_NX = np.stack([one.reshape(-1) for one in series])
@@ -278,7 +269,7 @@ def euclidean(questions: Sequence[Series], series: Sequence[Series]) -> NDArray[
     return np.sqrt(np.maximum(scaled_QN, 0.0))
 
 
-def warped(questions: Sequence[Series], series: Sequence[Series], band: float = BAND) -> NDArray[np.float64]:
+def warped(questions: Sequence[Series], series: Sequence[Series], band: float = BAND) -> Floats:
     """Distances by dynamic time warping, [Q, N]: many pairs at once."""
     a_TCQ, length_Q = _stacked(questions)
     b_TCN, length_N = _stacked(series)
@@ -294,7 +285,7 @@ def warped(questions: Sequence[Series], series: Sequence[Series], band: float = 
     return distance_P.reshape(len(questions), len(series))
 
 
-def _stacked(series: Sequence[Series]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _stacked(series: Sequence[Series]) -> tuple[Floats, Integers]:
     """Series side by side [T, C, N], and their lengths [N]; 0 behind the end, where nothing is read."""
     length_N = np.array([len(one) for one in series], np.int64)
     stacked_TCN = np.zeros((int(length_N.max()), series[0].shape[1], len(series)))
@@ -303,9 +294,7 @@ def _stacked(series: Sequence[Series]) -> tuple[NDArray[np.float64], NDArray[np.
     return stacked_TCN, length_N
 
 
-def _warped_pairs(
-    a_TCP: NDArray[np.float64], b_TCP: NDArray[np.float64], n_P: NDArray[np.int64], m_P: NDArray[np.int64], band: float
-) -> NDArray[np.float64]:
+def _warped_pairs(a_TCP: Floats, b_TCP: Floats, n_P: Integers, m_P: Integers, band: float) -> Floats:
     """D(n, m) of every pair, row by row of D; a row has a column for each step of b, and one before the first."""
     width_P = np.maximum(np.ceil(band * np.maximum(n_P, m_P)), np.abs(n_P - m_P)).astype(np.int64)
     width, steps, pairs = int(width_P.max()), len(b_TCP), a_TCP.shape[2]
@@ -329,12 +318,12 @@ def _warped_pairs(
     return np.sqrt(distance_P)
 
 
-def _costs(a_CP: NDArray[np.float64], b_WCP: NDArray[np.float64], gaps: bool) -> NDArray[np.float64]:
+def _costs(a_CP: Floats, b_WCP: Floats, gaps: bool) -> Floats:
     """What it costs to meet at a step, [W, P]."""
     squares_WCP = np.square(a_CP - b_WCP)
     if not gaps:
-        costs_WP: NDArray[np.float64] = squares_WCP.sum(1) if len(a_CP) > 1 else squares_WCP[:, 0]
+        costs_WP: Floats = squares_WCP.sum(1) if len(a_CP) > 1 else squares_WCP[:, 0]
         return costs_WP
     seen_WP = (~np.isnan(squares_WCP)).sum(1)
-    scaled_WP: NDArray[np.float64] = np.nansum(squares_WCP, 1) * (a_CP.shape[0] / np.maximum(seen_WP, 1))
+    scaled_WP: Floats = np.nansum(squares_WCP, 1) * (a_CP.shape[0] / np.maximum(seen_WP, 1))
     return scaled_WP

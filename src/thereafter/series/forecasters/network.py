@@ -80,10 +80,6 @@ class Forecaster(TaskNet[WindowBatch]):
     def expect(self, batch: WindowBatch) -> Distribution:
         """The distribution over the next rows, [B, H, D], H at most `reach`."""
 
-    @property
-    def device(self) -> torch.device:
-        return self.calibration.by_step.device
-
     def costs(self, batch: WindowBatch) -> Tensor:
         """What training makes small, for every value of the future, [B, H, D]: -log p where nothing else is learned."""
         return -self.expect(batch).log_prob(batch.answers()[0])
@@ -101,6 +97,13 @@ class Forecaster(TaskNet[WindowBatch]):
     def steps_read(self) -> int:
         """Steps in which the window is read."""
         return self.facts.lookback
+
+    def whole_pieces(self, horizon: int) -> int:
+        """The steps to ask for. A network that gives several at once reads the covariates of all of them: then whole
+        pieces are asked for, and cut."""
+        if not self.facts.known or self.reach > self.facts.horizon:
+            return horizon
+        return -(-horizon // self.reach) * self.reach
 
     @torch.no_grad()
     def forecast(self, batch: WindowBatch, levels_Q: Tensor, generator: torch.Generator | None = None) -> Expected:
@@ -229,12 +232,10 @@ class ForecastNetwork(Forecaster):
             target_R1D, _ = steps.answers()
             return self.head.costs(f_RF, target_R1D[:, 0], offset_RD, scale_RD).view_as(future_BHD)
         offset_BD, scale_BD = batch.level(self.norm)
-        came_BHC = batch.past_BLD.new_zeros(len(batch), batch.horizon, batch.inputs_BLC.shape[2])
-        came_BHC[..., : batch.ahead_BHK.shape[2]] = batch.ahead_BHK
         rows_BTI = self._rows(
             torch.cat((batch.past_BLD, future_BHD), 1)[:, :-1],
             torch.cat((batch.seen_BLD, seen_BHD), 1)[:, :-1],
-            torch.cat((batch.inputs_BLC, came_BHC), 1)[:, :-1],
+            torch.cat((batch.inputs_BLC, batch.came()), 1)[:, :-1],
             offset_BD,
             scale_BD,
         )
@@ -256,14 +257,11 @@ class ForecastNetwork(Forecaster):
         h_BLF, state = body.layers(rows_BLI)
         pieces = []
         for step in range(batch.horizon):
-            known_BK = batch.ahead_BHK[:, step]
-            f_BF = torch.cat((h_BLF[:, -1], known_BK), 1)
+            f_BF = torch.cat((h_BLF[:, -1], batch.ahead_BHK[:, step]), 1)
             expected = self.head.expect(f_BF).moved(offset_BD, scale_BD).viewed((1, self.facts.targets), 1)
             next_B1D = choose(expected)
             pieces.append(next_B1D)
-            came_B1C = batch.past_BLD.new_zeros(len(batch), 1, batch.inputs_BLC.shape[2])
-            came_B1C[:, 0, : known_BK.shape[1]] = known_BK
-            seen_B1D = torch.ones_like(next_B1D, dtype=torch.bool)
+            seen_B1D, came_B1C = torch.ones_like(next_B1D, dtype=torch.bool), batch.came(step, step + 1)
             h_BLF, state = body.layers(self._rows(next_B1D, seen_B1D, came_B1C, offset_BD, scale_BD), state)
         return torch.cat(pieces, 1)
 
@@ -322,14 +320,11 @@ class RecurrentBody(SteppingBody):
 
     def __init__(self, settings: ForecastSettings, inputs: int, segment: int) -> None:
         super().__init__(settings, inputs, segment, always=False)
-        self.layers = Recurrent(
-            cells()[settings.model],
-            self.inputs,
-            settings.hidden,
-            settings.layers,
-            batch_first=True,
-            dropout=settings.dropout if settings.layers > 1 else 0.0,
+        sizes, dropout = (
+            (self.inputs, settings.hidden, settings.layers),
+            settings.dropout if settings.layers > 1 else 0.0,
         )
+        self.layers = Recurrent(cells()[settings.model], *sizes, batch_first=True, dropout=dropout)
 
     def forward(self, x_BLI: Tensor) -> Tensor:
         return self.every_step(x_BLI)[:, -1]

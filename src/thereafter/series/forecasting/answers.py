@@ -21,7 +21,7 @@ from thereafter.series.forecasters.network import Forecaster
 from thereafter.series.number_heads import BANDS, ENDS
 from thereafter.series.scales import SeriesScales
 from thereafter.series.table import Window
-from thereafter.series.times import Times
+from thereafter.series.times import Floats, Integers, Times
 
 LEVELS = (0.025, 0.05, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 0.975)
 """The shares below which a forecast gives values."""
@@ -40,11 +40,11 @@ class Forecast(Tabular):
     series: str
     targets: tuple[str, ...]
     times_H: Times
-    mean_HD: NDArray[np.float64]
-    quantiles_HDQ: NDArray[np.float64]
-    low_HDC: NDArray[np.float64]
-    high_HDC: NDArray[np.float64]
-    paths_SHD: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0, 0)), repr=False)
+    mean_HD: Floats
+    quantiles_HDQ: Floats
+    low_HDC: Floats
+    high_HDC: Floats
+    paths_SHD: Floats = field(default_factory=lambda: np.empty((0, 0, 0)), repr=False)
 
     def __len__(self) -> int:
         return len(self.mean_HD)
@@ -54,7 +54,7 @@ class Forecast(Tabular):
             return NotImplemented
         return all(np.array_equal(one, vars(other)[name]) for name, one in vars(self).items())
 
-    def band(self, coverage: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def band(self, coverage: float) -> tuple[Floats, Floats]:
         """The calibrated band of one of `BANDS`, low and high, [H, D] each."""
         if coverage not in BANDS:
             raise OptionError(f"there is no band of {coverage!r}; expected one of {', '.join(map(str, BANDS))}")
@@ -100,7 +100,7 @@ class ForecastTable(Tabular):
     """The forecasts of all series of a table. `note` says what they are of, in a sentence."""
 
     forecasts: tuple[Forecast, ...]
-    history: tuple[tuple[Times, NDArray[np.float64]], ...] = field(default=(), repr=False)
+    history: tuple[tuple[Times, Floats], ...] = field(default=(), repr=False)
     """The rows before each forecast, for a figure: times and values [T, D]."""
     note: str = ""
 
@@ -168,7 +168,7 @@ def forecasts_of(
     horizon = scales.frame.horizon if given is None else whole("horizon", given, 1, MOST_STEPS)
     samples = whole("samples", options.get("samples", 0), 0, MOST_SAMPLES)
     seed = whole("seed", options.get("seed", 0), 0, 2**63 - 1)
-    steps = whole_pieces(net, scales, horizon)
+    steps = net.whole_pieces(horizon)
     if steps != batch.horizon:
         batch = make_batch(batch.windows, scales, steps).to(net.device)
     for window in batch.windows:
@@ -200,14 +200,6 @@ def forecasts_of(
     return forecasts
 
 
-def whole_pieces(net: Forecaster, scales: SeriesScales, horizon: int) -> int:
-    """The steps to ask for. A network that gives several at once reads the covariates of all of them: then whole pieces
-    are asked for, and cut."""
-    if not scales.known or net.reach > scales.frame.horizon:
-        return horizon
-    return -(-horizon // net.reach) * net.reach
-
-
 def times_ahead(window: Window, horizon: int) -> Times:
     """The times that are forecast: those of the table, and those that follow it."""
     times_T = window.table.times(window.series)
@@ -236,12 +228,6 @@ def whole(name: str, value: object, least: int, most: int) -> int:
     return value
 
 
-COVERAGE = 0.95
-"""Of the band that a point is held against."""
-FAR = 2.0
-"""A point is unusual where it lies this many times as far from the median as the end of the band does."""
-
-
 @dataclass(frozen=True, eq=False)
 class PointTable(Tabular):
     """The points of all series, in their order: what came, what was expected one step ahead, and -log p in nats.
@@ -254,11 +240,11 @@ class PointTable(Tabular):
     series_N: NDArray[np.int32]
     times_N: Times
     target_N: NDArray[np.int32]
-    value_N: NDArray[np.float64]
-    expected_N: NDArray[np.float64]
-    low_N: NDArray[np.float64]
-    high_N: NDArray[np.float64]
-    nats_N: NDArray[np.float64]
+    value_N: Floats
+    expected_N: Floats
+    low_N: Floats
+    high_N: Floats
+    nats_N: Floats
     unusual_N: NDArray[np.bool_]
     names: tuple[str, ...]
     targets: tuple[str, ...]
@@ -290,7 +276,7 @@ class PointTable(Tabular):
         """The share of the points within the band."""
         return float(((self.value_N >= self.low_N) & (self.value_N <= self.high_N)).mean())
 
-    def _rows(self, at_R: NDArray[np.int64]) -> Iterator[Row]:
+    def _rows(self, at_R: Integers) -> Iterator[Row]:
         times, several = spelled_times(self.times_N), len(self.targets) > 1
         for at in at_R.tolist():
             row: Row = {"series": self.names[self.series_N[at]], "time": times[at]}

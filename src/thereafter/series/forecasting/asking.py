@@ -22,25 +22,19 @@ from thereafter.errors import EmptyCorpusError, OptionError, UnknownNameError
 from thereafter.inspection.measurement import Arrays, Measurement
 from thereafter.series.batches import make_batch
 from thereafter.series.forecasters.network import Forecaster
-from thereafter.series.forecasting.answers import (
-    COVERAGE,
-    FAR,
-    MOST_STEPS,
-    Forecast,
-    ForecastTable,
-    PointTable,
-    spelled_times,
-    whole,
-    whole_pieces,
-)
+from thereafter.series.forecasting.answers import MOST_STEPS, Forecast, ForecastTable, PointTable, spelled_times, whole
 from thereafter.series.forecasting.task import Forecasting
 from thereafter.series.number_heads import BANDS, ENDS
 from thereafter.series.scales import SeriesScales
 from thereafter.series.table import WHOLE, SeriesTable, Window, Windows, cut_windows, extend_table, observed_ends
-from thereafter.series.times import Frequency
+from thereafter.series.times import Floats, Frequency
 from thereafter.tasks import answering, finding
 from thereafter.tasks.fitting import Fitted
 
+COVERAGE = 0.95
+"""Of the band that a point is held against."""
+FAR = 2.0
+"""A point is unusual where it lies this many times as far from the median as the end of the band does."""
 _BATCH = 512  # windows at a time
 _SHOWN, _LEAST_SHOWN = 4, 48  # horizons, and rows, of history beside a forecast
 
@@ -64,7 +58,7 @@ def forecast_table(
     steps = asked.scales.frame.horizon if horizon is None else whole("horizon", horizon, 1, MOST_STEPS)
     table = asked.table
     if asked.scales.known:
-        table = extend_table(table, whole_pieces(asked.net, asked.scales, steps), calendar=asked.scales.calendar)
+        table = extend_table(table, asked.net.whole_pieces(steps), calendar=asked.scales.calendar)
     table = replace(table, ends_now=True)
     ends_S = observed_ends(table).tolist()
     windows = [Window(table, at, end) for at, end in enumerate(ends_S) if end]
@@ -90,7 +84,7 @@ def surprising_points(fitted: Fitted, source: AnySource) -> PointTable:
     """-log p of every value of a table one step ahead, given the rows before it; see `PointTable`."""
     asked = ask_table(fitted, source)
     if asked.scales.known:
-        rows = whole_pieces(asked.net, asked.scales, 1)
+        rows = asked.net.whole_pieces(1)
         asked = replace(asked, table=extend_table(asked.table, rows, calendar=asked.scales.calendar))
     table, frame = asked.table, asked.scales.frame
     windows = cut_windows(table, replace(frame, horizon=1, stride=1), "all", WHOLE)
@@ -146,7 +140,7 @@ def _note(windows: list[Window], horizon: int) -> str:
     return f"{horizon:,} steps{series} {after}{every}"
 
 
-def _points(asked: AskedTable, windows: Windows) -> list[NDArray[np.float64]]:
+def _points(asked: AskedTable, windows: Windows) -> list[Floats]:
     """Value, expected, low, median, high, nats of the next row of each window, [B, D] each, in units of the data."""
     net, scales = asked.net, asked.scales
     # a network that reads what is known of all steps ahead is asked for all of them
@@ -165,7 +159,7 @@ def _points(asked: AskedTable, windows: Windows) -> list[NDArray[np.float64]]:
     return [asked.table.values_ND[rows_B], *numbers, nats]
 
 
-def _table(asked: AskedTable, windows: Windows, columns: list[NDArray[np.float64]]) -> PointTable:
+def _table(asked: AskedTable, windows: Windows, columns: list[Floats]) -> PointTable:
     """The points that were seen; missing values have no surprise."""
     table = asked.table
     value_ND, expected, low, median, high, nats = columns
@@ -174,20 +168,13 @@ def _table(asked: AskedTable, windows: Windows, columns: list[NDArray[np.float64
         one[row_N, target_N] for one in (value_ND, expected, low, median, high, nats)
     )
     far_N = np.where(value_N >= median_N, high_N - median_N, median_N - low_N)
-    series_N = windows.series_W[row_N]
+    unusual_N = np.abs(value_N - median_N) > FAR * far_N
+    series_N, column_N = windows.series_W[row_N], target_N.astype(np.int32)
+    times_N = table.times_N[table.bounds_S1[series_N] + windows.origin_W[row_N]]
+    names, targets = table.names, table.targets
+    left_out = int(np.count_nonzero(~np.isnan(table.values_ND))) - len(value_N)
     return PointTable(
-        series_N,
-        table.times_N[table.bounds_S1[series_N] + windows.origin_W[row_N]],
-        target_N.astype(np.int32),
-        value_N,
-        expected_N,
-        low_N,
-        high_N,
-        nats_N,
-        np.abs(value_N - median_N) > FAR * far_N,
-        table.names,
-        table.targets,
-        int(np.count_nonzero(~np.isnan(table.values_ND))) - len(value_N),
+        series_N, times_N, column_N, value_N, expected_N, low_N, high_N, nats_N, unusual_N, names, targets, left_out
     )
 
 
@@ -273,7 +260,7 @@ def _checked(steps: Sequence[int]) -> list[int]:
 
 def _forecasts(
     net: Forecaster, scales: SeriesScales, table: SeriesTable, series: int, target: int, origins: range, steps: int
-) -> NDArray[np.float64]:
+) -> Floats:
     """The forecast from every origin, in the units of the data, [R, H]."""
     mean_D, deviation_D = scales.of_table(table)[series, :, : scales.targets]
     pieces = []
@@ -287,9 +274,7 @@ def _forecasts(
     return np.concatenate(pieces)
 
 
-def _errors(
-    predicted_AR: NDArray[np.float64], values_T: NDArray[np.float64], begin: int, steps: Sequence[int]
-) -> Arrays:
+def _errors(predicted_AR: Floats, values_T: Floats, begin: int, steps: Sequence[int]) -> Arrays:
     """Errors by k over the rows that every k reaches and that have a value."""
     rows_C = np.arange(begin + steps[-1] - 1, len(values_T))
     actual_C = values_T[rows_C]
@@ -304,10 +289,10 @@ def _errors(
     }
 
 
-def _mean(wrong_AC: NDArray[np.float64], seen_C: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _mean(wrong_AC: Floats, seen_C: NDArray[np.bool_]) -> Floats:
     if not seen_C.any():
         return np.full(len(wrong_AC), np.nan)
-    means_A: NDArray[np.float64] = wrong_AC[:, seen_C].mean(axis=1)
+    means_A: Floats = wrong_AC[:, seen_C].mean(axis=1)
     return means_A
 
 

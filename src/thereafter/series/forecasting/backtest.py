@@ -20,26 +20,16 @@ from thereafter.data.files import AnySource
 from thereafter.errors import EmptyCorpusError, UnknownNameError
 from thereafter.evaluation.bootstrap import LEAST, interval, resample_sums
 from thereafter.inspection.measurement import DrawnFigure, draw
-from thereafter.series.forecasting.answers import (
-    MOST_STEPS,
-    Forecast,
-    shown_number,
-    spelled_times,
-    times_ahead,
-    whole,
-    whole_pieces,
-)
+from thereafter.series.forecasting.answers import MOST_STEPS, Forecast, shown_number, spelled_times, times_ahead, whole
 from thereafter.series.forecasting.asking import ask_table, tell_short
 from thereafter.series.forecasting.score import BAND, actual_values
 from thereafter.series.forecasting.task import MOST_SCORED
 from thereafter.series.scales import unseen_rows, unseen_windows
 from thereafter.series.table import WHOLE, Windows, cut_windows, extend_table
-from thereafter.series.times import Times
+from thereafter.series.times import Floats, Times
 from thereafter.tasks import answering
 from thereafter.tasks.fitting import Fitted
 from thereafter.tasks.task import Codecs
-
-Floats = NDArray[np.float64]
 
 BY = ("step", "series", "all")
 _SHOWN = 8  # steps and series in the text; `errors` has all
@@ -198,7 +188,7 @@ def backtest_table(fitted: Fitted, source: AnySource, *, horizon: int | None = N
     scales = replace(asked.scales, frame=replace(asked.scales.frame, horizon=steps))
     table = asked.table
     if scales.known:
-        table = extend_table(table, whole_pieces(asked.net, asked.scales, steps), calendar=scales.calendar)
+        table = extend_table(table, asked.net.whole_pieces(steps), calendar=scales.calendar)
     windows = unseen_windows(cut_windows(table, scales.frame, "all", WHOLE), scales, asked.task.chosen.split)
     if not len(windows):
         raise EmptyCorpusError(

@@ -34,11 +34,12 @@ from numpy.typing import ArrayLike, NDArray
 from thereafter.base.config import Table
 from thereafter.base.tabular import Row, Tabular, finite
 from thereafter.errors import OptionError, ShapeError
+from thereafter.evaluation.bootstrap import ResampledMeans
 from thereafter.series.forecasting.answers import LEVELS, Forecast
 from thereafter.series.scales import SeriesScale, SeriesScales
 from thereafter.series.table import Window
+from thereafter.series.times import Floats
 
-Floats = NDArray[np.float64]
 Axes = int | tuple[int, ...] | None
 
 
@@ -363,31 +364,17 @@ def _scale_of(window: Window, scales: SeriesScales) -> SeriesScale:
     return scales.scale_of(window.table, window.series)
 
 
-@dataclass(frozen=True, eq=False)
-class ResampledForecasts:
-    """The mean squared and the mean absolute error of forecasts, both negative, since more is better.
+def resampled_forecasts(actual: Numbers, mean: Numbers, *, block: int = 1, unit: str = "") -> ResampledMeans:
+    """The mean squared and the mean absolute error of forecasts against what came, both negative, since more is better;
+    a window a row, of any shape behind it, NaN where a value is missing.
 
-    Statistics of a window: its squared errors, its absolute errors, how many values they are of. Windows that overlap
-    err together; `block` neighbours in a row, about a horizon, are one example then. `unit` is what the names of the
-    figures end in.
+    Windows that overlap err together; `block` neighbours in a row, about a horizon, are one example then. `unit` is
+    what the names of the figures end in.
     """
-
-    statistics_NS: Floats
-    unit: str = ""
-
-    @classmethod
-    def of(
-        cls, actual: NDArray[np.floating], mean: NDArray[np.floating], *, block: int = 1, unit: str = ""
-    ) -> ResampledForecasts:
-        """Forecasts against what came, a window a row, of any shape behind it; NaN is missing."""
-        errors = np.asarray(actual, np.float64) - mean
-        errors_WV = errors.reshape(len(errors), -1)
-        known_WV = ~np.isnan(errors_WV)
-        sums = ((errors_WV**2).sum(1, where=known_WV), np.abs(errors_WV).sum(1, where=known_WV), known_WV.sum(1))
-        statistics_WS = np.stack(sums, axis=1).astype(np.float64)
-        return cls(np.add.reduceat(statistics_WS, np.arange(0, len(errors), max(1, block)), axis=0), unit)
-
-    def figures(self, sums_RS: Floats) -> dict[str, Floats]:
-        squared_R, absolute_R, count_R = sums_RS.T
-        count_R = np.maximum(count_R, 1)
-        return {f"mse{self.unit}": -squared_R / count_R, f"mae{self.unit}": -absolute_R / count_R}
+    errors = np.asarray(actual, np.float64) - mean
+    errors_WV = errors.reshape(len(errors), -1)
+    known_WV = ~np.isnan(errors_WV)
+    sums = (-(errors_WV**2).sum(1, where=known_WV), -np.abs(errors_WV).sum(1, where=known_WV), known_WV.sum(1))
+    statistics_WS = np.stack(sums, axis=1).astype(np.float64)
+    statistics_NS = np.add.reduceat(statistics_WS, np.arange(0, len(errors), max(1, block)), axis=0)
+    return ResampledMeans(statistics_NS, {f"mse{unit}": (0,), f"mae{unit}": (1,)})

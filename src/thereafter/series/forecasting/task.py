@@ -23,53 +23,24 @@ from thereafter.base import progress
 from thereafter.data.files import Files, Parts
 from thereafter.data.finding import FileKind
 from thereafter.errors import EmptyCorpusError, OptionError
+from thereafter.evaluation.bootstrap import ResampledMeans
+from thereafter.series import table as tables
 from thereafter.series.batches import WindowBatch, batches_of, make_batch
 from thereafter.series.forecasters.network import Batches, Forecaster, ForecastNetwork, WindowFacts
 from thereafter.series.forecasters.settings import COUNTS, ForecastSettings, compared_models, models
 from thereafter.series.forecasters.solved import build_forecaster
+from thereafter.series.forecasting import score
 from thereafter.series.forecasting.answers import LEVELS, Forecast, forecasts_of, step_names
-from thereafter.series.forecasting.score import (
-    ForecastScore,
-    ResampledForecasts,
-    actual_values,
-    deviations_of,
-    measure_forecasts,
-)
+from thereafter.series.forecasting.score import ForecastScore
 from thereafter.series.frames import table_of_numbers
-from thereafter.series.labelled_series import is_number
+from thereafter.series.labelled_series import is_one_series
 from thereafter.series.number_heads import ENDS
 from thereafter.series.reading import read_series
 from thereafter.series.scales import SeriesScales, unseen_rows, unseen_windows
-from thereafter.series.table import (
-    AUTO,
-    WHOLE,
-    ColumnChoice,
-    SeriesTable,
-    Window,
-    WindowFrame,
-    Windows,
-    check_split,
-    cut_windows,
-    end_of,
-    has_test,
-    observed_ends,
-    split_ends,
-    thinned,
-)
+from thereafter.series.table import ColumnChoice, SeriesTable, Window, WindowFrame, Windows
 from thereafter.series.times import Frequency
+from thereafter.tasks import task as contract
 from thereafter.tasks.answers import Fields, Shown
-from thereafter.tasks.task import (
-    Answering,
-    Asking,
-    Baselines,
-    Comparing,
-    Dividing,
-    Locating,
-    Preparing,
-    Solving,
-    Task,
-    Tracing,
-)
 from thereafter.training.settings import TrainingSettings
 
 TABLES = FileKind("tables", ((".csv", ".tsv", ".tab", ".txt"),))
@@ -86,16 +57,16 @@ class SeriesCodecs(TypedDict):
 
 
 class Forecasting(
-    Locating[SeriesCodecs],
-    Dividing[ForecastSettings, Window, SeriesCodecs],
-    Preparing[Window, SeriesCodecs],
-    Solving[ForecastSettings, Forecaster, Window, SeriesCodecs],
-    Asking[Window, SeriesCodecs],
-    Answering[WindowBatch, Forecaster, Forecast, SeriesCodecs],
-    Tracing[Window, WindowBatch, Forecaster, SeriesCodecs],
-    Comparing[Window, Forecast, SeriesCodecs],
-    Baselines[Window, Forecast],
-    Task[ForecastSettings, Window, WindowBatch, Forecaster, Forecast, SeriesCodecs],
+    contract.Locating[SeriesCodecs],
+    contract.Dividing[ForecastSettings, Window, SeriesCodecs],
+    contract.Preparing[Window, SeriesCodecs],
+    contract.Solving[ForecastSettings, Forecaster, Window, SeriesCodecs],
+    contract.Asking[Window, SeriesCodecs],
+    contract.Answering[WindowBatch, Forecaster, Forecast, SeriesCodecs],
+    contract.Tracing[Window, WindowBatch, Forecaster, SeriesCodecs],
+    contract.Comparing[Window, Forecast, SeriesCodecs],
+    contract.Baselines[Window, Forecast],
+    contract.Task[ForecastSettings, Window, WindowBatch, Forecaster, Forecast, SeriesCodecs],
 ):
     """See `Task`. `chosen` are the settings it is configured with."""
 
@@ -131,7 +102,7 @@ class Forecasting(
             return part in given.parts or part == "valid"
         files = self.part(given, part)
         split = self.chosen.split or ("" if files is None else files.split)
-        return part != "test" or has_test(split)
+        return part != "test" or tables.has_test(split)
 
     def settled(
         self, settings: ForecastSettings, given: Parts, examples: Sequence[Window] | None = None
@@ -141,9 +112,9 @@ class Forecasting(
         if examples is None:
             files = self.part(given, "train")
             divided = settings.split or "train" in given.parts or (files is not None and files.split)
-            return settings if divided else replace(settings, split=AUTO)
+            return settings if divided else replace(settings, split=tables.AUTO)
         ends_S3 = all_windows(examples).ends_S3
-        untested = settings.split == AUTO and (ends_S3[:, 1] == ends_S3[:, 2]).all()
+        untested = settings.split == tables.AUTO and (ends_S3[:, 1] == ends_S3[:, 2]).all()
         return replace(settings, split="") if untested else settings
 
     def read(self, files: Sequence[Path]) -> Windows:
@@ -151,7 +122,7 @@ class Forecasting(
         try:
             return self.windows_of(table)
         except (EmptyCorpusError, OptionError):  # too short to train on; a trained run cuts it as it was trained
-            return cut_windows(table, WindowFrame(1, 1), "all", WHOLE)
+            return tables.cut_windows(table, WindowFrame(1, 1), "all", tables.WHOLE)
 
     def read_table(self, files: Sequence[Path], columns: ColumnChoice, *, calendar: bool) -> SeriesTable:
         """The series of files."""
@@ -159,25 +130,27 @@ class Forecasting(
 
     def windows_of(self, table: SeriesTable, split: str = "") -> Windows:
         """All windows of a table, as the settings cut them."""
-        return cut_windows(table, choose_frame(self.chosen, table, self.chosen.split or split).frame, "all", WHOLE)
+        return tables.cut_windows(
+            table, choose_frame(self.chosen, table, self.chosen.split or split).frame, "all", tables.WHOLE
+        )
 
     def check_split(self, split: str) -> None:
-        check_split(self.chosen.split or split)
+        tables.check_split(self.chosen.split or split)
 
     def part_of(self, examples: Sequence[Window], part: str, split: str) -> Windows:
         windows = all_windows(examples)
         split = self.chosen.split or split
         if part == "all":
-            frame = choose_frame(self.chosen, windows.table, WHOLE).frame
-            return replace(windows, frame=frame).of_part("train", WHOLE)
+            frame = choose_frame(self.chosen, windows.table, tables.WHOLE).frame
+            return replace(windows, frame=frame).of_part("train", tables.WHOLE)
         if part == "whole" or (part == "test" and (self.chosen.split or split.count("/") < 2)):
-            return windows.of_part("all", WHOLE)  # which rows are the test is known by those that training saw
+            return windows.of_part("all", tables.WHOLE)  # which rows are the test is known by those that training saw
         frame = choose_frame(self.chosen, windows.table, split).frame
         return replace(windows, frame=frame).of_part(part, split)
 
     def _check_split(self, given: Parts) -> None:
         """Refuse to cut what is cut already."""
-        has = "valid" if "valid" in given.parts else "test" if has_test(self.chosen.split) else ""
+        has = "valid" if "valid" in given.parts else "test" if tables.has_test(self.chosen.split) else ""
         if self.chosen.split and has in given.parts:
             raise OptionError(
                 f"{given.name} has a {has} part of its own (got split={self.chosen.split!r}); expected no split; try "
@@ -188,9 +161,9 @@ class Forecasting(
         table = all_windows(examples).table
         split = self.chosen.split or split
         notes = [*table.notes, *choose_frame(self.chosen, table, split).notes]
-        if split == AUTO:
-            horizon, rows_S = self.chosen.horizon, observed_ends(table)
-            if any(split_ends(int(rows), AUTO, horizon)[1] < rows for rows in rows_S):
+        if split == tables.AUTO:
+            horizon, rows_S = self.chosen.horizon, tables.observed_ends(table)
+            if any(tables.split_ends(int(rows), tables.AUTO, horizon)[1] < rows for rows in rows_S):
                 notes.append(
                     f"the last tenth of each series (at least {horizon:,} rows) is the test, which nothing is learned "
                     "from; the tenth before it validates; --split sets other parts"
@@ -243,12 +216,10 @@ class Forecasting(
 
     def budget(self, training: TrainingSettings, examples: int) -> TrainingSettings:
         """Some epochs, but neither too few steps to learn from a short series nor hours for a long one."""
-        if (training.epochs, training.tokens_budget, training.minutes) != (None, None, None):
-            return training
-        batches = max(1, -(-examples // int(training.batch or 1)))
-        epochs = max(_EPOCHS, _LEAST_STEPS / batches) if batches * _EPOCHS <= _MOST_STEPS else _MOST_STEPS / batches
-        every = training.validate_every or max(1, min(round(epochs * batches / _EPOCHS), batches))
-        return replace(training, epochs=float(math.ceil(epochs)) if epochs >= 1 else epochs, validate_every=every)
+        lasting = training.lasting(examples, _EPOCHS, least_steps=_LEAST_STEPS, most_steps=_MOST_STEPS)
+        if training.has_length or lasting.epochs is None or lasting.epochs < 1:
+            return lasting
+        return replace(lasting, epochs=float(math.ceil(lasting.epochs)))
 
     def solves(self, settings: ForecastSettings) -> bool:
         return not settings.trained_in_steps
@@ -263,14 +234,16 @@ class Forecasting(
         net.solve(lambda: batches_of(windows, scales, net.device), series)
 
     def finish(self, net: Forecaster, examples: Sequence[Window], codecs: SeriesCodecs) -> None:
-        windows = thinned(all_windows(examples), MOST_SCORED // 5)
+        windows = tables.thinned(all_windows(examples), MOST_SCORED // 5)
         with net.quietly(), progress.task("calibrating the bands"):
             calibrate(net, lambda: batches_of(windows, codecs["series"], net.device))
 
     def scored(self, examples: Sequence[Window], codecs: SeriesCodecs) -> tuple[Windows, list[str]]:
         """Windows whose rows neither training nor validation saw; all of them, with a warning, where there are none."""
         windows, scales = all_windows(examples), codecs["series"]
-        windows = replace(windows, frame=scales.frame).of_part("all", WHOLE) if windows.part == "all" else windows
+        windows = (
+            replace(windows, frame=scales.frame).of_part("all", tables.WHOLE) if windows.part == "all" else windows
+        )
         notes: list[str] = []
         if not len(windows):
             raise EmptyCorpusError(
@@ -281,7 +254,7 @@ class Forecasting(
             unseen = unseen_windows(windows, scales, self.chosen.split)
             if len(unseen) and len(unseen) < len(windows):
                 notes.append(f"scored on the {len(unseen):,} windows after the rows that the run was trained on")
-            elif not len(unseen) and has_test(self.chosen.split) and unseen_rows(windows.table, scales):
+            elif not len(unseen) and tables.has_test(self.chosen.split) and unseen_rows(windows.table, scales):
                 raise EmptyCorpusError(
                     f"{windows.table.source} has {unseen_rows(windows.table, scales):,} rows after those that the run "
                     f"was trained on; expected {scales.frame.horizon:,} or more; try a smaller horizon (--horizon), or "
@@ -292,7 +265,7 @@ class Forecasting(
             windows = unseen if len(unseen) else windows
         if len(windows) > MOST_SCORED:
             notes.append(f"{MOST_SCORED:,} of {len(windows):,} windows are scored, evenly chosen")
-        return thinned(windows, MOST_SCORED), notes
+        return tables.thinned(windows, MOST_SCORED), notes
 
     def answers_with(
         self, net: Forecaster, batch: WindowBatch, codecs: SeriesCodecs, options: Mapping[str, object]
@@ -303,7 +276,7 @@ class Forecasting(
         """The end of a series of numbers: a text of numbers with spaces between them, or an array."""
         if isinstance(given, Window):
             return given
-        return end_of(table_of_numbers(given), 0)
+        return tables.end_of(table_of_numbers(given), 0)
 
     def prepare(self, given: object, codecs: SeriesCodecs) -> Window:
         window, scales = self.example(given), codecs["series"]
@@ -321,8 +294,7 @@ class Forecasting(
 
     def is_one(self, given: object) -> bool:
         """A list of numbers is one series; a list of series is several."""
-        several = isinstance(given, list | tuple) and not isinstance(given, Window)
-        return not several or (isinstance(given, list | tuple) and len(given) > 0 and all(map(is_number, given)))
+        return isinstance(given, Window) or is_one_series(given)
 
     def shown(self, net: Forecaster, batch: WindowBatch, example: Window, codecs: SeriesCodecs) -> Shown:
         with net.quietly():
@@ -339,16 +311,16 @@ class Forecasting(
         return Shown(tokens, [], fields, {"answer": str(answer), "series": answer.series})
 
     def measure(self, examples: Sequence[Window], answers: Sequence[Forecast], codecs: SeriesCodecs) -> ForecastScore:
-        return measure_forecasts(examples, answers, codecs["series"])
+        return score.measure_forecasts(examples, answers, codecs["series"])
 
     def resampled(
         self, examples: Sequence[Window], answers: Sequence[Forecast], codecs: SeriesCodecs
-    ) -> ResampledForecasts:
+    ) -> ResampledMeans:
         """A horizon of windows that follow each other is one example: they overlap, and err together."""
         means_WHD = np.stack([one.mean_HD for one in answers])
-        horizon, deviation_W1D = means_WHD.shape[1], deviations_of(examples, codecs["series"])[:, None]
-        actual_WHD = actual_values(examples, horizon) / deviation_W1D
-        return ResampledForecasts.of(actual_WHD, means_WHD / deviation_W1D, block=horizon, unit="_standardised")
+        horizon, deviation_W1D = means_WHD.shape[1], score.deviations_of(examples, codecs["series"])[:, None]
+        actual_WHD = score.actual_values(examples, horizon) / deviation_W1D
+        return score.resampled_forecasts(actual_WHD, means_WHD / deviation_W1D, block=horizon, unit="_standardised")
 
     def variants(self, learned: Sequence[Window]) -> Mapping[str, Mapping[str, object]]:
         """The value a season ago, where there is a season; the last value; least squares on the window."""
@@ -433,7 +405,7 @@ def all_windows(examples: Sequence[Window]) -> Windows:
     if not examples:
         raise EmptyCorpusError("there are no windows to forecast; expected at least one")
     table = examples[0].table
-    base = cut_windows(table, WindowFrame(1, 1), "all", WHOLE)
+    base = tables.cut_windows(table, WindowFrame(1, 1), "all", tables.WHOLE)
     series = np.array([one.series for one in examples], np.int32)
     return replace(base, series_W=series, origin_W=np.array([one.origin for one in examples], np.int64))
 
@@ -461,8 +433,8 @@ def natural_season(frequency: Frequency) -> int:
 def choose_frame(settings: ForecastSettings, table: SeriesTable, split: str) -> ChosenFrame:
     """The season by the frequency, the lookback by season, horizon and the rows there are."""
     horizon, notes = settings.horizon, []
-    rows = int(observed_ends(table).max(initial=0))
-    learned = split_ends(rows, split, horizon)[0] if rows else 0
+    rows = int(tables.observed_ends(table).max(initial=0))
+    learned = tables.split_ends(rows, split, horizon)[0] if rows else 0
     if learned < horizon + 1:
         raise EmptyCorpusError(
             f"the longest series of {table.source} has {rows:,} rows, {learned:,} of them to train on; expected more "

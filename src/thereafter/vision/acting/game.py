@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from thereafter.base.config import Table
 from thereafter.data.finding import FileKind
 from thereafter.errors import FormatError, OptionError
-from thereafter.vision.rules import Rule, uniforms
+from thereafter.vision.rules import Integers, Pixels, Rule, uniforms
 
 CATCH_FILES = FileKind("rules of catch", ((".json",),))
 ACTIONS = ("left", "stay", "right")
@@ -89,18 +89,21 @@ class Episodes(Sequence[Episode]):
     def __getitem__(self, at: int) -> Episode: ...
 
     @overload
-    def __getitem__(self, at: slice) -> list[Episode]: ...
+    def __getitem__(self, at: slice) -> Sequence[Episode]: ...
 
-    def __getitem__(self, at: int | slice) -> Episode | list[Episode]:
+    def __getitem__(self, at: int | slice) -> Episode | Sequence[Episode]:
         if isinstance(at, slice):
-            return [self[k] for k in range(*at.indices(len(self)))]
+            begin, end, step = at.indices(len(self))
+            if (begin, step) == (0, 1):
+                return self.first(end)
+            return [self[k] for k in range(begin, end, step)]
         k = range(len(self))[at]
         which = int(np.searchsorted(self._ends, k, side="right"))
         rule = self.rules[which]
         return Episode(k - int(self._ends[which]) + rule.count, rule.seed, rule.size)
 
 
-def starts_of(episodes: Sequence[Episode], size: int) -> NDArray[np.int64]:
+def starts_of(episodes: Sequence[Episode], size: int) -> Integers:
     """How these episodes begin on a screen of `size`, [B, 3]: column and slant of the ball, the left column of the
     paddle. All columns and slants are equally likely."""
     drawn_B3 = np.zeros((len(episodes), 3))
@@ -146,7 +149,7 @@ def caught(last: Moment) -> bool:
     return last.paddle <= last.column < last.paddle + PADDLE
 
 
-def screen(moment: Moment, size: int) -> NDArray[np.uint8]:
+def screen(moment: Moment, size: int) -> Pixels:
     """The pixels of a moment, [H, W]: 255 where the ball or the paddle is."""
     pixels_HW = np.zeros((size, size), np.uint8)
     pixels_HW[moment.row, moment.column] = 255
@@ -196,7 +199,7 @@ class CatchCodec:
         """The numbers as they are."""
         return [int(number) for number in np.asarray(numbers, np.uint64).tolist()]
 
-    def batch(self, episodes: Sequence[Episode]) -> NDArray[np.int64]:
+    def batch(self, episodes: Sequence[Episode]) -> Integers:
         """How episodes begin (`starts_of`)."""
         self.check(episodes, "an episode")
         return starts_of(episodes, self.side)

@@ -8,7 +8,7 @@ Shapes: B episodes, T steps, A actions, K scales, g pixels of a patch, 2 for x a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,12 +22,12 @@ from thereafter.base.config import Table
 from thereafter.base.tabular import Row
 from thereafter.data.finding import FileKind, find_files
 from thereafter.errors import OptionError
+from thereafter.evaluation.bootstrap import ResampledMeans
 from thereafter.tasks.answers import Fields, Shown, percent
-from thereafter.text.reading import lines_of
 from thereafter.vision.acting import game as catch
 from thereafter.vision.acting.game import Episode, Episodes, Moment
 from thereafter.vision.acting.network import GAZES, CatchBatch, Catcher, CatcherSettings, Game
-from thereafter.vision.measures import CatchScore, ResampledMeans, resampled_catches, score_catches
+from thereafter.vision.measures import CatchScore, resampled_catches, score_catches
 from thereafter.vision.rules import uniforms
 from thereafter.vision.task import VisionTask
 
@@ -117,7 +117,6 @@ class PlayedExplained:
         return "\n".join(lines)
 
 
-_MOST_HELD_OUT = 2_000
 _DIGITS = 16  # of 2^53
 _EXPECTED = "expected the number of an episode, such as 17, seed and number, such as 3:17, or a rule in a .json file"
 
@@ -142,18 +141,13 @@ class Acting(VisionTask[CatcherSettings, Episode, CatchBatch, Catcher, Played, A
     file_kind: ClassVar[FileKind] = catch.CATCH_FILES
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {"reader": ("", "step")}
     chooses = "places"
+    most_held_out = 2_000
 
     def kinds(self) -> Sequence[str]:
         return GAZES
 
     def read(self, files: Sequence[Path]) -> Episodes:
         return Episodes([catch.CatchRule.read(path) for path in files])
-
-    def hold_out(self, examples: Sequence[Episode], share: float) -> tuple[Sequence[Episode], list[Episode], str]:
-        """The last episodes, at most 2,000; those of rules are not made before they are played."""
-        cut = len(examples) - min(_MOST_HELD_OUT, max(1, round(share * len(examples))))
-        learned = examples.first(cut) if isinstance(examples, Episodes) else list(examples[:cut])
-        return learned, list(examples[cut:]), ""
 
     def codecs(self, examples: Sequence[Episode]) -> ActingCodecs:
         return {"games": catch.CatchCodec.fit(examples)}
@@ -177,11 +171,20 @@ class Acting(VisionTask[CatcherSettings, Episode, CatchBatch, Catcher, Played, A
     def explain(
         self, net: Catcher, batch: CatchBatch, examples: Sequence[Episode], codecs: ActingCodecs
     ) -> list[PlayedExplained]:
-        """Every game step by step: where was looked, and what was done."""
-        return explain_games(net, batch)
+        """Every game step by step, as the network plays it without chance, with what it chose by; the recurrent layer
+        is called once."""
+        with net.quietly():
+            game = net.play(batch)
+            _, h_BTU = net.read(game)
+            chosen = net.choose(h_BTU)
+        middles = (game.places_BT2.clamp(-1, 1) + 1) / 2 * net.size
+        numbers = (map(tuple, one.tolist()) for one in (game.columns_BT, game.paddles_BT, game.actions_BT))
+        arrays = (middles, game.patches_BTKgg, chosen.z_A.softmax(-1), chosen.expected)
+        rows = zip(_ends(game), *numbers, *(one.float().cpu().numpy() for one in arrays), strict=True)
+        return [PlayedExplained(end, net.size, *row) for end, *row in rows]
 
     def shown(self, net: Catcher, batch: CatchBatch, example: Episode, codecs: ActingCodecs) -> Shown:
-        (game,) = explain_games(net, batch)
+        (game,) = self.explain(net, batch, [example], codecs)
         fields: Fields = {
             "place": (("step", "coordinate"), game.places_T2),
             "patches": (("step", "scale", "row", "column"), game.patches_TKgg),
@@ -212,21 +215,9 @@ class Acting(VisionTask[CatcherSettings, Episode, CatchBatch, Catcher, Played, A
         return one
 
     def spelled(self, text: str) -> Sequence[object]:
-        """All episodes of a rule, where a file is named; else the text itself."""
+        """All episodes of a rule, where a file is named; else the one that the text names."""
         files = find_files(text.strip(), catch.CATCH_FILES) if text.strip().endswith(".json") else []
-        return self.read(files) if files else [text]
-
-    def cut(
-        self, chunks: Iterable[str], codecs: ActingCodecs, *, pretokenised: bool = False
-    ) -> Iterator[tuple[int, str, Episode]]:
-        for number, line in enumerate(lines_of(chunks), start=1):
-            for one in self.spelled(line) if line.strip() else ():
-                episode = self.prepare(one, codecs)
-                yield number, episode.name, episode
-
-    def ask(self, files: Sequence[Path], codecs: ActingCodecs) -> Iterator[tuple[int, str, Episode]]:
-        for number, one in enumerate(self.read(files), start=1):
-            yield number, one.name, self.prepare(one, codecs)
+        return self.read(files) if files else [self.example(text)]
 
     def measure(self, examples: Sequence[Episode], answers: Sequence[Played], codecs: ActingCodecs) -> CatchScore:
         return score_catches([one.caught for one in answers])
@@ -246,19 +237,6 @@ class Acting(VisionTask[CatcherSettings, Episode, CatchBatch, Catcher, Played, A
     def variants(self, learned: Sequence[Episode]) -> Mapping[str, Mapping[str, object]]:
         """The same network that looks at the centre."""
         return {"looks at the centre": {"places": "centre"}}
-
-
-def explain_games(net: Catcher, batch: CatchBatch) -> list[PlayedExplained]:
-    """Games as the network plays them without chance, with what it chose by; the recurrent layer is called once."""
-    with net.quietly():
-        game = net.play(batch)
-        _, h_BTU = net.read(game)
-        chosen = net.choose(h_BTU)
-    middles = (game.places_BT2.clamp(-1, 1) + 1) / 2 * net.size
-    numbers = (map(tuple, one.tolist()) for one in (game.columns_BT, game.paddles_BT, game.actions_BT))
-    arrays = (middles, game.patches_BTKgg, chosen.z_A.softmax(-1), chosen.expected)
-    rows = zip(_ends(game), *numbers, *(one.float().cpu().numpy() for one in arrays), strict=True)
-    return [PlayedExplained(end, net.size, *row) for end, *row in rows]
 
 
 def _ends(game: Game) -> list[Played]:

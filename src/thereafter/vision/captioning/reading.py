@@ -109,6 +109,10 @@ class CaptionedPicture:
     picture: Picture
     captions: tuple[str, ...] = ()
 
+    @property
+    def name(self) -> str:
+        return self.picture.name
+
 
 def read_captioned(files: Sequence[Path], notes: list[str] | None = None) -> list[CaptionedPicture]:
     """The pictures of these files that have captions, in the order of the names or of the captions.

@@ -7,7 +7,7 @@ Shapes: P pictures, B captions, T steps.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import ClassVar, TypedDict
@@ -38,9 +38,10 @@ from thereafter.vision.captioning.network import SEES, Captioner, CaptionerSetti
 from thereafter.vision.captioning.reading import CaptionedPicture
 from thereafter.vision.pictures.codec import PictureCodec
 from thereafter.vision.pictures.sources import holds_pictures, picture_of, with_pictures
+from thereafter.vision.rules import Integers, Pixels
 from thereafter.vision.task import VisionTask
 
-Ids = NDArray[np.int64]
+Ids = Integers
 Examples = Sequence[CaptionedPicture]
 _SIDES = frozenset({"left", "right"})
 _MANY_SIDES = 0.02  # of the captions
@@ -186,12 +187,10 @@ class Captioning(
         picture = given.picture if isinstance(given, CaptionedPicture) else picture_of(given, such_as="photo.jpg")
         return CaptionedPicture(picture)
 
-    def ask(self, files: Sequence[Path], codecs: CaptionCodecs) -> Iterator[tuple[int, str, CaptionedPicture]]:
+    def questions(self, files: Sequence[Path]) -> list[CaptionedPicture]:
         """The pictures of files, of those with a file of names the ones it names; captions are passed over."""
         named = any(not holds_pictures(path) and reading.read_names(path) is not None for path in files)
-        pictures = [one.picture for one in reading.read_captioned(files)] if named else reading.all_pictures(files)
-        for number, picture in enumerate(pictures, start=1):
-            yield number, picture.name, CaptionedPicture(picture)
+        return reading.read_captioned(files) if named else list(map(CaptionedPicture, reading.all_pictures(files)))
 
     def measure(self, examples: Examples, answers: Sequence[str], codecs: CaptionCodecs) -> measures.CaptionScore:
         return measures.measure_captions(answers, [one.captions for one in examples])
@@ -279,7 +278,7 @@ class CaptionExplained:
     probabilities: tuple[float, ...]
     weights: NDArray[np.float32]
     grid: tuple[int, int]
-    picture: NDArray[np.uint8]
+    picture: Pixels
 
     @property
     def attends(self) -> bool:
@@ -320,7 +319,7 @@ class CaptionExplained:
         return "\n".join(lines)
 
 
-def _thirds(count: int) -> list[NDArray[np.int64]]:
+def _thirds(count: int) -> list[Integers]:
     """The rows or columns of the first, middle and last third; all are in the middle where there is only one."""
     third_N = (6 * np.arange(count) + 3) // (2 * count)
     return [np.flatnonzero(third_N == number) for number in range(3)]

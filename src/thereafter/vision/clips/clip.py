@@ -19,6 +19,7 @@ from thereafter.base.config import Table
 from thereafter.errors import FormatError, OptionError
 from thereafter.vision.pictures.decoding import grey
 from thereafter.vision.pictures.picture import as_bytes
+from thereafter.vision.rules import Integers, Pixels
 
 _AT_ONCE = 4096
 
@@ -40,7 +41,7 @@ class Clip:
         """T, H and W, without reading the clip."""
         return self.source.shape(self.row)
 
-    def read(self) -> NDArray[np.uint8]:
+    def read(self) -> Pixels:
         """The frames, [T, H, W]."""
         return np.asarray(self.source.read_many([self.row])[0], np.uint8)
 
@@ -59,7 +60,7 @@ class Clips(Sequence[Clip], ABC):
         """T, H and W of a clip, without reading it."""
 
     @abstractmethod
-    def read_many(self, rows: ArrayLike) -> NDArray[np.uint8]:
+    def read_many(self, rows: ArrayLike) -> Pixels:
         """The frames of several clips, [B, T, H, W]; shorter ones end in black."""
 
     def clip_name(self, row: int) -> str:
@@ -113,12 +114,12 @@ class ArrayClips(Clips):
         frames, height, width = self._frames.shape[1:4]
         return frames, height, width
 
-    def read_many(self, rows: ArrayLike) -> NDArray[np.uint8]:
+    def read_many(self, rows: ArrayLike) -> Pixels:
         frames = as_bytes(self._frames[np.asarray(rows, np.int64)], self.name)
         return grey(frames) if frames.ndim == 5 else frames
 
 
-def read_many(clips: Sequence[Clip]) -> NDArray[np.uint8]:
+def read_many(clips: Sequence[Clip]) -> Pixels:
     """The frames of a batch of clips, uint8 [B, T, H, W]; shorter ones end in black.
 
     Clips of one source, as in a training, are read by one call of it.
@@ -140,7 +141,7 @@ def read_many(clips: Sequence[Clip]) -> NDArray[np.uint8]:
     return frames_BTHW
 
 
-def lengths_of(clips: Sequence[Clip]) -> NDArray[np.int64]:
+def lengths_of(clips: Sequence[Clip]) -> Integers:
     """The frames that each clip has, [B]."""
     return np.array([clip.shape[0] for clip in clips], np.int64)
 
@@ -188,15 +189,15 @@ class ClipCodec:
         ahead = f"; {self.read} are read, {self.ahead} predicted" if self.ahead else ""
         return f"frames have {self.height} x {self.width} pixels{ahead}"
 
-    def encode(self, clip: Clip) -> NDArray[np.uint8]:
+    def encode(self, clip: Clip) -> Pixels:
         """The frames of a clip, [T, H, W]."""
         return np.asarray(self.batch([clip])[0], np.uint8)
 
-    def decode(self, numbers: NDArray[np.generic]) -> NDArray[np.uint8]:
+    def decode(self, numbers: NDArray[np.generic]) -> Pixels:
         """Frames, as they are."""
         return np.asarray(numbers, np.uint8)
 
-    def batch(self, clips: Sequence[Clip]) -> NDArray[np.uint8]:
+    def batch(self, clips: Sequence[Clip]) -> Pixels:
         """The frames of several clips, [B, T, H, W]; shorter ones end in black."""
         self.check(list({clip.source: clip for clip in clips}.values()), "these")
         return read_many(clips)

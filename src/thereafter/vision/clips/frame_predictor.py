@@ -18,6 +18,7 @@ Shapes: B clips, T frames that are read, K frames ahead, H rows of pixels, W col
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from bisect import bisect_right
 from dataclasses import dataclass, replace
 
@@ -86,41 +87,20 @@ class FrameBatch(TensorBatch):
     future_BKHW: Tensor | None = None
 
 
-class FramePredictor(TaskNet[FrameBatch]):
-    """See the module's equations. `ahead`: how many frames are predicted where a batch does not say."""
+class FrameNet(TaskNet[FrameBatch]):
+    """A network that predicts frames, `ahead` of them where a batch does not say how many."""
 
-    def __init__(self, settings: FramePredictorSettings, *, height: int, width: int, ahead: int) -> None:
-        super().__init__()
-        if settings.model not in (CONV_LSTM, DENSE):
-            raise OptionError(f"model is {settings.model!r}, which is no network; expected {CONV_LSTM!r} or {DENSE!r}")
-        self.settings, self.height, self.width, self.ahead = settings, height, width, ahead
-        channels, rows, columns = settings.patch**2, -(-height // settings.patch), -(-width // settings.patch)
-        self.map_shape, numbers = (channels, rows, columns), channels * rows * columns
-        self.head: nn.Conv2d | nn.Linear
-        options: dict[str, OptionValue] = {}
-        if settings.model == CONV_LSTM:
-            options |= {"height": rows, "width": columns, "kernel_size": settings.kernel, "peephole": settings.peephole}
-            cell, units = "conv_lstm", settings.hidden * rows * columns
-            self.head = nn.Conv2d(settings.hidden, channels, 1)
-        else:
-            cell, units = "lstm", settings.units or equal_units(settings, height=height, width=width)
-            self.head = nn.Linear(units, numbers)
-        self.encoder, self.forecaster = (
-            Recurrent(
-                cell,
-                numbers,
-                units,
-                settings.layers,
-                bias="one",
-                batch_first=True,
-                connect="residual",
-                dropout=settings.dropout if settings.layers > 1 else 0.0,
-                cell_options=options,
-            )
-            for _ in range(2)
-        )
-        if self.head.bias is not None:
-            nn.init.constant_(self.head.bias, _DARK)
+    ahead: int
+
+    @abstractmethod
+    def frames_ahead(self, batch: FrameBatch, ahead: int) -> Tensor:
+        """The log odds of every pixel of the next frames, [B, K, H, W]."""
+
+    def logits(self, batch: FrameBatch, ahead: int | None = None) -> Tensor:
+        """The same: `ahead` frames, else as many as the batch has."""
+        if ahead is None:
+            ahead = self.ahead if batch.future_BKHW is None else batch.future_BKHW.shape[1]
+        return self.frames_ahead(batch, ahead)
 
     def nats(self, batch: FrameBatch) -> Tensor:
         return self.nats_by_frame(batch).sum()
@@ -138,10 +118,37 @@ class FramePredictor(TaskNet[FrameBatch]):
         with self.quietly():
             return self.logits(batch, steps).float().sigmoid()
 
-    def logits(self, batch: FrameBatch, ahead: int | None = None) -> Tensor:
-        """The log odds of every pixel of the next frames, [B, K, H, W]: `ahead`, else as many as the batch has."""
-        if ahead is None:
-            ahead = self.ahead if batch.future_BKHW is None else batch.future_BKHW.shape[1]
+
+class FramePredictor(FrameNet):
+    """See the module's equations."""
+
+    def __init__(self, settings: FramePredictorSettings, *, height: int, width: int, ahead: int) -> None:
+        super().__init__()
+        if settings.model not in (CONV_LSTM, DENSE):
+            raise OptionError(f"model is {settings.model!r}, which is no network; expected {CONV_LSTM!r} or {DENSE!r}")
+        self.settings, self.height, self.width, self.ahead = settings, height, width, ahead
+        channels, rows, columns = settings.patch**2, -(-height // settings.patch), -(-width // settings.patch)
+        self.map_shape, numbers = (channels, rows, columns), channels * rows * columns
+        self.head: nn.Conv2d | nn.Linear
+        options: dict[str, OptionValue] = {}
+        if settings.model == CONV_LSTM:
+            options |= {"height": rows, "width": columns, "kernel_size": settings.kernel, "peephole": settings.peephole}
+            cell, units = "conv_lstm", settings.hidden * rows * columns
+            self.head = nn.Conv2d(settings.hidden, channels, 1)
+        else:
+            cell, units = "lstm", settings.units or equal_units(settings, height=height, width=width)
+            self.head = nn.Linear(units, numbers)
+        sizes, dropout = (numbers, units, settings.layers), settings.dropout if settings.layers > 1 else 0.0
+        self.encoder, self.forecaster = (
+            Recurrent(
+                cell, *sizes, bias="one", batch_first=True, connect="residual", dropout=dropout, cell_options=options
+            )
+            for _ in range(2)
+        )
+        if self.head.bias is not None:
+            nn.init.constant_(self.head.bias, _DARK)
+
+    def frames_ahead(self, batch: FrameBatch, ahead: int) -> Tensor:
         x_BTI = self._flat(as_floats(batch.read_BTHW, self.head.weight))
         _, state = self.encoder(x_BTI)
         if not self.settings.feedback:

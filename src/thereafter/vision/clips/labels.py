@@ -38,12 +38,12 @@ from thereafter.series.forecasters.settings import cells
 from thereafter.tasks.answers import Fields, Shown, percent
 from thereafter.tasks.batching import FillableBatch
 from thereafter.tasks.classify.measures import ResampledLabels, SeveralLabels, measure_labels
+from thereafter.tasks.labelling import last_of_each, split_at
 from thereafter.tasks.lexicon import ColumnLexicons
 from thereafter.vision.clips.clip import ClipCodec, clip_shapes
 from thereafter.vision.clips.reading import CLIP_FILES, Clip, Clips, read_clips
 from thereafter.vision.encoder import FrameEncoder, as_floats
 from thereafter.vision.pictures.archives import npz_arrays
-from thereafter.vision.pictures.labelled_pictures import last_of_each, split_at
 from thereafter.vision.task import ClipTask, FrameCodecs
 
 CONV_LSTM = "conv-lstm"

@@ -23,15 +23,16 @@ from thereafter.base.config import Table
 from thereafter.base.storage import replacing
 from thereafter.base.tabular import Row
 from thereafter.errors import FormatError, OptionError
-from thereafter.models.task_net import TaskNet
+from thereafter.evaluation.bootstrap import ResampledMeans
 from thereafter.tasks.answers import Fields, Shown
 from thereafter.tasks.task import Answering, Solving
 from thereafter.vision.clips import frame_predictor as predictor
 from thereafter.vision.clips.clip import MOST, ClipCodec, clip_shapes
-from thereafter.vision.clips.frame_predictor import FrameBatch, FramePredictor, FramePredictorSettings
+from thereafter.vision.clips.frame_predictor import FrameBatch, FrameNet, FramePredictor, FramePredictorSettings
 from thereafter.vision.clips.reading import Clip, lengths_of
 from thereafter.vision.encoder import as_floats
-from thereafter.vision.measures import CopyCounts, FrameScore, ResampledMeans, resampled_frames, score_frames
+from thereafter.vision.measures import CopyCounts, FrameScore, resampled_frames, score_frames
+from thereafter.vision.rules import Floats, Integers, Pixels
 from thereafter.vision.task import ClipQuestion, ClipTask, FrameCodecs
 
 _LIT = 0.5 / 255  # fainter pixels are black
@@ -50,7 +51,7 @@ class NextFrames:
         return isinstance(other, NextFrames) and np.array_equal(self.frames_KHW, other.frames_KHW)
 
     @property
-    def pixels_KHW(self) -> NDArray[np.uint8]:
+    def pixels_KHW(self) -> Pixels:
         """The frames as pictures, 0 to 255."""
         return np.rint(255 * self.frames_KHW).astype(np.uint8)
 
@@ -94,8 +95,8 @@ class JudgedFrames:
 class FramesExplained:
     """The last frames of a clip as they were predicted from those before them, beside what came."""
 
-    read_THW: NDArray[np.uint8]
-    came_KHW: NDArray[np.uint8]
+    read_THW: Pixels
+    came_KHW: Pixels
     predicted: NextFrames
     judged: JudgedFrames
 
@@ -114,7 +115,7 @@ class FramesExplained:
         return "\n".join(lines)
 
 
-def figures_of(answers: Sequence[object]) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def figures_of(answers: Sequence[object]) -> tuple[Floats, Floats, Floats]:
     """Nats, squared errors and least nats of judged clips, [N, K] each."""
     judged = [one for one in answers if isinstance(one, JudgedFrames)]
     nats_NK, errors_NK, least_NK = (
@@ -162,7 +163,7 @@ def read_and_ahead(frames: int, read: int, ahead: int) -> tuple[int, int]:
 _FIRST = 0.05  # a smoothing before any clip was seen
 
 
-class FrameCopier(TaskNet[FrameBatch]):
+class FrameCopier(FrameNet):
     """See the module's equation; beyond its last step the smoothing is that of the last."""
 
     smoothing_K: Tensor
@@ -172,27 +173,13 @@ class FrameCopier(TaskNet[FrameBatch]):
         self.ahead = ahead
         self.register_buffer("smoothing_K", torch.full((ahead,), _FIRST))
 
-    @property
-    def device(self) -> torch.device:
-        return self.smoothing_K.device
-
-    def nats(self, batch: FrameBatch) -> Tensor:
-        if batch.future_BKHW is None:
-            raise OptionError("a batch without the frames that came next has no loss; expected them")
-        z_BKHW = self.logits(batch)
-        return F.binary_cross_entropy_with_logits(z_BKHW, as_floats(batch.future_BKHW, z_BKHW), reduction="sum")
-
-    def logits(self, batch: FrameBatch, ahead: int | None = None) -> Tensor:
-        """The log odds of every pixel of the next frames, [B, K, H, W]: `ahead`, else as many as the batch has."""
-        if ahead is None:
-            ahead = self.ahead if batch.future_BKHW is None else batch.future_BKHW.shape[1]
+    def frames_ahead(self, batch: FrameBatch, ahead: int) -> Tensor:
         at_K = torch.arange(ahead, device=self.device).clamp_max(self.ahead - 1)
         smoothing_K11 = self.smoothing_K[at_K, None, None]
         last_B1HW = as_floats(batch.read_BTHW[:, -1:], self.smoothing_K)
         return torch.logit(smoothing_K11 + (1 - 2 * smoothing_K11) * last_B1HW)
 
 
-FrameNet = FramePredictor | FrameCopier
 Foreseen = NextFrames | JudgedFrames
 """Of a question the frames that come next; of a clip that goes on, how well they were predicted."""
 _SOLVED_ON = 4_000  # clips, spread evenly
@@ -254,7 +241,7 @@ class NextFramesTask(
         if isinstance(net, FrameCopier):
             net.smoothing_K.copy_(torch.from_numpy(counts.smoothing()))
 
-    def lengths(self, examples: Sequence[Clip], codecs: FrameCodecs) -> NDArray[np.int64]:
+    def lengths(self, examples: Sequence[Clip], codecs: FrameCodecs) -> Integers:
         return np.full(len(examples), codecs["clips"].read + codecs["clips"].ahead, np.int64)
 
     def targets(self, examples: Sequence[Clip], codecs: FrameCodecs) -> int:
@@ -337,9 +324,7 @@ class NextFramesTask(
 
 
 def _foreseen(net: FrameNet, batch: FrameBatch, ahead: int) -> list[NextFrames]:
-    with net.quietly():
-        p_BKHW = net.logits(batch, ahead).float().sigmoid().cpu().numpy()
-    return [NextFrames(p_KHW) for p_KHW in p_BKHW]
+    return list(map(NextFrames, net.predict_frames(batch, ahead).cpu().numpy()))
 
 
 def _judged(net: FrameNet, batch: FrameBatch) -> list[JudgedFrames]:

@@ -27,7 +27,7 @@ from thereafter.data.finding import FileKind, find_files
 from thereafter.errors import EmptyCorpusError, FormatError, SourceError
 from thereafter.vision.clips.clip import ArrayClips, Clip, Clips, lengths_of, read_many
 from thereafter.vision.clips.moving import MovingClips, MovingRule
-from thereafter.vision.pictures.archives import array_named, npy_array, npz_array, npz_arrays, npz_strings
+from thereafter.vision.pictures.archives import find_array, npy_array, npz_array, npz_strings
 from thereafter.vision.pictures.codec import KeptPictures
 from thereafter.vision.pictures.decoding import PICTURE_ENDINGS, decode, grey, shape_of_file
 from thereafter.vision.pictures.picture import open_binary
@@ -125,13 +125,7 @@ def array_clips(
 
 
 def _of_npz(path: Path, notes: list[str]) -> ArrayClips:
-    members = npz_arrays(path)
-    key = array_named(members, _FRAMES)
-    if key is None:
-        raise FormatError(
-            f"{path} has the arrays {', '.join(members) or 'none'}; expected one called frames; try "
-            "np.savez_compressed(file, frames=..., label=...)"
-        )
+    members, key = find_array(path, _FRAMES, "frames", "frames")
     frames, where = npz_array(path, members[key]), f"{key} in {path}"
     count = len(array_clips(frames, {}, where, []))
     columns: dict[str, Sequence[str]] = {}

@@ -8,7 +8,7 @@ Shapes: N or B pictures, T strokes, C channels, H rows, W columns, V = 2 windows
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, TypedDict
@@ -25,17 +25,19 @@ from thereafter.base.tabular import Row
 from thereafter.data.files import Files, Parts
 from thereafter.data.finding import FileKind
 from thereafter.errors import EmptyCorpusError, FormatError
+from thereafter.evaluation.bootstrap import ResampledMeans
 from thereafter.models.task_net import TaskNet
 from thereafter.tasks.answers import Fields, Shown
 from thereafter.tasks.task import Solving
 from thereafter.vision.drawing import network
 from thereafter.vision.drawing.network import Drawer, DrawerSettings, DrawingBatch, Strokes
-from thereafter.vision.measures import DrawingScore, ResampledMeans, resampled_drawings, score_drawings
+from thereafter.vision.measures import DrawingScore, resampled_drawings, score_drawings
 from thereafter.vision.pictures import labelled_pictures as labelled
 from thereafter.vision.pictures.codec import PictureCodec
 from thereafter.vision.pictures.labelled_pictures import LabelledPicture
 from thereafter.vision.pictures.picture import Picture
 from thereafter.vision.pictures.sources import picture_of
+from thereafter.vision.rules import Floats, Pixels
 from thereafter.vision.task import VisionTask
 
 Floats32 = NDArray[np.float32]
@@ -60,7 +62,7 @@ class Redrawn:
         return self.pixels + sum(self.latent_T)
 
     @property
-    def pixels_HWC(self) -> NDArray[np.uint8]:
+    def pixels_HWC(self) -> Pixels:
         """The picture itself, 0 to 255."""
         return np.rint(255 * np.moveaxis(self.chances_CHW, 0, 2)).astype(np.uint8)
 
@@ -109,7 +111,7 @@ class RedrawnExplained:
         return "\n".join(lines)
 
 
-def drawing_figures(answers: Sequence[object]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def drawing_figures(answers: Sequence[object]) -> tuple[Floats, Floats]:
     """Nats of the pixels of pictures, [N], and of z by stroke, [N, T]."""
     drawn = [one for one in answers if isinstance(one, Redrawn)]
     latent_NT = np.array([one.latent_T for one in drawn], np.float64).reshape(len(drawn), -1)
@@ -130,10 +132,6 @@ class LonePixels(TaskNet[DrawingBatch]):
     def __init__(self, *, height: int, width: int, channels: int = 1) -> None:
         super().__init__()
         self.register_buffer("chance_CHW", torch.full((channels, height, width), 0.5))
-
-    @property
-    def device(self) -> torch.device:
-        return self.chance_CHW.device
 
     def solve(self, sums_CHW: Tensor, pictures: int) -> None:
         """Take the chances from the sums of the intensities 0 to 1 of so many pictures."""
@@ -179,6 +177,7 @@ class DrawingTask(
         "precision": "float32",
     }  # fmt: skip
     file_kind: ClassVar[FileKind] = labelled.LABELLED_FILES
+    most_held_out: ClassVar[int] = labelled.MOST_HELD_OUT
     reported: ClassVar[tuple[str, ...]] = ("nats", "pixels", "latent")
     judged = "nats"
 
@@ -197,11 +196,6 @@ class DrawingTask(
                 "file, .npy or .npz"
             )
         return pictures
-
-    def hold_out(self, examples: Sequence[Picture], share: float) -> tuple[list[Picture], list[Picture], str]:
-        """The last pictures, at most 5,000."""
-        cut = len(examples) - min(labelled.MOST_HELD_OUT, max(1, round(share * len(examples))))
-        return list(examples[:cut]), list(examples[cut:]), ""
 
     def codecs(self, examples: Sequence[Picture]) -> DrawingCodecs:
         codec = PictureCodec.fit(examples, self.chosen.size)
@@ -273,10 +267,6 @@ class DrawingTask(
     def example(self, given: object) -> Picture:
         """A path, an array of pixels, a PIL image, a `Picture`; or a `LabelledPicture`, whose label is ignored."""
         return given.picture if isinstance(given, LabelledPicture) else picture_of(given)
-
-    def ask(self, files: Sequence[Path], codecs: DrawingCodecs) -> Iterator[tuple[int, str, Picture]]:
-        for number, picture in enumerate(self.read(files), start=1):
-            yield number, picture.name, picture
 
     def measure(self, examples: Sequence[Picture], answers: Sequence[Redrawn], codecs: DrawingCodecs) -> DrawingScore:
         return score_drawings(*drawing_figures(answers))

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import io
 import math
-import re
 import shutil
 import struct
 import tempfile
@@ -25,6 +24,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO
 
 import numpy as np
@@ -192,6 +192,8 @@ _MOST = 1 << 38
 _MOST_STRINGS = 1 << 28  # bytes: names and labels are read into memory
 _BLOCK = 1 << 20
 _HEAD = 1 << 14
+_MOST_AXES = 32  # what numpy 1 can hold; numpy 2 holds 64
+_parsing = threading.Lock()
 
 
 def npy_array(path: Path) -> NDArray[np.generic]:
@@ -214,13 +216,7 @@ def open_npz(path: Path) -> StackedPictures:
 
     Names of the pictures are in an array of strings called `names` or `files`, where there is one.
     """
-    arrays = npz_arrays(path)
-    key = array_named(arrays, (*PIXEL_NAMES, *FEATURE_NAMES))
-    if key is None:
-        raise FormatError(
-            f"{path} has the arrays {', '.join(arrays) or 'none'}; expected one called pixels (or images, x), or "
-            "features; try np.savez_compressed(file, pixels=..., labels=...)"
-        )
+    arrays, key = find_array(path, (*PIXEL_NAMES, *FEATURE_NAMES), "pixels (or images, x), or features", "pixels")
     where, array = f"{key} in {path}", npz_array(path, arrays[key])
     vectors = array.dtype.kind == "f" and array.ndim == 2
     kind: PictureKind | None = "pixels" if key.lower() in PIXEL_NAMES and not vectors else None
@@ -267,19 +263,34 @@ def npz_array(path: Path, member: zipfile.ZipInfo, most: int = _MOST) -> NDArray
     return array.reshape(shape[::-1]).T if fortran else array.reshape(shape)
 
 
-def array_named(arrays: dict[str, zipfile.ZipInfo], names: Sequence[str]) -> str | None:
-    """The array with the first of these names that there is, in whatever case; else the only array."""
+def find_array(
+    path: Path, names: Sequence[str], expected: str, example: str, *, or_only: bool = True
+) -> tuple[dict[str, zipfile.ZipInfo], str]:
+    """The arrays of an .npz, and which of them has the first of these names that there is, in whatever case; else the
+    only array. FormatError says what was `expected`, such as the `example`."""
+    arrays = npz_arrays(path)
     named = (key for name in names for key in arrays if key.lower() == name)
-    return next(named, next(iter(arrays)) if len(arrays) == 1 else None)
+    key = next(named, next(iter(arrays)) if or_only and len(arrays) == 1 else None)
+    if key is None:
+        raise FormatError(
+            f"{path} has the arrays {', '.join(arrays) or 'none'}; expected one called {expected}; try "
+            f"np.savez_compressed(file, {example}=..., labels=...)"
+        )
+    return arrays, key
 
 
 def _header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
-    """Shape, order of axes and type of a .npy."""
+    """Shape, order of axes and type of a .npy, as numpy reads them.
+
+    numpy parses the header by `ast.literal_eval`. In early CPython 3.11 two threads that do so at once can get a
+    SystemError (CPython issue 106905), and pictures are read by the threads of a server: hence the lock.
+    """
     try:
         version = np.lib.format.read_magic(file)
-        size_bytes = file.read(2 if version == (1, 0) else 4)
-        shape, fortran, dtype = parse_header(file.read(min(_HEAD, int.from_bytes(size_bytes, "little"))))
-    except (ValueError, TypeError, SyntaxError) as broken:
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        with _parsing:
+            shape, fortran, dtype = read(file)
+    except (ValueError, TypeError, SyntaxError, TokenError, MemoryError, RecursionError) as broken:
         raise FormatError(
             f"{name} is no array of numpy, or a damaged one ({str(broken)[:100]}); save it again"
         ) from None
@@ -288,8 +299,10 @@ def _header(file: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype
             f"{name} holds Python objects (dtype object), which are never unpickled here; expected numbers; try "
             "np.save(file, np.stack(pictures))"
         )
-    if any(size < 0 for size in shape):
-        raise FormatError(f"{name} says its shape is {list(shape)}; it is damaged; save it again")
+    if dtype.fields or len(shape) > _MOST_AXES or any(size < 0 for size in shape):
+        raise FormatError(
+            f"{name} says its shape is {str(shape)[:100]} and its type {str(dtype)[:100]}; it is damaged; save it again"
+        )
     return shape, fortran, dtype
 
 
@@ -306,41 +319,6 @@ def _blocks(file: Readable | IO[bytes], size: int, first: bytes = b"") -> Iterat
     while size > 0 and (block := file.read(min(size, _BLOCK))):
         size -= len(block)
         yield block
-
-
-# The header of a .npy file: a Python dictionary as text, of a type, an order of axes and a shape.
-#
-# numpy reads it by `ast.literal_eval`. In CPython 3.11 two threads that do so at once can get a SystemError
-# (CPython issue 106905), and pictures are read by the threads of a server. Here one pattern reads it.
-
-
-_VALUES = {"descr": r"'[^']*'", "fortran_order": "True|False", "shape": r"\([\d,L ]*\)"}
-_ENTRY = re.compile(r"\s*'(\w{1,20})' ?: ?('[^']*'|True|False|\([\d,L ]*\)) ?(?:,|(?=\}))")
-
-_MOST_AXES = 32
-"""What numpy 1 can hold; numpy 2 holds 64."""
-
-
-def parse_header(header: bytes) -> tuple[tuple[int, ...], bool, np.dtype[np.generic]]:
-    """Shape, whether the first axis runs fastest, and type. A header that is none is a ValueError or a TypeError."""
-    text = header.decode("latin-1").strip()
-    if not text.startswith("{"):
-        raise ValueError("no dictionary")
-    entries: dict[str, str] = {}
-    place = 1
-    while entry := _ENTRY.match(text, place):
-        entries[entry[1]] = entry[2]
-        place = entry.end()
-    if text[place:].strip() != "}" or entries.keys() != _VALUES.keys():
-        raise ValueError(f"expected descr, fortran_order and shape, got {text[:60]}")
-    for key, pattern in _VALUES.items():
-        if not re.fullmatch(pattern, entries[key]):
-            raise ValueError(f"{key} is {entries[key][:40]}")
-    # Python 2 wrote long integers as 3L
-    shape = tuple(int(size) for size in re.findall(r"\d+", entries["shape"]))
-    if len(shape) > _MOST_AXES:
-        raise ValueError(f"{len(shape):,} axes, at most {_MOST_AXES} are possible")
-    return shape, entries["fortran_order"] == "True", np.dtype(entries["descr"][1:-1])
 
 
 IDX_ENDINGS = ("-ubyte", ".idx", ".idx1", ".idx3", ".idx4")

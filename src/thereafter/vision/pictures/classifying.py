@@ -20,9 +20,7 @@ from thereafter.series.classifying.network import PictureClassifierSettings, Ser
 from thereafter.tasks.answers import Fields, LabelProbabilities, Shown
 from thereafter.tasks.labelling import label_lexicon, numbered_labels, ranked
 from thereafter.vision.pictures.codec import PictureCodec, PixelOrder
-from thereafter.vision.pictures.labelled_pictures import (
-    LabelledPicture,
-)
+from thereafter.vision.pictures.labelled_pictures import LabelledPicture
 from thereafter.vision.task import LabelledPictures, PixelCodecs
 
 _BLOCKS = 64  # that a trace looks into

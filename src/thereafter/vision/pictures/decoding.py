@@ -16,10 +16,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, BinaryIO, TypeGuard
 
 import numpy as np
-from numpy.typing import NDArray
 
 from thereafter.base import packages
 from thereafter.errors import SourceError
+from thereafter.vision.rules import Pixels
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
@@ -43,7 +43,7 @@ def pillow(module: str = "PIL.Image") -> ModuleType:
     return packages.require(module, "reading files of pictures", install="thereafter[pictures]")
 
 
-def decode(content: BinaryIO, name: str, most: int = MOST_PIXELS) -> NDArray[np.uint8]:
+def decode(content: BinaryIO, name: str, most: int = MOST_PIXELS) -> Pixels:
     """The pixels [H, W, C] of a picture: C is 1 where the file is grey; what is transparent is over white.
 
     Photographs are turned as their camera says (EXIF). Of several frames the first is meant. `most` pixels are decoded.
@@ -77,7 +77,7 @@ def _exif_of(image: PillowImage, content: BinaryIO) -> Mapping[int, object]:
     return dict(noted)
 
 
-def pixels_of(image: PillowImage) -> NDArray[np.uint8]:
+def pixels_of(image: PillowImage) -> Pixels:
     """The pixels [H, W, C] of an image of Pillow."""
     library = pillow()
     grey = _is_grey(image.mode)
@@ -90,7 +90,7 @@ def pixels_of(image: PillowImage) -> NDArray[np.uint8]:
         white = library.new("RGBA", image.size, (255, 255, 255, 255))
         white.alpha_composite(image.convert("RGBA"))
         image = white
-    pixels: NDArray[np.uint8] = np.asarray(image.convert("L" if grey else "RGB"), np.uint8)
+    pixels: Pixels = np.asarray(image.convert("L" if grey else "RGB"), np.uint8)
     return pixels[:, :, None] if pixels.ndim == 2 else pixels
 
 
@@ -148,7 +148,7 @@ def _no_picture(content: BinaryIO, name: str) -> str:
     return f"{name} is {'text, not' if text else 'not'} a picture, whatever its name says; {expected}"
 
 
-def decode_bytes(content: bytes, name: str, most: int = MOST_PIXELS) -> NDArray[np.uint8]:
+def decode_bytes(content: bytes, name: str, most: int = MOST_PIXELS) -> Pixels:
     """`decode` of bytes in memory."""
     return decode(io.BytesIO(content), name, most)
 
@@ -157,7 +157,7 @@ _LUMA = np.array([0.299, 0.587, 0.114])
 """ITU-R BT.601, as Pillow and most cameras have it."""
 
 
-def fit_in(pixels_HWC: NDArray[np.uint8], height: int, width: int, channels: int) -> NDArray[np.uint8]:
+def fit_in(pixels_HWC: Pixels, height: int, width: int, channels: int) -> Pixels:
     """The pixels as uint8 [C, H, W]: cut to the aspect around the middle, then resized by Lanczos' filter if the size
     is another.
 
@@ -170,7 +170,7 @@ def fit_in(pixels_HWC: NDArray[np.uint8], height: int, width: int, channels: int
     return np.ascontiguousarray(np.moveaxis(in_channels(pixels_HWC, channels), 2, 0))
 
 
-def crop_to_aspect(pixels_HWC: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:
+def crop_to_aspect(pixels_HWC: Pixels, height: int, width: int) -> Pixels:
     """The largest middle part whose sides are as height to width."""
     rows, columns = pixels_HWC.shape[:2]
     if rows * width > columns * height:  # too high
@@ -182,16 +182,16 @@ def crop_to_aspect(pixels_HWC: NDArray[np.uint8], height: int, width: int) -> ND
     return pixels_HWC[:, left : left + kept]
 
 
-def resize(pixels_HWC: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:
+def resize(pixels_HWC: Pixels, height: int, width: int) -> Pixels:
     """Another size, by Pillow's filter of Lanczos."""
     library = pillow()
     grey = pixels_HWC.shape[2] == 1
     image = library.fromarray(np.ascontiguousarray(pixels_HWC[:, :, 0] if grey else pixels_HWC))
-    resized: NDArray[np.uint8] = np.asarray(image.resize((width, height), library.Resampling.LANCZOS), np.uint8)
+    resized: Pixels = np.asarray(image.resize((width, height), library.Resampling.LANCZOS), np.uint8)
     return resized[:, :, None] if grey else resized
 
 
-def in_channels(pixels_HWC: NDArray[np.uint8], channels: int) -> NDArray[np.uint8]:
+def in_channels(pixels_HWC: Pixels, channels: int) -> Pixels:
     """Grey as three equal channels, colours as their brightness."""
     if pixels_HWC.shape[2] == channels:
         return pixels_HWC
@@ -200,7 +200,7 @@ def in_channels(pixels_HWC: NDArray[np.uint8], channels: int) -> NDArray[np.uint
     return grey(pixels_HWC)[:, :, None]
 
 
-def grey(pixels_C: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def grey(pixels_C: Pixels) -> Pixels:
     """Pixels [..., 1] or [..., 3] without their last axis; colours by their luma.
 
     >>> grey(np.array([[255, 0, 0], [255, 255, 255]], np.uint8)).tolist()

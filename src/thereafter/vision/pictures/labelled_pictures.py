@@ -12,10 +12,9 @@ rule      a .json by which digits are put among pieces of others
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
 
 from thereafter.data.corpora import locate_source
 from thereafter.data.files import AnySource, Files, Parts
@@ -25,7 +24,7 @@ from thereafter.text.labelled import LABEL_NAMES
 from thereafter.text.reading import place
 from thereafter.text.tables import TextTable, read_table, require_characters
 from thereafter.vision.captioning.reading import PICTURE_COLUMNS, all_pictures, picture_columns
-from thereafter.vision.pictures.archives import IDX_ENDINGS, idx_shape, npz_arrays, npz_strings, read_idx_labels
+from thereafter.vision.pictures.archives import IDX_ENDINGS, find_array, idx_shape, npz_strings, read_idx_labels
 from thereafter.vision.pictures.decoding import PICTURE_ENDINGS
 from thereafter.vision.pictures.glyphs import ClutteredPictures, is_clutter_rule
 from thereafter.vision.pictures.picture import Picture, PictureSource, pictures_of
@@ -70,6 +69,10 @@ class LabelledPicture:
     picture: Picture
     label: str = ""
 
+    @property
+    def name(self) -> str:
+        return self.picture.name
+
 
 def read_labelled_pictures(files: Sequence[Path]) -> Sequence[LabelledPicture]:
     """All pictures of these files with their labels."""
@@ -99,16 +102,6 @@ def holds_labelled_pictures(files: Sequence[Path]) -> bool:
     return any(
         path.name.lower().endswith(endings) or _idx_shape(path) is not None or is_clutter_rule(path) for path in files
     )
-
-
-def require_known_picture_labels(pictures: Iterable[LabelledPicture], known: Collection[str], name: str) -> None:
-    """FormatError for the first label that is not among those of the training data."""
-    for one in pictures:
-        if one.label not in known:
-            raise FormatError(
-                f"the picture {one.picture.name!r} of {name} has the label {one.label!r}, which the training data "
-                f"never has; expected one of {', '.join(sorted(known))}"
-            )
 
 
 def _idx_shape(path: Path) -> tuple[int, ...] | None:
@@ -142,13 +135,7 @@ def _stem(path: Path, word: str) -> str:
 
 
 def _of_arrays(path: Path) -> list[LabelledPicture]:
-    arrays = npz_arrays(path)
-    key = next((key for known in LABEL_ARRAYS for key in arrays if key.lower() == known), None)
-    if key is None:
-        raise FormatError(
-            f"{path} has the arrays {', '.join(arrays) or 'none'}; expected one called labels; try "
-            "np.savez_compressed(file, pixels=..., labels=...)"
-        )
+    arrays, key = find_array(path, LABEL_ARRAYS, "labels", "pixels", or_only=False)
     return _joined(open_pictures(path), npz_strings(path, arrays[key]), f"{key} in {path}")
 
 
@@ -189,12 +176,6 @@ def _of_folders(pictures: Sequence[Picture]) -> list[LabelledPicture]:
 
 
 MOST_HELD_OUT = 5_000
-X = TypeVar("X")
-
-
-def split_at(examples: Sequence[X], last: Collection[int]) -> tuple[list[X], list[X]]:
-    """The examples to learn from, and those of these places."""
-    return [one for at, one in enumerate(examples) if at not in last], [examples[at] for at in sorted(last)]
 
 
 def part_of_pictures(given: Parts, part: str) -> Files | None:
@@ -219,11 +200,3 @@ def has_pictures(source: AnySource) -> bool:
 def asked_pictures_of(files: Sequence[Path]) -> list[Picture]:
     """The pictures of files, whatever labels are among them."""
     return all_pictures([path for path in files if holds_pictures(path) and len(idx_shape(path) or "...") > 1])
-
-
-def last_of_each(keys: Sequence[Hashable], share: float) -> set[int]:
-    """The places of the last examples of each key, of each its share, rounded."""
-    places: dict[Hashable, list[int]] = {}
-    for at, key in enumerate(keys):
-        places.setdefault(key, []).append(at)
-    return {at for own in places.values() for at in own[len(own) - round(share * len(own)) :]}

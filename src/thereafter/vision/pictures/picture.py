@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError, SourceError, ThereafterError
 from thereafter.vision.pictures.decoding import decode, shape_of_file
+from thereafter.vision.rules import Pixels
 
 PictureKind = Literal["pixels", "vectors", "maps"]
 """Pixels, or features that another program made of them: a vector a picture, or a map of places with a vector each."""
@@ -110,7 +111,7 @@ class PictureFiles(PictureSource):
         with open_binary(self.files[row]) as file:
             return shape_of_file(file, str(self.files[row]))
 
-    def read(self, row: int) -> NDArray[np.uint8]:
+    def read(self, row: int) -> Pixels:
         with open_binary(self.files[row]) as file:
             return decode(file, str(self.files[row]))
 
@@ -161,7 +162,7 @@ class StackedPictures(StackingSource):
         return as_bytes(values, self.name)
 
 
-def as_bytes(pixels: NDArray[np.generic], name: str) -> NDArray[np.uint8]:
+def as_bytes(pixels: NDArray[np.generic], name: str) -> Pixels:
     """Pixels as whole numbers from 0 to 255: floats are from 0 to 1."""
     if pixels.dtype == np.uint8:
         return np.ascontiguousarray(pixels, np.uint8)
@@ -287,7 +288,7 @@ def given_array(values: NDArray[np.generic], kind: PictureKind | None = None) ->
     return Picture(GivenPicture(values, kind), 0, GIVEN_NAME)
 
 
-def _pixels(values: NDArray[np.generic]) -> NDArray[np.uint8]:
+def _pixels(values: NDArray[np.generic]) -> Pixels:
     """Pixels [H, W, C]; what is transparent is over white."""
     if values.ndim == 1:
         raise OptionError(f"{GIVEN_NAME} is a vector of {len(values):,} numbers; expected pixels [height, width]")
