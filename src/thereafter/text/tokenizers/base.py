@@ -9,19 +9,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from thereafter.base.config import Table
-from thereafter.base.storage import read_plain
+from thereafter.base.storage import read_plain, write_text
 from thereafter.errors import FormatError, OptionError, StorageError, nearest
 from thereafter.text.reading import PIECE, require_unicode
 
@@ -206,24 +205,11 @@ def read_stored(path: str | os.PathLike[str]) -> object:
 
 
 def write_stored(stored: Table, path: str | os.PathLike[str]) -> None:
-    """Write a temporary file and rename it, so that there is never half a tokenizer."""
-    text = json.dumps(stored, ensure_ascii=False, separators=(",", ":"))
-    folder, name = os.path.split(os.fspath(path))
-    temporary = ""
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=folder or ".")
-        with open(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        os.chmod(temporary, 0o644)  # mkstemp files are private, and a tokenizer is no secret
-        os.replace(temporary, path)
-    except OSError as failed:
-        if temporary:
-            with suppress(OSError):
-                os.unlink(temporary)
-        raise StorageError(
-            f"the tokenizer could not be saved as {os.fspath(path)}: {failed.strerror or failed}; "
-            "try a folder that exists and has room"
-        ) from None
+    """Write the file of a tokenizer in one piece, so that there is never half a tokenizer."""
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise StorageError(f"the tokenizer cannot be saved as {target}: there is no such folder; try one that exists")
+    write_text(target, json.dumps(stored, ensure_ascii=False, separators=(",", ":")))
 
 
 Ids = NDArray[np.int32]
