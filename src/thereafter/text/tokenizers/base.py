@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from thereafter.base.config import Table
 from thereafter.base.storage import read_plain, write_text
 from thereafter.errors import FormatError, OptionError, StorageError, nearest
-from thereafter.text.reading import PIECE, require_unicode
+from thereafter.text.reading import PIECE, require_unicode, slice_chunks
 
 UNKNOWN = "<unk>"
 LINE_END = "</s>"
@@ -268,26 +268,31 @@ class Tokenizer(ABC):
         fitted = cls.fit(chunks, min_count=min_count, max_size=max_size)
         return fitted, join_ids(fitted.encode_stream(chunks(), whole=True))
 
-    @abstractmethod
     def groups(self, chunks: Iterable[str]) -> Iterator[str]:
-        """The same text, cut where no token crosses."""
+        """The same text, cut where no token crosses: anywhere, unless tokens are longer than a character."""
+        return slice_chunks(chunks)
 
     @abstractmethod
     def ids_of(self, group: str) -> Ids:
         """The ids of a part of a text that begins and ends at the border of a token."""
 
-    @abstractmethod
+    def ids_and_unknown(self, group: str) -> tuple[Ids, list[str]]:
+        """The ids of such a part and, in order, the forms of its unknown tokens."""
+        return self.ids_of(group), []
+
     def measure(self, group: str, inside_line: bool) -> MeasuredText:
         """The figures of such a part; `inside_line`: there are tokens before it on its first line."""
+        ids, unknown = self.ids_and_unknown(group)
+        return MeasuredText(ids, group.count("\n"), len(group), byte_length(group), len(unknown), unknown)
 
     def closing(self) -> MeasuredText:
         """What a last line without a newline adds to a whole text."""
         return MeasuredText(np.empty(0, np.int32), lines=1, chars=0, bytes=0)
 
     @property
-    @abstractmethod
     def line_end_id(self) -> int | None:
         """The id that ends a line, if the vocabulary has one."""
+        return self.vocabulary.index.get("\n")
 
     @property
     def size(self) -> int:
