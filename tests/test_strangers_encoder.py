@@ -19,11 +19,12 @@ import thereafter
 from refusals import assert_refused
 from thereafter.decoding import generation, sources
 from thereafter.decoding.beam import Search, beam_search
-from thereafter.decoding.generation import GenerationSettings
+from thereafter.decoding.generation import GenerationSettings, Prompted
 from thereafter.decoding.sources import AnswerSettings
-from thereafter.decoding.writing import UntilToken
+from thereafter.decoding.writing import Detokenizer, UntilToken
 from thereafter.errors import OptionError, ShapeError
 from thereafter.inspection.trace import record
+from thereafter.models.decoder import ConditionedState
 from thereafter.models.task_net import Memory
 from thereafter.models.transformer_decoder import TransformerDecoder
 from thereafter.models.word_decoder import END, DecoderSettings, RecurrentDecoder, WordDecoder
@@ -159,11 +160,17 @@ def test_several_answers_are_searched_for_at_once(kind: str) -> None:
         assert [one.tokens for one in texts] == sorted(by_score, key=by_score.__getitem__, reverse=True)[:4]
 
 
+def prompt_of(decoder: WordDecoder, memory: Memory, detokenizer: Detokenizer) -> Prompted[ConditionedState]:
+    """One source as the start of `generation`: its answer can be generated, searched and streamed like any text."""
+    model, forbidden = decoder.given(memory), () if decoder.unknown is None else (decoder.unknown,)
+    return Prompted(model, detokenizer, "", np.empty(0, np.int64), model.start(1), forbidden, until=END)
+
+
 @pytest.mark.wide
 @BOTH
 def test_draws_come_as_often_as_they_are_likely(kind: str) -> None:
     decoder, memory = made(kind, rows=1)
-    begin = sources.prompt_of(decoder, memory, Letters())
+    begin = prompt_of(decoder, memory, Letters())
     draws = 1500
     for temperature in (1.0, 2.0):
         options: Any = {"max_new_tokens": LIMIT, "num_return_sequences": draws, "temperature": temperature, "seed": 3}
@@ -198,7 +205,7 @@ def bent(all_log_p: dict[tuple[int, ...], float], temperature: float) -> dict[tu
 @BOTH
 def test_an_answer_is_streamed(kind: str) -> None:
     decoder, memory = made(kind, seed=1, rows=1)
-    begin = sources.prompt_of(decoder, memory, Letters())
+    begin = prompt_of(decoder, memory, Letters())
     for seed in range(5):
         settings = GenerationSettings(max_new_tokens=LIMIT, seed=seed)
         pieces = list(generation.pieces(begin, settings))
@@ -248,7 +255,7 @@ def test_translators_go_through_the_same_search_sampler_stream_and_trace(model: 
     example = task.example("a b c")
     with net.quietly():
         memory = net.encode(task.batch([example], translator.codecs))
-    begin = sources.prompt_of(net, memory, wording)
+    begin = prompt_of(net, memory, wording)
     greedy = GenerationSettings(max_new_tokens=net.limit, do_sample=False)
     (text,) = generation.generate(begin, greedy)
     assert text.text.strip() == translator.predict("a b c")

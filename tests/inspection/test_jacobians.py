@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,8 @@ from torch import Tensor
 from breadth import core
 from refusals import assert_refused
 from thereafter.errors import OptionError
-from thereafter.inspection.jacobians import jacobian_decays, jacobians, layer_jacobians, product
-from thereafter.inspection.sentence_reader import still_copy
+from thereafter.inspection.jacobians import jacobian_decays, jacobians, layer_jacobians
+from thereafter.inspection.sentence_reader import cut_rows, still_copy
 from thereafter.kernels.scan import unroll
 from thereafter.models.build import build, settings_of
 from thereafter.models.recurrent import RecurrentModel
@@ -59,7 +60,7 @@ def test_products_equal_autograd(kind: str, options: dict[str, Any]) -> None:
     first, last = 2, 7
     x = look.layers["words"].arrays["x"]
     for number, layer in enumerate(look.layers[name].steps for name in still.cells):
-        jacobian = product(layer_jacobians(layer), last, last - first)
+        jacobian = reduce(torch.matmul, layer_jacobians(layer)[first + 1 : last + 1].flip(0))
         sizes = list(layer.cell.state_sizes().values())
 
         def later(state_S: Tensor, layer: Any = layer, x: Tensor = x, sizes: list[int] = sizes) -> Tensor:
@@ -74,6 +75,17 @@ def test_products_equal_autograd(kind: str, options: dict[str, Any]) -> None:
         torch.testing.assert_close(jacobian, truth, rtol=1e-9, atol=1e-12)
         y = torch.stack([state.h for state in layer.states[1:]], dim=1)
         x = x + y if number and options.get("connect") else y
+
+
+def test_gains_are_those_of_products_in_the_order_of_time() -> None:
+    model, ids = made("lstm", layers=1), tokens(12)
+    measured = jacobians(model, ids, steps=3, ends=1)
+    still, rows = still_copy(model), cut_rows(model, ids, least=4, most=4, rows=1)
+    steps = still.look(rows.inputs_BT, still.fresh(1), nodes=True).layers["l0"].steps
+    assert steps is not None
+    each_TSS = layer_jacobians(steps)
+    gains = [float(torch.linalg.matrix_norm(each_TSS[end] @ each_TSS[end - 1], 2)) for end in (2, 3)]
+    assert measured["gain"][0, 1] == pytest.approx(np.mean(gains))
 
 
 def test_a_linear_rnn_stretches_by_its_eigenvalue() -> None:

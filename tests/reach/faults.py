@@ -119,8 +119,8 @@ FAULTS = (
     Fault(
         "jacobians-in-the-wrong-order",
         "inspection/jacobians.py",
-        "whole_SS = whole_SS @ jacobians_TSS[t]",
-        "whole_SS = jacobians_TSS[t] @ whole_SS",
+        "whole_SS = whole_SS @ all_TSS[end - back]",
+        "whole_SS = all_TSS[end - back] @ whole_SS",
     ),
     Fault(
         "probe-in-another-base",

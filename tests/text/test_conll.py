@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from breadth import core
 from refusals import assert_refused
-from thereafter.errors import EmptyCorpusError, FormatError, OptionError, SourceError, UnknownNameError
+from thereafter.errors import EmptyCorpusError, FormatError, SourceError
 from thereafter.text.conll import TaggedSentence, read_columns, read_conllu, read_tagged, require_known_tags
 from thereafter.text.reading import read_lines
 
@@ -66,15 +66,6 @@ def test_conllu_without_ranges_and_empty_nodes(write) -> None:
     assert (first.line, second.line, len(first)) == (3, 11, 4)
 
 
-def test_columns_of_conllu_by_name(write) -> None:
-    path = write(CONLLU)
-    assert read_conllu(path, "xpos")[0].tags == ("PRP", "VBD", "RB", "VB")
-    assert read_conllu(path, "XPOS") == read_conllu(path, "xpos")
-    assert read_conllu(path, "feats")[0].tags == ("_",) * 4  # no features are an answer
-    with assert_refused(UnknownNameError, "CoNLL-U", "upso", "upos"):
-        read_conllu(path, "upso")
-
-
 @pytest.mark.parametrize("encoding", core(["utf-8", "utf-8-sig", "utf-16"], ["utf-8", "utf-16"]))
 @pytest.mark.parametrize("zipped", [False, True])
 @pytest.mark.parametrize("end", core(["\n", "\r\n", "\r"], ["\r\n"]))
@@ -92,8 +83,6 @@ def test_columns_words_and_tags_wherever_they_are(write, separator: str) -> None
     sentences = read_columns(path)
     assert sentences == [TaggedSentence(("EU", "rejects"), ("B-ORG", "O")), TaggedSentence(("#",), ("O",))]
     assert [one.line for one in sentences] == [3, 7]
-    assert read_columns(path, tag=2)[0].tags == ("NNP", "VBZ")
-    assert read_columns(path, word=-1, tag=1)[0] == TaggedSentence(("B-ORG", "O"), ("EU", "rejects"))
 
 
 def test_a_word_may_hold_spaces_between_tabs_and_no_break_spaces_anywhere(write) -> None:
@@ -103,14 +92,8 @@ def test_a_word_may_hold_spaces_between_tabs_and_no_break_spaces_anywhere(write)
 
 def test_which_format_it_is(write) -> None:
     assert read_tagged(write(CONLLU)) == read_conllu(write(CONLLU))
-    assert read_tagged(write(CONLLU), column="xpos") == read_conllu(write(CONLLU), "xpos")
-    assert read_tagged(write(CONLLU), column="5") == read_tagged(write(CONLLU), column=5)
-    assert read_tagged(write(CONLLU), column=5) == read_conllu(write(CONLLU), "xpos")
     two = write("1\tNUM\n2\tNUM\n")
     assert read_tagged(two) == [TaggedSentence(("1", "2"), ("NUM", "NUM"))]
-    assert read_tagged(two, column="1", word=2) == [TaggedSentence(("NUM", "NUM"), ("1", "2"))]
-    with assert_refused(FormatError, 1, 2, "CoNLL-U", "xpos"):
-        read_tagged(two, column="xpos")
     with assert_refused(FormatError, 1, "a.conllu", 9, 10, "CoNLL-U"):
         read_tagged(write(row("1", "a", "X").replace("\t_\n", "\n"), "a.conllu"))
 
@@ -142,27 +125,21 @@ def test_bad_conllu_is_a_sentence_with_its_line(write, text: str, sentence: str)
 
 
 BAD_COLUMNS = {
-    "ragged": ("a X\n\nb\n", {}, "line 3 of .* has 1 column and line 1 has 2; .* separated by spaces"),
-    "mixed": ("a\tX\nb X\n", {}, "line 2 of .* has 1 column and line 1 has 2; .* separated by tabs"),
-    "no tags": ("\na\nb\n", {}, "line 2 of .* has 1 column, so there are no tags"),
-    "wrong column": ("a X Y\n", {"tag": 4}, "line 1 of .* has 3 columns, so there is no column 4; expected 1 to 3"),
-    "wrong from the end": ("a X Y\n", {"word": -4}, "line 1 of .* has 3 columns, so there is no column -4"),
-    "empty word": ("a\tX\n\tY\n", {}, "line 2 of .* has an empty word in column 1"),
-    "empty tag": ("a\tX\nb\t\n", {}, "line 2 of .* has an empty tag in column 2"),
+    "ragged": ("a X\n\nb\n", "line 3 of .* has 1 column and line 1 has 2; .* separated by spaces"),
+    "mixed": ("a\tX\nb X\n", "line 2 of .* has 1 column and line 1 has 2; .* separated by tabs"),
+    "no tags": ("\na\nb\n", "line 2 of .* has 1 column, so there are no tags"),
+    "empty word": ("a\tX\n\tY\n", "line 2 of .* has an empty word in column 1"),
+    "empty tag": ("a\tX\nb\t\n", "line 2 of .* has an empty tag in column 2"),
 }
 
 
-@pytest.mark.parametrize(("text", "options", "sentence"), BAD_COLUMNS.values(), ids=BAD_COLUMNS)
-def test_bad_columns_are_a_sentence_with_the_line(write, text: str, options: dict[str, int], sentence: str) -> None:
+@pytest.mark.parametrize(("text", "sentence"), BAD_COLUMNS.values(), ids=BAD_COLUMNS)
+def test_bad_columns_are_a_sentence_with_the_line(write, text: str, sentence: str) -> None:
     with pytest.raises(FormatError, match=sentence):
-        read_columns(write(text), **options)
+        read_columns(write(text))
 
 
-def test_columns_that_cannot_be_and_files_that_are_not(write, tmp_path: Path) -> None:
-    with assert_refused(OptionError, 0):
-        read_columns(write("a X\n"), tag=0)
-    with assert_refused(OptionError, 2):
-        read_columns(write("a X\n"), word=-1)
+def test_files_that_are_not(write, tmp_path: Path) -> None:
     for empty in ("", "\n \n", "-DOCSTART- O\n\n"):
         with assert_refused(EmptyCorpusError, "data.txt"):
             read_tagged(write(empty))

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refusals import assert_refused
-from thereafter.errors import EmptyCorpusError, FormatError, OptionError, SourceError, UnknownNameError
+from thereafter.errors import EmptyCorpusError, FormatError, SourceError
 from thereafter.text.labelled import LabelledText, read_labelled, require_known_labels
 
 TWO = [LabelledText("a fine film", "1"), LabelledText("a bad film", "0")]
@@ -99,18 +99,6 @@ def test_names_or_not_and_which_column_is_the_label(write, rows: list[str], expe
     assert [(one.text, one.label) for one in read_labelled(write("\n".join(rows)))] == expected
 
 
-def test_columns_can_be_given(write) -> None:
-    path = write("sentence\tlabel\tsource\nso\t1\tweb\nlong\t0\tmail\nnow\t0\tweb\n")
-    assert read_labelled(path, label="source")[1] == LabelledText("long", "mail")
-    assert read_labelled(path, label="SOURCE") == read_labelled(path, label=3) == read_labelled(path, label="-1")
-    assert read_labelled(path, text="source", label=1)[0] == LabelledText("web", "so")
-    assert len(read_labelled(path, text=1, label=2, header=False)) == 4
-    plain = write("so\t1\nlong\t0\n")
-    assert read_labelled(plain, text=2, label=1)[0] == LabelledText("1", "so")
-    assert read_labelled(plain, header=True) == [LabelledText("long", "0")]
-    assert read_labelled(write("text,label\nx,1\n"), format="csv") == [LabelledText("x", "1")]
-
-
 @pytest.mark.parametrize(
     ("value", "label"), [(1, "1"), (True, "true"), (0.5, "0.5"), ("né", "né"), (-3, "-3"), (" a ", "a")]
 )
@@ -119,65 +107,48 @@ def test_labels_of_json_are_strings(write, value: Any, label: str) -> None:
 
 
 MANY = "\n".join(f"sentence {n}\tphrase {n}" for n in range(30))
-BAD: dict[str, tuple[str, str, dict[str, Any], str]] = {
-    "ragged tsv": ("a.tsv", "a b\t1\nc d\n", {}, "line 2 of .*a.tsv has 1 column and line 1 has 2"),
-    "tab in a text": ("a.tsv", "a b\t1\n\nc\td\t1\n", {}, "line 3 of .* has 3 columns and line 1 has 2; .* separator"),
-    "ragged csv": ("a.csv", 'text,label\n"a\nb",1\nc, d,1\n', {}, "line 4 of .* has 3 columns and line 1 has 2"),
-    "open quote": ("a.csv", 'text,label\nx,1\n"a,1\nb,0\n', {}, "row at line 3 of .* is not csv .*unexpected end"),
-    "bad quote": ("a.csv", 'text,label\n"a"b,1\n', {}, "row at line 2 of .* is not csv"),
+BAD: dict[str, tuple[str, str, str]] = {
+    "ragged tsv": ("a.tsv", "a b\t1\nc d\n", "line 2 of .*a.tsv has 1 column and line 1 has 2"),
+    "tab in a text": ("a.tsv", "a b\t1\n\nc\td\t1\n", "line 3 of .* has 3 columns and line 1 has 2; .* separator"),
+    "ragged csv": ("a.csv", 'text,label\n"a\nb",1\nc, d,1\n', "line 4 of .* has 3 columns and line 1 has 2"),
+    "open quote": ("a.csv", 'text,label\nx,1\n"a,1\nb,0\n', "row at line 3 of .* is not csv .*unexpected end"),
+    "bad quote": ("a.csv", 'text,label\n"a"b,1\n', "row at line 2 of .* is not csv"),
     "huge cell": (
         "a.csv",
         'text,label\n"' + "a" * ((16 << 20) + 1) + '",1\n',
-        {},
         "row at line 2 .* is not csv .*limit",
     ),
-    "empty text": ("a.tsv", "a b\t1\n \t0\n", {}, "line 2 of .* has an empty cell for a text in column 1"),
-    "empty label": ("a.csv", "text,label\na,1\nb,\n", {}, "line 3 .* an empty cell for a label in the column 'label'"),
-    "missing column": (
-        "a.csv",
-        "text,label\na,1\n",
-        {"label": "lable"},
-        "no column 'lable'.* text, label; did you mean",
+    "empty text": ("a.tsv", "a b\t1\n \t0\n", "line 2 of .* has an empty cell for a text in column 1"),
+    "empty label": ("a.csv", "text,label\na,1\nb,\n", "line 3 .* an empty cell for a label in the column 'label'"),
+    "one column": ("a.tsv", "a b\nc d\n", "line 1 of .*a.tsv has 1 column, expected a text and a label"),
+    "no label": (
+        "a.tsv",
+        MANY,
+        "no column that looks like labels.* 30 different values in 30 rows.* names it",
     ),
-    "no names": ("a.tsv", "a b\t1\n", {"label": "class"}, "line 1 of .* no column 'class'.* 2 columns have no names"),
-    "wrong number": ("a.tsv", "a b\t1\n", {"label": 3}, "line 1 of .* has 2 columns, so label=3 is none of them"),
-    "zero": ("a.tsv", "a b\t1\n", {"text": "0"}, "line 1 of .* text=0 is none of them"),
-    "one column": ("a.tsv", "a b\nc d\n", {}, "line 1 of .*a.tsv has 1 column, expected a text and a label"),
-    "no label": ("a.tsv", MANY, {}, "no column that looks like labels.* 30 different values in 30 rows.* label="),
-    "unclear": ("a.tsv", "a b\tx\tp\nc d\ty\tq\n", {}, "no column is clearly the label, from line 1 of .* label="),
-    "not JSON": ("a.jsonl", '{"text": "a", "label": 1}\n{"text": \n', {}, "line 2 of .* is not JSON .* such as"),
-    "deep JSON": ("a.jsonl", "[" * 100_000, {}, "line 1 of .* is not JSON"),
-    "NaN": ("a.jsonl", '{"text": "a", "label": NaN}', {}, "line 1 of .* is not JSON .NaN is not a JSON value"),
-    "not an object": ("a.jsonl", '["a", 1]', {}, "line 1 of .* is a JSON list, expected an object"),
+    "unclear": ("a.tsv", "a b\tx\tp\nc d\ty\tq\n", "no column is clearly the label, from line 1 of .* names it"),
+    "not JSON": ("a.jsonl", '{"text": "a", "label": 1}\n{"text": \n', "line 2 of .* is not JSON .* such as"),
+    "deep JSON": ("a.jsonl", "[" * 100_000, "line 1 of .* is not JSON"),
+    "NaN": ("a.jsonl", '{"text": "a", "label": NaN}', "line 1 of .* is not JSON .NaN is not a JSON value"),
+    "not an object": ("a.jsonl", '["a", 1]', "line 1 of .* is a JSON list, expected an object"),
     "key missing": (
         "a.jsonl",
         '{"text": "a", "label": 1}\n{"label": 1}',
-        {},
         "line 2 .* nothing for a text in .*'text'",
     ),
-    "key wrong": (
-        "a.jsonl",
-        '{"text": "a", "label": 1}',
-        {"text": "txt"},
-        "line 1 .* 'txt' for the text: there are text",
-    ),
-    "text no string": ("a.jsonl", '{"text": ["a"], "label": 1}', {}, "line 1 of .* has the list .* for a text"),
-    "label no name": ("a.jsonl", '{"text": "a", "label": {"b": 1}}', {}, "line 1 of .* has the dict .* for a label"),
-    "half a pair": ("a.jsonl", '{"text": "\\ud800", "label": 1}', {}, "line 1 of .* a lone surrogate"),
+    "text no string": ("a.jsonl", '{"text": ["a"], "label": 1}', "line 1 of .* has the list .* for a text"),
+    "label no name": ("a.jsonl", '{"text": "a", "label": {"b": 1}}', "line 1 of .* has the dict .* for a label"),
+    "half a pair": ("a.jsonl", '{"text": "\\ud800", "label": 1}', "line 1 of .* a lone surrogate"),
 }
 
 
-@pytest.mark.parametrize(("name", "text", "options", "sentence"), BAD.values(), ids=BAD)
-def test_bad_rows_are_a_sentence_with_the_line(write, name: str, text: str, options: Any, sentence: str) -> None:
+@pytest.mark.parametrize(("name", "text", "sentence"), BAD.values(), ids=BAD)
+def test_bad_rows_are_a_sentence_with_the_line(write, name: str, text: str, sentence: str) -> None:
     with pytest.raises(FormatError, match=sentence):
-        read_labelled(write(text, name), **options)
+        read_labelled(write(text, name))
 
 
-def test_what_cannot_be_and_files_that_are_not(write, tmp_path: Path) -> None:
-    with assert_refused(OptionError, 2):
-        read_labelled(write("a b\t1\n"), text=2, label=-1)
-    with assert_refused(UnknownNameError, "tvs", "tsv"):
-        read_labelled(write("a b\t1\n"), format="tvs")
+def test_files_that_are_not(write, tmp_path: Path) -> None:
     for name, text in (("a.tsv", ""), ("a.csv", "text,label\n"), ("a.jsonl", "\n \n")):
         with pytest.raises(EmptyCorpusError, match=f"{name} holds no rows"):
             read_labelled(write(text, name))
@@ -213,7 +184,5 @@ def test_a_run_knows_its_labels_by_their_column(write) -> None:
         read = read_labelled(write("\n".join(listed) + "\n", "reviews.csv"), labels=labels)
         assert [(one.text, one.label) for one in read] == pairs
     assert read_labelled(write("\n".join(rows) + "\n", "reviews.csv"))[0].label == "3"
-    asked = read_labelled(write("\n".join(rows) + "\n", "reviews.csv"), label="stars", labels=labels)
-    assert [one.label for one in asked] == ["3", "5", "4"]
     new = write("a good film,pos\na strange film,maybe\n", "new.csv")
     assert [one.label for one in read_labelled(new, labels=labels)] == ["pos", "maybe"]  # said by `check`

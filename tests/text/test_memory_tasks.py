@@ -99,7 +99,6 @@ def test_each_is_a_corpus(one: MemoryTask):
         assert path.read_text() == text_of(one, part)
         assert path.read_text().count("\n") == DEFAULT_LINES[part]
     assert corpora.locate(one.name) == found
-    assert corpora.card(one.name).title == one.title
 
 
 def test_a_damaged_corpus_is_written_again():

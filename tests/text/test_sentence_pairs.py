@@ -9,19 +9,10 @@ import pytest
 
 from breadth import core
 from refusals import assert_refused
-from thereafter.base import progress
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError, SourceError
 from thereafter.text.tables import SentencePair, read_pairs, read_two
 
 TWO = [SentencePair("Go.", "Va !"), SentencePair("Run!", "Cours\u202f!")]
-
-
-class Notes(progress.Silent):
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def note(self, message: str) -> None:
-        self.said.append(message)
 
 
 @pytest.fixture
@@ -65,7 +56,7 @@ def test_other_line_separators_do_not_part_lines(write) -> None:
     ("text", "sentence"),
     [
         ("a\tb\nc d\n", r"line 2 of .*pairs\.txt has 1 column, expected at least 2"),
-        ("a\tb\n\nc\t \n", r"line 3 of .*pairs\.txt has an empty target.* skip_empty=True"),
+        ("a\tb\n\nc\t \n", r"line 3 of .*pairs\.txt has an empty target, .* remove it"),
         ("\tb\n", r"line 1 of .*pairs\.txt has an empty source"),
     ],
 )
@@ -83,24 +74,14 @@ def test_files_of_unequal_length_are_named_with_their_counts(write) -> None:
             assert part in str(caught.value)
 
 
-def test_empty_sides_are_left_out_only_when_asked(write) -> None:
-    one, other = write("a\n\nc\n", "a"), write("d\ne\nf\n", "b")
+def test_an_empty_side_is_named_with_its_line(write) -> None:
     with assert_refused(FormatError, 2):
-        read_two(one, other)
-    notes = Notes()
-    with progress.reporting(notes):
-        pairs = read_two(one, other, skip_empty=True)
-    assert pairs == [SentencePair("a", "d"), SentencePair("c", "f")]
-    assert [pair.line for pair in pairs] == [1, 3]
-    assert len(notes.said) == 1
-    assert "1 of 3 pairs have an empty side and were left out" in notes.said[0]
+        read_two(write("a\n\nc\n", "a"), write("d\ne\nf\n", "b"))
 
 
 def test_files_without_pairs(write, tmp_path: Path) -> None:
     with assert_refused(EmptyCorpusError, "pairs"):
         read_pairs(write("\n\n"))
-    with assert_refused(EmptyCorpusError, 1):
-        read_pairs(write("a\t\n"), skip_empty=True)
     with assert_refused(SourceError, "nothing"):
         read_two(write("a"), tmp_path / "nothing")
 

@@ -100,7 +100,6 @@ def test_offsets_lose_nothing_wherever_the_pieces_end():
         cuts = sorted(draw.sample(range(len(text)), 9))
         pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
         assert list(find_sentences(pieces)) == whole
-        assert list(find_sentences(pieces, wrapped=True)) == list(find_sentences([text], wrapped=True))
 
 
 @pytest.mark.parametrize("run", ["!", ". ", "。", "…?", '!"', "_", "a. "])
@@ -109,13 +108,6 @@ def test_long_runs_of_marks_are_read_quickly(run: str):
     text = "So" + run * 8000 + "y"
     assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
     assert time.thread_time() - begun < 2
-
-
-def test_wrapped_lines_are_one_paragraph():
-    text = "It was a dark\nand stormy night. He met\nMary there.\n\nShe left.\n"
-    wanted = ["It was a dark\nand stormy night.", "He met\nMary there.", "She left."]
-    assert split_sentences(text, wrapped=True) == wanted
-    assert split_sentences(text)[0] == "It was a dark"
 
 
 @pytest.mark.parametrize("text", ["", "\n", "  \n \n", ".", "...", "?!", '"', "\n.\n"])

@@ -73,18 +73,11 @@ class Warping:
             return None
         if self.temperature == 0:
             return np.equal(np.arange(len(logs)), best).astype(np.float64)
-        if self.top_k is not None and self.top_k < len(logs):
-            # a stable choice among equals, so that the same seed gives the same text everywhere
-            kept = largest(logs, self.top_k)
-            rest = logs[kept]
-            logs.fill(-np.inf)
-            logs[kept] = rest
-        with np.errstate(over="ignore"):  # a temperature next to 0 sends all but the best to minus infinity
-            weights: Floats = np.exp((logs - logs[best]) / self.temperature)
-        if self.top_p < 1:
-            weights = keep_nucleus(weights, self.top_p)
-        if self.min_p > 0:
-            weights[weights < self.min_p] = 0.0  # the likeliest weighs 1
+        weights_1W, ids_1K = _weigh(logs[None], logs[best, None, None], np.array([[self.temperature]]), self, ())
+        if ids_1K is None:
+            return weights_1W[0, : len(logs)]
+        weights: Floats = np.zeros(len(logs))
+        weights[ids_1K[0]] = weights_1W[0, : ids_1K.shape[1]]
         return weights
 
 
@@ -228,7 +221,7 @@ class Sampler(Generic[S]):
         self._logp_BV = np.asarray(model.predict(self._state))
         self._rngs = rngs
         self._warping = warping
-        self._forbidden = forbidden
+        self._forbidden = tuple(map(int, forbidden))
         self._seen_BV = np.zeros((len(rngs), model.vocabulary_size), dtype=bool)
         if prompt is not None:
             self._seen_BV[:, prompt] = True
@@ -240,8 +233,11 @@ class Sampler(Generic[S]):
         """The next token of every row that still runs; a row where nothing can follow is not among them."""
         if self._drawn:
             self._read()
-        greedy = self._warping.temperature == 0 and self._warping.repetition_penalty == 1
-        tokens = self._likeliest() if greedy else map(self._token, self._batch, self._logp_BV)
+        if self._warping.temperature == 0 and self._warping.repetition_penalty == 1:
+            likeliest = zip(self._batch, _likeliest(self._logp_BV, self._forbidden).tolist(), strict=True)
+            tokens = [None if token < 0 or row in self._idle else token for row, token in likeliest]
+        else:
+            tokens = list(map(self._token, self._batch, self._logp_BV))
         draws = [
             Draw(row, token, float(logp_V[token]))
             for row, token, logp_V in zip(self._batch, tokens, self._logp_BV, strict=True)
@@ -261,19 +257,6 @@ class Sampler(Generic[S]):
         if token is not None:
             self._seen_BV[row, token] = True
         return token
-
-    def _likeliest(self) -> list[int | None]:
-        """The likeliest token of every row at once, ties to the lower id: as `_token` for plain greedy decoding."""
-        token_B = self._logp_BV.argmax(axis=1)
-        easy_B = np.isfinite(self._logp_BV[np.arange(len(token_B)), token_B])
-        if len(self._forbidden):
-            easy_B &= ~np.isin(token_B, list(self._forbidden))
-        if self._idle:
-            easy_B &= ~np.isin(self._batch, list(self._idle))
-        tokens: list[int | None] = token_B.tolist()
-        for line in np.flatnonzero(~easy_B).tolist():
-            tokens[line] = self._token(self._batch[line], self._logp_BV[line])
-        return tokens
 
     def stop(self, row: int) -> None:
         """The row needs no more tokens."""
@@ -346,7 +329,8 @@ def _draw_alike(logp_RV: Logs, drawings: Sequence[RowDrawing]) -> list[int | Non
         lines = lines_R[begin : begin + _ROWS]
         chosen = [drawings[line] for line in lines.tolist()]
         most_R1 = logp_RV[lines, best_R[lines]][:, None].astype(np.float64)
-        weights_RW, ids_RK = _weigh(logp_RV[lines], most_R1, temperature_R[lines, None], chosen[0])
+        warping, forbidden = chosen[0].warping, chosen[0].forbidden
+        weights_RW, ids_RK = _weigh(logp_RV[lines], most_R1, temperature_R[lines, None], warping, forbidden)
         places = _places(weights_RW, np.array([drawing.rng.random() for drawing in chosen]))
         for row, (line, place) in enumerate(zip(lines.tolist(), places, strict=True)):
             tokens[line] = place if ids_RK is None else int(ids_RK[row, place])
@@ -365,10 +349,13 @@ def _likeliest(logp_RV: Logs, forbidden: Sequence[int]) -> NDArray[np.intp]:
 
 
 def _weigh(
-    logp_RV: Logs, most_R1: Floats, temperature_R1: Floats, drawing: RowDrawing
+    logp_RV: Logs, most_R1: Floats, temperature_R1: Floats, warping: Warping, forbidden: Sequence[int]
 ) -> tuple[Floats, NDArray[np.intp] | None]:
-    """As `Warping.weights`, in full blocks; with top-k of the k likeliest alone, and which these are."""
-    warping, words, forbidden = drawing.warping, logp_RV.shape[1], list(drawing.forbidden)
+    """The weights of `Warping.weights` in full blocks; with top-k of the k likeliest alone, and which these are.
+
+    The choice among equals is stable, so that the same seed gives the same text everywhere.
+    """
+    words, forbidden = logp_RV.shape[1], list(forbidden)
     ids_RK: NDArray[np.intp] | None = None
     if warping.top_k is not None and warping.top_k < words:
         logp_RV[:, forbidden] = -np.inf
@@ -379,7 +366,8 @@ def _weigh(
     weights_RV = weights_RW[:, :words]
     weights_RV[:] = logp_RV
     weights_RV -= most_R1
-    with np.errstate(over="ignore"):  # as in `Warping.weights`, and where a forbidden token is the likeliest
+    # a temperature next to 0 sends all but the best to minus infinity; a forbidden token may be the likeliest
+    with np.errstate(over="ignore"):
         if (temperature_R1 != 1).any():
             weights_RV /= temperature_R1
         np.exp(weights_RV, out=weights_RV)
@@ -388,7 +376,7 @@ def _weigh(
     if warping.top_p < 1:
         weights_RW = keep_nucleus(weights_RW, warping.top_p)
     if warping.min_p > 0:
-        weights_RW[weights_RW < warping.min_p] = 0.0
+        weights_RW[weights_RW < warping.min_p] = 0.0  # the likeliest weighs 1
     return weights_RW, ids_RK
 
 

@@ -11,11 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from thereafter.decoding.beam import SPARSE, Hypothesis, Search, beam_searches
-from thereafter.decoding.generation import Prompted
 from thereafter.decoding.sampling import Sampler, Warping
-from thereafter.decoding.writing import Detokenizer, UntilToken
+from thereafter.decoding.writing import UntilToken
 from thereafter.errors import OptionError
-from thereafter.models.decoder import ConditionedState
 from thereafter.models.task_net import Memory
 from thereafter.models.word_decoder import END, WordDecoder
 
@@ -108,13 +106,6 @@ def draw_answers(
         if not draws:
             break
     return answers
-
-
-def prompt_of(decoder: WordDecoder, memory: Memory, detokenizer: Detokenizer) -> Prompted[ConditionedState]:
-    """One source as the start of `generation`: its answer can be generated, searched and streamed like any text."""
-    model = decoder.given(memory)
-    ids = np.empty(0, dtype=np.int64)
-    return Prompted(model, detokenizer, "", ids, model.start(1), _forbidden_tokens(decoder), until=END)
 
 
 def _forbidden_tokens(decoder: WordDecoder) -> tuple[int, ...]:

@@ -41,19 +41,11 @@ from thereafter.models.neural import NeuralModel
 JACOBIANS = "jacobians"
 
 
-def layer_jacobians(steps: Steps, row: int = 0) -> Tensor:
+def layer_jacobians(steps: Steps) -> Tensor:
     """J_t of every step of a layer, [T, S, S]: how the state after the step changes with the state before it."""
     count = steps.z_BTG.shape[1]
     with torch.no_grad():
-        return torch.stack([torch.func.jacrev(steps.again, 1)(t, steps.before(t, row), row) for t in range(count)])
-
-
-def product(jacobians_TSS: Tensor, end: int, steps: int) -> Tensor:
-    """d s_end / d s_{end-steps}: the product of the `steps` Jacobians up to step `end`, [S, S]."""
-    whole_SS = torch.eye(jacobians_TSS.shape[1], dtype=jacobians_TSS.dtype, device=jacobians_TSS.device)
-    for t in range(end, end - steps, -1):
-        whole_SS = whole_SS @ jacobians_TSS[t]
-    return whole_SS
+        return torch.stack([torch.func.jacrev(steps.again, 1)(t, steps.before(t, 0), 0) for t in range(count)])
 
 
 def jacobians(

@@ -298,29 +298,18 @@ class PairScores(Tabular):
         named = list(dict.fromkeys(name for pair in self.pairs for name in pair.columns))
         named.sort(key=lambda name: GROUPS.index(name) if name in GROUPS else len(GROUPS))
         called = free_names(named, ("file", "line", "good", "bad", *FIGURES))
-        good_K, bad_K = self.logp_K2.T.tolist()
-        columns = (self.differences_K, self.right_K, self.judged_K, self.unknown_K, self.same_K)
-        rows: list[Row] = []
-        for place, values in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
-            difference, right, judged, unknown, same = values
-            pair = self.pairs[place]
-            rows.append(
-                {"file": pair.file, "line": pair.line}
-                | {called[name]: pair.columns.get(name, "") for name in named}
-                | {
-                    "good": pair.good,
-                    "bad": pair.bad,
-                    "logp_good": good_K[place],
-                    "logp_bad": bad_K[place],
-                    "difference": difference,
-                    "unknown_good": list(self.unknown[place][0]),
-                    "unknown_bad": list(self.unknown[place][1]),
-                    "unknown_differs": unknown,
-                    "same_tokens": same,
-                    "right": right if judged else None,
-                }
-            )
-        return rows
+        numbers = (*self.logp_K2.T, self.differences_K, self.unknown_K, self.same_K, self.right_K, self.judged_K)
+        good, bad, differences, differs, same, right, judged = (column.tolist() for column in numbers)
+        unknown_good, unknown_bad = zip(*([list(forms) for forms in both] for both in self.unknown), strict=True)
+        verdicts = [verdict if counts else None for verdict, counts in zip(right, judged, strict=True)]
+        figures = zip(good, bad, differences, unknown_good, unknown_bad, differs, same, verdicts, strict=True)
+        return [
+            {"file": pair.file, "line": pair.line}
+            | {called[name]: pair.columns.get(name, "") for name in named}
+            | {"good": pair.good, "bad": pair.bad}
+            | dict(zip(FIGURES, values, strict=True))
+            for pair, values in zip(self.pairs, figures, strict=True)
+        ]
 
     def conditions(self, by: str, item: str | None = None) -> list[Row]:
         """Accuracy and mean difference by a column of the file, and paired differences (`evaluation.conditions`)."""

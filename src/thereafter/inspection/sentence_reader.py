@@ -56,9 +56,7 @@ def recurrent(model: object, purpose: str) -> NeuralModel:
 
 def with_units(model: object) -> NeuralModel:
     """The same, for those who look for units."""
-    if not isinstance(model, NeuralModel) or not model.fields:
-        raise OptionError(f"{type(model).__name__} has no recurrent units; expected {listed(recurrent_names())}")
-    return model
+    return recurrent(model, "a unit")
 
 
 def still_copy(model: NeuralModel) -> NeuralModel:

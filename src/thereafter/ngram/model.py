@@ -176,10 +176,10 @@ def score(
     tokens.flags.writeable = False
     if not len(tokens) or not pays(len(tokens)) or not available():
         return score_plain(tables, tokens, node, uniform=uniform, line_end=line_end, start=start)
-    restart = np.array(tables.path(start), dtype=np.int32)
+    restart = tables.path(start)
 
     def walk(part: Int, context: int) -> tuple[Float32, Int, int]:
-        stream, places = _lay_out(part, np.array(tables.path(context), dtype=np.int32), restart, line_end)
+        stream, places = _with_context(tables.path(context), part, line_end, restart)
         arrays = (tables.word, tables.logp, tables.backoff, tables.first_child)
         scores, nodes = _walk(*arrays, stream, places, tables.order, uniform, line_end)
         return scores, nodes, _after(tables, int(part[-1]), int(nodes[-1]), line_end, start)
@@ -203,25 +203,15 @@ def _after(tables: Tables, token: int, node: int, line_end: int, start: int) -> 
     return node if node < tables.contexts else int(tables.suffix[node])
 
 
-@compiled
-def _lay_out(ids: Int, before: Int, restart: Int, line_end: int) -> tuple[Int, Int]:
+def _with_context(before: list[int], ids: Int, line_end: int, restart: list[int]) -> tuple[Int, Int]:
     """The stream with its left context and `<s>` after every line end [S], and the position of each token."""
-    inner_ends = 0
-    for t in range(len(ids) - 1):
-        inner_ends += int(ids[t] == line_end)
-    stream = np.empty(len(before) + len(ids) + inner_ends * len(restart), dtype=np.int32)
-    places = np.empty(len(ids), dtype=np.int32)
+    ends = (ids == line_end).astype(np.int64)
+    places = len(before) + np.arange(len(ids)) + (np.cumsum(ends) - ends) * len(restart)
+    room = int(places[-1]) + 1 if len(ids) else len(before)
+    stream = np.full(room, restart[0] if restart else 0, dtype=np.int32)
     stream[: len(before)] = before
-    place = len(before)
-    for t in range(len(ids)):
-        stream[place] = ids[t]
-        places[t] = place
-        place += 1
-        if ids[t] == line_end and t < len(ids) - 1:
-            for w in restart:
-                stream[place] = w
-                place += 1
-    return stream, places
+    stream[places] = ids
+    return stream, places.astype(np.int32)
 
 
 @compiled
@@ -307,8 +297,7 @@ def score_plain(
     tables: Tables, ids: Int, node: int, *, uniform: bool, line_end: int, start: int
 ) -> tuple[Float32, Int, int]:
     """The same as `_walk`, in plain numpy: the nodes of all n-grams of the stream at once, order by order."""
-    before = tables.path(node)
-    stream, targets = _with_context(before, ids, line_end, tables.path(start))
+    stream, targets = _with_context(tables.path(node), ids, line_end, tables.path(start))
     order = tables.order
     # nodes[n][i]: the node of the n-gram that starts at i; nodes[0] is the empty one
     nodes = [np.zeros(len(stream), dtype=np.int64)]
@@ -319,7 +308,7 @@ def score_plain(
             longer[:usable] = tables.find(nodes[-1][:usable], stream[n - 1 :])
         nodes.append(longer)
 
-    def ending_at(n: int, last: NDArray[np.int64]) -> NDArray[np.int64]:
+    def ending_at(n: int, last: Int) -> NDArray[np.int64]:
         first = last - n + 1
         return np.where(first >= 0, nodes[n][np.maximum(first, 0)], -1)
 
@@ -345,19 +334,6 @@ def score_plain(
     if len(targets):
         node = _after(tables, int(ids[-1]), int(longest[-1]), line_end, start)
     return scores.astype(np.float32), longest.astype(np.int32), node
-
-
-def _with_context(
-    before: list[int], ids: Int, line_end: int, restart: list[int]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The stream with its left context and `<s>` after every line end, and the position of each token."""
-    ends = (ids == line_end).astype(np.int64)
-    shift = len(before) + np.arange(len(ids)) + (np.cumsum(ends) - ends) * len(restart)
-    room = int(shift[-1]) + 1 if len(ids) else len(before)
-    stream = np.full(room, restart[0] if restart else 0, dtype=np.int64)
-    stream[: len(before)] = before
-    stream[shift] = ids
-    return stream, shift
 
 
 def estimate(

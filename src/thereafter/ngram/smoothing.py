@@ -13,14 +13,14 @@ Shapes: M_n distinct n-grams of order n; V words that can be predicted.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.base.kinds import Registry
 from thereafter.errors import OptionError
-from thereafter.ngram.counts import Counts
+from thereafter.ngram.counts import Counts, Level
 
 Float = NDArray[np.float64]
 
@@ -91,6 +91,24 @@ def counts_of_counts(values: NDArray[np.int64], highest: int) -> list[int]:
     return [0, *np.bincount(few, minlength=highest + 1)[1:].tolist()]
 
 
+Weigh = Callable[[Level, int, NDArray[np.bool_], Float | float], tuple[Float, Float]]
+"""From the n-grams of an order, the order, which of them are kept, and p(w | h') of each: p(w | h) of each n-gram, and
+the weight of each context for what was not seen after it."""
+
+
+def _order_by_order(counts: Counts, cutoffs: tuple[int, ...], weigh: Weigh) -> Weights:
+    """The weights of all orders, each from those of the order below it."""
+    prob: list[Float] = []
+    gammas: list[Float] = []
+    for order, level in enumerate(counts.levels, start=1):
+        stays = kept_mask(counts, order, cutoffs)
+        share, gamma = weigh(level, order, stays, lower_order(counts, order, prob))
+        prob.append(share)
+        gammas.append(gamma)
+    # gamma of order n belongs to the contexts of order n-1; the highest order is never a context
+    return Weights(prob, [*gammas[1:], np.ones(counts.size(counts.order))])
+
+
 def mle(counts: Counts, cutoffs: tuple[int, ...]) -> Weights:
     """Maximum likelihood: what was not seen after a context is impossible after it.
 
@@ -115,19 +133,16 @@ def add_alpha(counts: Counts, cutoffs: tuple[int, ...], alpha: float = 0.1) -> W
 
 
 def _frequencies(counts: Counts, cutoffs: tuple[int, ...], alpha: float, spread: str) -> Weights:
-    prob: list[Float] = []
-    backoff: list[Float] = []
-    whole = alpha * counts.vocabulary_size
-    for order in range(1, counts.order + 1):
-        level = counts.levels[order - 1]
-        seen = np.where(kept_mask(counts, order, cutoffs), level.count, 0)
+    def weigh(level: Level, order: int, stays: NDArray[np.bool_], below: Float | float) -> tuple[Float, Float]:
+        seen = np.where(stays, level.count, 0)
         total = sum_by_context(counts, order, seen)
-        share = (seen + alpha) / np.maximum(total + whole, np.finfo(float).tiny)[level.context]
+        whole = np.maximum(total + alpha * counts.vocabulary_size, np.finfo(float).tiny)
+        share = (seen + alpha) / whole[level.context]
         if order == 1:
             share[counts.vocabulary_size] = 0.0
-        prob.append(share)
-        backoff.append(np.where(total > 0, alpha / np.maximum(total + whole, np.finfo(float).tiny), 1.0))
-    return Weights(prob, _as_contexts(backoff, counts), spread=spread)
+        return share, np.where(total > 0, alpha / whole, 1.0)
+
+    return replace(_order_by_order(counts, cutoffs, weigh), spread=spread)
 
 
 def stupid_backoff(counts: Counts, cutoffs: tuple[int, ...], factor: float = 0.4, normalise: bool = True) -> Weights:
@@ -182,12 +197,10 @@ def katz(counts: Counts, cutoffs: tuple[int, ...]) -> Weights:
     after a context there is nobody to give to, and what was freed is shared among the seen in proportion.
     Katz 1987, Estimation of probabilities from sparse data for the language model component of a speech recognizer.
     """
-    prob: list[Float] = []
-    backoff: list[Float] = []
     notes: list[str] = []
-    for order in range(1, counts.order + 1):
-        level = counts.levels[order - 1]
-        seen = kept_mask(counts, order, cutoffs) & (level.count > 0)
+
+    def weigh(level: Level, order: int, stays: NDArray[np.bool_], below: Float | float) -> tuple[Float, Float]:
+        seen = stays & (level.count > 0)
         ratio, degenerate = _good_turing(level.count)
         if degenerate:
             notes.append(f"order {order}: counts of counts give no Good-Turing discount; took 0.5 from every count")
@@ -197,7 +210,6 @@ def katz(counts: Counts, cutoffs: tuple[int, ...]) -> Weights:
         # Nothing freed means nothing for unseen words: one imagined count more makes room.
         total = np.where(used >= total * (1 - 1e-12), total + 1, total)
         share = lowered / total[level.context]
-        below = lower_order(counts, order, prob)
         covered = sum_by_context(counts, order, np.where(seen, below, 0.0))
         covered_by = sum_by_context(counts, order, seen)
         unseen = np.where(covered_by >= counts.vocabulary_size, 0.0, np.maximum(1 - covered, 0.0))
@@ -207,9 +219,9 @@ def katz(counts: Counts, cutoffs: tuple[int, ...]) -> Weights:
         share = share * scale[level.context]
         alpha = np.where(nobody, 0.0, freed / np.maximum(unseen, 1e-300))
         alpha = np.where(used > 0, alpha, 1.0)  # nothing kept after this context: leave the word to its suffix
-        prob.append(np.where(seen, share, alpha[level.context] * below))
-        backoff.append(alpha)
-    return Weights(prob, _as_contexts(backoff, counts), notes=notes)
+        return np.where(seen, share, alpha[level.context] * below), alpha
+
+    return replace(_order_by_order(counts, cutoffs, weigh), notes=notes)
 
 
 def _good_turing(count: NDArray[np.int64]) -> tuple[Float, bool]:
@@ -239,19 +251,16 @@ def witten_bell(counts: Counts, cutoffs: tuple[int, ...]) -> Weights:
 
     Witten and Bell 1991, The zero-frequency problem; method C, as in Chen and Goodman 1998, section 2.6.
     """
-    prob: list[Float] = []
-    backoff: list[Float] = []
-    for order in range(1, counts.order + 1):
-        level = counts.levels[order - 1]
-        stays = kept_mask(counts, order, cutoffs)
+
+    def weigh(level: Level, order: int, stays: NDArray[np.bool_], below: Float | float) -> tuple[Float, Float]:
         total = sum_by_context(counts, order, level.count)
         types = sum_by_context(counts, order, level.count > 0)
         whole = np.maximum(total + types, 1)
         share = np.where(stays, level.count, 0) / whole[level.context]
         gamma = left_over(types + sum_by_context(counts, order, np.where(stays, 0, level.count)), total + types)
-        prob.append(share + gamma[level.context] * lower_order(counts, order, prob))
-        backoff.append(gamma)
-    return Weights(prob, _as_contexts(backoff, counts))
+        return share + gamma[level.context] * below, gamma
+
+    return _order_by_order(counts, cutoffs, weigh)
 
 
 def absolute(counts: Counts, cutoffs: tuple[int, ...]) -> Weights:
@@ -300,31 +309,24 @@ def adjust_counts(counts: Counts) -> list[NDArray[np.int64]]:
 
 def _discount(counts: Counts, values: list[NDArray[np.int64]], cutoffs: tuple[int, ...], discount: Discount) -> Weights:
     """Subtract the discounts of each order; what was taken, and all that was cut off, goes to the order below."""
-    prob: list[Float] = []
-    backoff: list[Float] = []
     discounts: dict[int, tuple[float, ...]] = {}
     notes: list[str] = []
-    for order, value in enumerate(values, start=1):
-        level = counts.levels[order - 1]
+
+    def weigh(level: Level, order: int, stays: NDArray[np.bool_], below: Float | float) -> tuple[Float, Float]:
+        value = values[order - 1]
         amounts, degenerate = discount(value)
         discounts[order] = amounts
         if degenerate:
-            shown = ", ".join(f"{amount:g}" for amount in amounts)
-            notes.append(f"order {order}: too few different counts to estimate discounts; used {shown}")
+            used = ", ".join(f"{amount:g}" for amount in amounts)
+            notes.append(f"order {order}: too few different counts to estimate discounts; used {used}")
         steps = np.array([0.0, *amounts])
-        taken = steps[np.minimum(value, len(amounts))]
-        taken = np.where(kept_mask(counts, order, cutoffs), taken, value)
+        taken = np.where(stays, steps[np.minimum(value, len(amounts))], value)
         total = sum_by_context(counts, order, value)
         gamma = left_over(sum_by_context(counts, order, taken), total)
         share = (value - taken) / np.maximum(total, 1)[level.context]
-        prob.append(share + gamma[level.context] * lower_order(counts, order, prob))
-        backoff.append(gamma)
-    return Weights(prob, _as_contexts(backoff, counts), discounts=discounts, notes=notes)
+        return share + gamma[level.context] * below, gamma
 
-
-def _as_contexts(gammas: list[Float], counts: Counts) -> list[Float]:
-    """gamma of order n belongs to the contexts of order n-1; the highest order is never a context."""
-    return [*gammas[1:], np.ones(counts.size(counts.order))]
+    return replace(_order_by_order(counts, cutoffs, weigh), discounts=discounts, notes=notes)
 
 
 def _one_discount(value: NDArray[np.int64]) -> tuple[tuple[float, ...], bool]:

@@ -10,18 +10,17 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-import os
 import platform
 import sys
 import sysconfig
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module, resources
 from pathlib import Path
-from uuid import uuid4
 
-from thereafter.base.storage import cache_folder
+from thereafter.base.storage import cache_folder, write_text
 from thereafter.data.download import storage_error
 from thereafter.errors import CorpusError, StorageError
 
@@ -63,26 +62,9 @@ def python_code() -> Built:
     return _from_text("python-code", "".join(source for _, source in standard_library()), "standard library")
 
 
-def agreement() -> Built:
-    """The default corpus of agreement sentences, generated at the first use and after a change of the generator.
-
-    `agreement.<part>.jsonl` beside the text of each part has the annotations of its sentences.
-    """
-    return _sentences("agreement")
-
-
-def reflexives() -> Built:
-    """Sentences in which a reflexive pronoun agrees with a distant noun in gender or number."""
-    return _sentences("reflexives")
-
-
-def filler_gap() -> Built:
-    """Sentences in which a distant `what`, `who` or `that` decides whether a verb's object is missing."""
-    return _sentences("filler-gap")
-
-
 def _sentences(name: str) -> Built:
-    """A corpus of sentences with annotated dependencies, generated once for each version of the generator."""
+    """A corpus of sentences with annotated dependencies, generated at the first use and after a change of the
+    generator. `NAME.<part>.jsonl` beside the text of each part has the annotations of its sentences."""
     package = "thereafter.text.agreement"
     module = import_module(package)
     folder = cache_folder() / "corpora" / f"{name}-{_source_hash(package)[:12]}"
@@ -107,19 +89,12 @@ def _sentences(name: str) -> Built:
     return Built(parts, f"generated, seed {module.DEFAULT_SEED}, {sizes} sentences, sha256 {sha256}")
 
 
-def remember_first() -> Built:
-    """A symbol, n words of noise, and the symbol again."""
-    return _memory_task("remember-first")
-
-
-def count_and_fire() -> Built:
-    """n times `a`, n times `b`, and a mark that comes exactly then."""
-    return _memory_task("count-and-fire")
-
-
-def balanced_brackets() -> Built:
-    """Round and square brackets, every one closed by its own kind."""
-    return _memory_task("balanced-brackets")
+agreement = partial(_sentences, "agreement")
+"""The default corpus: a subject and its verb agree in number."""
+reflexives = partial(_sentences, "reflexives")
+"""Sentences in which a reflexive pronoun agrees with a distant noun in gender or number."""
+filler_gap = partial(_sentences, "filler-gap")
+"""Sentences in which a distant `what`, `who` or `that` decides whether a verb's object is missing."""
 
 
 def standard_library() -> Iterator[tuple[str, str]]:
@@ -194,15 +169,22 @@ def keep_corpus(name: str, texts: dict[str, str], made: str, suffix: str = ".txt
     return Built(parts, f"{made}, sha256 {sha256}")
 
 
+remember_first = partial(_memory_task, "remember-first")
+"""A symbol, n words of noise, and the symbol again."""
+count_and_fire = partial(_memory_task, "count-and-fire")
+"""n times `a`, n times `b`, and a mark that comes exactly then."""
+balanced_brackets = partial(_memory_task, "balanced-brackets")
+"""Round and square brackets, every one closed by its own kind."""
+
+
 def keep_texts(folder: Path, texts: dict[str, str], suffix: str = ".txt") -> dict[str, Path]:
     """Write these texts to the folder if they are not there, one file a part."""
     parts = {part: folder / f"{part}{suffix}" for part in texts}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for part, path in parts.items():
-            content = texts[part].encode()
-            if not path.is_file() or path.read_bytes() != content:
-                _write(path, content)
+            if not path.is_file() or path.read_bytes() != texts[part].encode():
+                write_text(path, texts[part])
     except OSError as trouble:
         raise storage_error(f"the corpus to {folder}", trouble) from trouble
     return parts
@@ -210,12 +192,10 @@ def keep_texts(folder: Path, texts: dict[str, str], suffix: str = ".txt") -> dic
 
 def _list_parts(folder: Path, parts: dict[str, Path]) -> None:
     """Write the list of all files of a corpus with their hashes. It comes last: a list means a complete corpus."""
-    kept = sorted(path for path in folder.iterdir() if path.suffix in (".txt", ".jsonl") and path.name[0] != ".")
-    listed = {
-        "parts": {part: path.name for part, path in parts.items()},
-        "files": {path.name: _sha256(path) for path in kept},
-    }
-    _write(folder / _LIST, json.dumps(listed, indent=1).encode())
+    contents = sorted(path for path in folder.iterdir() if path.suffix in (".txt", ".jsonl") and path.name[0] != ".")
+    names = {part: path.name for part, path in parts.items()}
+    listed = {"parts": names, "files": {path.name: _sha256(path) for path in contents}}
+    write_text(folder / _LIST, json.dumps(listed, indent=1))
 
 
 def _listed_parts(folder: Path) -> dict[str, Path] | None:
@@ -241,13 +221,3 @@ def _source_hash(package: str) -> str:
         if entry.name.endswith(".py"):
             digest.update(entry.name.encode() + b"\0" + entry.read_bytes() + b"\0")
     return digest.hexdigest()
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
-    growing = path.with_name(f".{path.name}.{uuid4().hex}.tmp")
-    try:
-        growing.write_bytes(content)
-        os.replace(growing, path)
-    finally:
-        growing.unlink(missing_ok=True)

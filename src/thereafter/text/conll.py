@@ -7,7 +7,8 @@ CoNLL-U (Universal Dependencies, https://universaldependencies.org/format.html):
 a blank line after each sentence, comments after `#`. Lines of multiword tokens (`3-4`) and of empty nodes (`8.1`) are
 no words and are skipped. Columns (CoNLL-2000, CoNLL-2003 and similar formats): any number of columns separated by tabs
 or by spaces, the same number on every line; lines that begin with `-DOCSTART-` are skipped.
-A `#` is a word there. Several blank lines are one. Columns are counted from 1, or from the end with -1, -2, ...
+A `#` is a word there. Several blank lines are one. Words are in the first column, tags in the last; of CoNLL-U the
+words are forms and the tags UPOS.
 
 Raw text is cut into sentences (`sentences.py`) and these into words and marks (`pretokenised_words.py`): `wretch,` is
 two words. Pre-tokenised text is a sentence a line, with spaces between its words. A sentence whose marks stand alone
@@ -20,9 +21,10 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from sys import intern
 
-from thereafter.errors import EmptyCorpusError, FormatError, OptionError, UnknownNameError
+from thereafter.errors import EmptyCorpusError, FormatError
 from thereafter.text.pretokenised_words import CLITICS, ENGLISH, Habits, Splitter, is_abbreviation
 from thereafter.text.reading import lines_of, place, read_lines
 from thereafter.text.sentences import find_sentences
@@ -31,7 +33,6 @@ from thereafter.text.tables import columns
 Path = str | os.PathLike[str]
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
-_MAY_BE_NOTHING = ("lemma", "feats", "deps", "misc")  # columns where "_" is a value, not a missing one
 _ID = re.compile(r"([1-9][0-9]*)|[1-9][0-9]*-[1-9][0-9]*|[0-9]+\.[1-9][0-9]*")
 _DOCUMENT = "-DOCSTART-"
 
@@ -52,41 +53,19 @@ class TaggedSentence:
         return len(self.words)
 
 
-def read_tagged(
-    path: Path, *, column: str | int | None = None, word: int = 1, encoding: str | None = None
-) -> list[TaggedSentence]:
-    """The sentences of a file in either format: CoNLL-U if its name or its first line looks like it.
-
-    `column` is the column of the tags, by number or, in CoNLL-U, by name; by default UPOS or the last one. `word` is
-    the column of the words if the file is not CoNLL-U.
-    """
-    if isinstance(column, str) and column.removeprefix("-").isdecimal():
-        column = int(column)  # the command line passes numbers as text
-    shape = _first_row(path, encoding)
-    if shape.is_conllu:
-        if isinstance(column, int):
-            column = COLUMNS[_at(column, len(COLUMNS), place(path, shape.line))]
-        return read_conllu(path, column or "upos", encoding=encoding)
-    if isinstance(column, str):
-        raise FormatError(
-            f"{place(path, shape.line)} has {columns(shape.columns)} and is no CoNLL-U, so no column is called "
-            f"{column!r}; expected the number of the column with the tags, for instance {shape.columns}"
-        )
-    return read_columns(path, word=word, tag=-1 if column is None else column, encoding=encoding)
+def read_tagged(path: Path) -> list[TaggedSentence]:
+    """The sentences of a file in either format: CoNLL-U if its name or its first line looks like it."""
+    return read_conllu(path) if _is_conllu(path) else read_columns(path)
 
 
-def read_conllu(path: Path, column: str = "upos", *, encoding: str | None = None) -> list[TaggedSentence]:
-    """The sentences of a CoNLL-U file with the tags of one column: upos, xpos, deprel, feats, ..."""
-    known = COLUMNS[2:]
-    if column.lower() not in known:
-        raise UnknownNameError("column of tags in CoNLL-U", column, known)
-    return _sentences(path, _conllu_rows(path, column.lower(), encoding))
+def read_conllu(path: Path) -> list[TaggedSentence]:
+    """The sentences of a CoNLL-U file with their universal parts of speech."""
+    return _sentences(path, _conllu_rows(path))
 
 
-def read_columns(path: Path, *, word: int = 1, tag: int = -1, encoding: str | None = None) -> list[TaggedSentence]:
-    """The sentences of a file with a word and a tag on each line, and perhaps more: `word` and `tag` say in which
-    columns, counted from 1; -1 is the last."""
-    return _sentences(path, _column_rows(path, word, tag, encoding))
+def read_columns(path: Path) -> list[TaggedSentence]:
+    """The sentences of a file with a word on each line, perhaps more columns, and a tag in the last."""
+    return _sentences(path, _column_rows(path))
 
 
 def require_known_tags(sentences: Iterable[TaggedSentence], known: Collection[str], path: Path) -> None:
@@ -116,7 +95,7 @@ def _sentences(path: Path, rows: Iterator[_TaggedLine]) -> list[TaggedSentence]:
         if row.word:
             open_rows.append(row)
         elif open_rows:
-            words, tags = tuple(one.word for one in open_rows), tuple(one.tag for one in open_rows)
+            words, tags = tuple(row.word for row in open_rows), tuple(row.tag for row in open_rows)
             sentences.append(TaggedSentence(words, tags, open_rows[0].line))
             open_rows = []
     if not sentences:
@@ -124,15 +103,16 @@ def _sentences(path: Path, rows: Iterator[_TaggedLine]) -> list[TaggedSentence]:
     return sentences
 
 
-def _conllu_rows(path: Path, column: str, encoding: str | None) -> Iterator[_TaggedLine]:
-    name, tag_at = os.fspath(path), COLUMNS.index(column)
-    words, begun, number = 0, 0, 0  # `begun`: the first line of this sentence, comments included
-    tagged = column in _MAY_BE_NOTHING  # whether a tag was ever seen
-    for number, line in enumerate(read_lines(path, encoding=encoding), start=1):
+def _conllu_rows(path: Path) -> Iterator[_TaggedLine]:
+    words = begun = 0  # `begun`: the first line of this sentence, comments included
+    tagged = False  # whether a tag was ever seen
+    for number, line in enumerate(chain(read_lines(path), [""]), start=1):
         where = place(path, number)
         if not line.strip():
             if begun and not words:
-                raise _without_words(path, begun)
+                raise FormatError(
+                    f"the sentence at {place(path, begun)} has no words; expected at least one; remove it"
+                )
             yield _TaggedLine(number)
             words = begun = 0
             continue
@@ -154,88 +134,50 @@ def _conllu_rows(path: Path, column: str, encoding: str | None) -> Iterator[_Tag
             raise FormatError(f"{where} is word {word} of its sentence, expected word {words}{missing}")
         if not cells[1]:
             raise FormatError(f"{where} has an empty word (column 2), expected a form")
-        tag = cells[tag_at]
-        if not tag or (tag == "_" and column not in _MAY_BE_NOTHING):
-            if tagged:
-                raise FormatError(f"{where} has no tag in the column {column} ({tag!r}); expected one for every word")
-            raise FormatError(
-                f"{where}: the first word has no tag in the column {column} ({tag!r}), so {name} has perhaps none at "
-                "all; expected one for every word; try another column, such as upos or xpos"
+        tag = cells[COLUMNS.index("upos")]
+        if tag in ("", "_"):
+            hint = (
+                ""
+                if tagged
+                else "; there may be none at all: try another treebank, or a file with a word and its tag on each line"
             )
+            raise FormatError(f"{where} has no tag in the column upos ({tag!r}), expected one for every word{hint}")
         tagged = True
         yield _TaggedLine(number, cells[1], intern(tag))
-    if begun and not words:
-        raise _without_words(path, begun)
-    yield _TaggedLine(number + 1)
 
 
-def _without_words(path: Path, begun: int) -> FormatError:
-    return FormatError(f"the sentence at {place(path, begun)} has no words; expected at least one; remove it")
-
-
-def _column_rows(path: Path, word: int, tag: int, encoding: str | None) -> Iterator[_TaggedLine]:
-    width, first, number = 0, 0, 0
-    word_at = tag_at = 0
+def _column_rows(path: Path) -> Iterator[_TaggedLine]:
+    width = first = 0
     tabs = False
-    for number, line in enumerate(read_lines(path, encoding=encoding), start=1):
+    for number, line in enumerate(chain(read_lines(path), [""]), start=1):
         if not line.strip() or line.startswith(_DOCUMENT):
             yield _TaggedLine(number)
             continue
         where = place(path, number)
-        if not width:
-            # the first line decides for all: a word may contain spaces if tabs separate the columns
-            tabs, first = "\t" in line, number
+        tabs = tabs if width else "\t" in line  # the first line decides for all: with tabs a word may contain spaces
         cells = line.split("\t") if tabs else [cell for cell in line.split(" ") if cell]
         if not width:
-            width = len(cells)
-            word_at, tag_at = _word_and_tag(word, tag, width, where)
+            width, first = len(cells), number
+        if width < 2:
+            raise FormatError(f"{where} has 1 column, so there are no tags; expected a word and its tag on every line")
         if len(cells) != width:
             raise FormatError(
                 f"{where} has {columns(len(cells))} and line {first} has {width}; expected the same on every line, "
                 f"separated by {'tabs' if tabs else 'spaces'} as on line {first}"
             )
-        if not cells[word_at].strip() or not cells[tag_at].strip():
-            gap, at = ("word", word_at) if not cells[word_at].strip() else ("tag", tag_at)
-            raise FormatError(f"{where} has an empty {gap} in column {at + 1}; expected a word and a tag")
-        yield _TaggedLine(number, cells[word_at], intern(cells[tag_at]))
-    yield _TaggedLine(number + 1)
+        if not cells[0].strip() or not cells[-1].strip():
+            gap = "tag" if cells[0].strip() else "word"
+            raise FormatError(f"{where} has an empty {gap} in column {1 if gap == 'word' else width}; expected both")
+        yield _TaggedLine(number, cells[0], intern(cells[-1]))
 
 
-def _word_and_tag(word: int, tag: int, width: int, where: str) -> tuple[int, int]:
-    """The columns of the words and the tags, counted from 0."""
-    if width < 2:
-        raise FormatError(f"{where} has 1 column, so there are no tags; expected a word and its tag on every line")
-    word_at, tag_at = _at(word, width, where), _at(tag, width, where)
-    if word_at == tag_at:
-        raise OptionError(f"words and tags are both in column {word_at + 1} of {width}; expected two different columns")
-    return word_at, tag_at
-
-
-def _at(column: int, width: int, where: str) -> int:
-    if column == 0:
-        raise OptionError("column 0 does not exist: columns are counted from 1, or from the end with -1, -2, ...")
-    at = column - 1 if column > 0 else width + column
-    if not 0 <= at < width:
-        raise FormatError(f"{where} has {columns(width)}, so there is no column {column}; expected 1 to {width}")
-    return at
-
-
-@dataclass(frozen=True)
-class _Layout:
-    line: int
-    columns: int
-    is_conllu: bool
-
-
-def _first_row(path: Path, encoding: str | None) -> _Layout:
-    """The number of columns of the first line with words, and the format."""
-    named = os.fspath(path).removesuffix(".gz").endswith(".conllu")
-    for number, line in enumerate(read_lines(path, encoding=encoding), start=1):
-        if line.strip() and not line.startswith(("#", _DOCUMENT)):
-            cells = line.split("\t") if "\t" in line else line.split()
-            like = "\t" in line and len(cells) == len(COLUMNS) and _ID.fullmatch(cells[0]) is not None
-            return _Layout(number, len(cells), named or like)
-    return _Layout(1, 0, named)
+def _is_conllu(path: Path) -> bool:
+    """Whether a file is CoNLL-U, by its name or its first line with words."""
+    if os.fspath(path).removesuffix(".gz").endswith(".conllu"):
+        return True
+    written = (line for line in read_lines(path) if line.strip() and not line.startswith(("#", _DOCUMENT)))
+    cells = next(written, "").split("\t")
+    return len(cells) == len(COLUMNS) and _ID.fullmatch(cells[0]) is not None
 
 
 def _some(names: Collection[str], most: int = 20) -> str:

@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 import zlib
 from collections.abc import Iterable
-from contextlib import suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -22,7 +19,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.base.storage import cache_folder
+from thereafter.base.storage import cache_folder, replacing
 from thereafter.errors import StorageError
 from thereafter.text.sources import Source
 from thereafter.text.tokenizers.base import Ids, Tokenizer, join_ids
@@ -77,27 +74,14 @@ def fit_source(
 
 
 def _write_ids(path: Path, tokenizer: Tokenizer, arrays: Iterable[Ids]) -> IdArray:
-    """Write a temporary file and rename it. Plain writes: the pages of a writable map would count as memory."""
+    """Write the file and map it. Plain writes: the pages of a writable map would count as memory."""
     size = len(tokenizer.vocabulary)
     dtype: np.dtype[np.integer] = np.dtype("u1" if size <= 1 << 8 else "<u2" if size <= 1 << 16 else "<i4")
-    temporary = ""
     try:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(prefix="unfinished-", dir=path.parent)
-            with open(handle, "wb") as file:
-                _write(file, dtype, arrays)
-            os.replace(temporary, path)
-            temporary = ""
-        finally:
-            if temporary:
-                with suppress(OSError):
-                    os.unlink(temporary)
-    except OSError as failed:
-        raise StorageError(
-            f"the token ids could not be written to {path.parent}: {failed.strerror or failed}; "
-            "free some room, or set THEREAFTER_CACHE to a folder that has it"
-        ) from None
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            _write(file, dtype, arrays)
+    except StorageError as failed:
+        raise StorageError(f"{failed}, or set THEREAFTER_CACHE to a folder that has room for token ids") from None
     opened = _open_ids(path)
     if opened is None:
         raise StorageError(f"the token ids written to {path} could not be read back; try another THEREAFTER_CACHE")

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 from thereafter.data.files import FileState, file_state, open_content
@@ -94,7 +94,7 @@ class Form:
             lines = leave_out(lines, header=self.header)
         if self.wrapping is not None:
             lines = unwrap(lines, self.wrapping)
-        yield from _join_lines(lines)
+        yield from map("".join, reading.batches((f"{line}\n" for line in lines), reading.BLOCK))
 
 
 def form_of(path: Path, encoding: str | None, forming: Forming) -> Form:
@@ -175,20 +175,6 @@ def _whole_lines(text: str) -> str:
     if len(text) <= _SAMPLE:
         return text
     return text[: text.rfind("\n", 0, _SAMPLE) + 1] or text[:_SAMPLE]
-
-
-def _join_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Lines, each with its newline, as chunks of about a million characters."""
-    pieces: list[str] = []
-    length = 0
-    for line in lines:
-        pieces += (line, "\n")
-        length += len(line) + 1
-        if length >= reading.BLOCK:
-            yield "".join(pieces)
-            pieces, length = [], 0
-    if pieces:
-        yield "".join(pieces)
 
 
 # Project Gutenberg's header and licence: found by their marks, so that neither is learned nor scored.
@@ -343,7 +329,7 @@ def unwrap(lines: Iterable[str], wrapping: Wrapping) -> Iterator[str]:
     """
     paragraph: list[str] = []
     before = ""
-    for line in lines:
+    for line in chain(lines, [""]):
         line = line.rstrip()
         if paragraph and line and _inside_paragraph(before, line) and _is_full(before, line, wrapping.width):
             _join(paragraph, line.lstrip(), wrapping)
@@ -352,8 +338,6 @@ def unwrap(lines: Iterable[str], wrapping: Wrapping) -> Iterator[str]:
                 yield "".join(paragraph)
             paragraph = [line.lstrip()] if line else []
         before = line
-    if paragraph:
-        yield "".join(paragraph)
 
 
 def _join(paragraph: list[str], line: str, wrapping: Wrapping) -> None:

@@ -1,11 +1,10 @@
 """Texts with labels: tsv, csv or jsonl (`text/tables.py`), one text a row; and one column of a table as a text.
 
-Which columns? Those given as `text=` and `label=`, by name or by number from 1 (-1 is the last). Otherwise those with
-usual names (TEXT_NAMES, LABEL_NAMES). Otherwise, as in sst2's `sentence<TAB>0`, by their content: the label is the
-column with the fewest different values (more than one, if there are more than two columns); the text is the longest of
-the others. An unclear guess is an error. The first row of a table is a header if one of its names is asked for or
-usual, or if it has a word above a column of whole numbers; `header=` decides it. A trained run knows its labels: the
-one column that has no others is theirs, unless `label=` or a usual name leads to another such column.
+Which columns? Those with usual names (TEXT_NAMES, LABEL_NAMES). Otherwise, as in sst2's `sentence<TAB>0`, by their
+content: the label is the column with the fewest different values (more than one, if there are more than two columns);
+the text is the longest of the others. An unclear guess is an error. The first row of a table is a header if one of its
+names is usual, or if it has a word above a column of whole numbers. A trained run knows its labels: the one column that
+has no others is theirs, unless a usual name leads to another such column.
 
 Labels are strings, also in JSON (`1` is "1", `true` is "true"). White space around texts and labels is removed.
 
@@ -23,8 +22,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, count, islice
 
-from thereafter.errors import EmptyCorpusError, FormatError, OptionError, UnknownNameError, nearest
-from thereafter.text.reading import guess_encoding, place, read_lines
+from thereafter.errors import EmptyCorpusError, FormatError, UnknownNameError
+from thereafter.text.reading import batches, guess_encoding, place, read_lines
 from thereafter.text.tables import (
     Path,
     TableRow,
@@ -35,8 +34,6 @@ from thereafter.text.tables import (
     require_characters,
     stream_rows,
 )
-
-Column = str | int | None
 
 TEXT_NAMES = ("text", "sentence", "review", "content", "body", "document", "comment", "tweet", "question", "phrase")
 LABEL_NAMES = ("label", "class", "sentiment", "category", "target", "polarity", "labels", "tag", "stars", "rating")
@@ -57,48 +54,30 @@ class LabelledText:
     line: int = field(default=0, compare=False)
 
 
-def read_labelled(
-    path: Path,
-    *,
-    text: Column = None,
-    label: Column = None,
-    format: str | None = None,
-    header: bool | None = None,
-    encoding: str | None = None,
-    labels: Collection[str] = (),
-) -> list[LabelledText]:
+def read_labelled(path: Path, *, labels: Collection[str] = ()) -> list[LabelledText]:
     """The texts of a file with their labels; `labels` are those of a trained run, by which their column is known."""
-
-    def has_header(rows: list[TableRow]) -> bool:
-        if header is None:
-            return looks_like_header(rows, text, label) or _above_labels(rows, labels)
-        return header
-
-    table = read_table(path, format=format, has_header=has_header, encoding=encoding)
+    table = read_table(path, has_header=lambda rows: looks_like_header(rows) or _above_labels(rows, labels))
     if not table.rows:
         raise EmptyCorpusError(f"{os.fspath(path)} holds no rows; expected at least one text with a label")
-    text_at, label_at = _text_and_label(table, text, label, labels)
+    text_at, label_at = _text_and_label(table, labels)
     return [_labelled_text(table, row, text_at, label_at) for row in table.rows]
 
 
 def require_known_labels(texts: Iterable[LabelledText], known: Collection[str], path: Path) -> None:
     """FormatError for the first label that is not among the `known` labels of the training data."""
-    for one in texts:
-        if one.label not in known:
+    for text in texts:
+        if text.label not in known:
             raise FormatError(
-                f"{place(path, one.line)} has the label {one.label!r}, which the training data never has; "
+                f"{place(path, text.line)} has the label {text.label!r}, which the training data never has; "
                 f"expected one of {', '.join(sorted(known))}"
             )
 
 
-def looks_like_header(rows: list[TableRow], text: Column = None, label: Column = None) -> bool:
+def looks_like_header(rows: list[TableRow]) -> bool:
     """Whether the first row of a table has the names of its columns: usual ones, or a word above whole numbers."""
-    asked = {wanted.lower() for wanted in (text, label) if isinstance(wanted, str) and _number(wanted) is None}
     for at, cell in enumerate(map(str, rows[0].cells)):
         below = [str(row.cells[at]) for row in rows[1:]]
         name = cell.strip().lower()
-        if name in asked:
-            return True
         if name in TEXT_NAMES + LABEL_NAMES and cell not in below:  # "review" may be a label, but then it occurs again
             return True
         if name and not _is_whole(cell) and len(below) >= _FEW and all(map(_is_whole, below)):
@@ -123,52 +102,39 @@ def _is_whole(cell: str) -> bool:
     return cell.strip().removeprefix("-").isdecimal()
 
 
-def _number(column: str | int) -> int | None:
-    """The number of a column that is asked for by number; the command line passes it as text."""
-    if isinstance(column, int):
-        return column
+def _number(column: str) -> int | None:
+    """The number of a column that is asked for by number."""
     return int(column) if column.removeprefix("-").isdecimal() else None
 
 
-def _text_and_label(table: TextTable, text: Column, label: Column, labels: Collection[str]) -> tuple[int, int]:
+def _text_and_label(table: TextTable, labels: Collection[str]) -> tuple[int, int]:
     """The columns of the texts and the labels, counted from 0."""
     if table.width < 2:
         raise FormatError(
             f"{place(table.path, table.first_line)} has 1 column, expected a text and a label, separated by a tab "
             f"(tsv) or a comma (csv); {table.describe_columns()}"
         )
-    text_at = _requested_column(table, "text", text, TEXT_NAMES)
-    label_at = _requested_column(table, "label", label, LABEL_NAMES)
-    if label is None and labels and not (label_at is not None and _are_labels(table.values(label_at), labels)):
+    text_at, label_at = _usual_column(table, TEXT_NAMES), _usual_column(table, LABEL_NAMES)
+    if labels and not (label_at is not None and _are_labels(table.values(label_at), labels)):
         fitting = [at for at in range(table.width) if at != text_at and _are_labels(table.values(at), labels)]
         label_at = fitting[0] if len(fitting) == 1 else label_at
     if label_at is None:
         label_at = _likely_label(table, besides=text_at)
-    if text_at is None:
-        text_at = _likely_text(table, besides=label_at)
-    if text_at == label_at:
-        raise OptionError(f"text and label are both column {text_at + 1}; expected two different columns")
-    return text_at, label_at
+    return (_likely_text(table, besides=label_at) if text_at is None else text_at), label_at
 
 
-def _requested_column(table: TextTable, role: str, column: Column, usual: tuple[str, ...]) -> int | None:
-    """The column that the user asked for, or the one with a usual name; None if only its content can tell."""
-    names = [name.lower() for name in table.names or ()]
-    if column is None:
-        return next((names.index(name) for name in usual if name in names), None)
-    if isinstance(column, str) and table.names is not None and column.lower() in names:
-        return table.names.index(column) if column in table.names else names.index(column.lower())
-    where, number = place(table.path, table.first_line), _number(column)
-    if number is None:
-        guess = nearest(str(column), table.names) if table.names else f"try {role}=1 to {role}={table.width}"
-        raise FormatError(f"{where} has no column {column!r} for the {role}: {table.describe_columns()}; {guess}")
-    at = number - 1 if number > 0 else table.width + number
-    if number == 0 or not 0 <= at < table.width:
-        raise FormatError(
-            f"{where} has {columns(table.width)}, so {role}={number} is none of them; expected 1 to {table.width}, "
-            f"or -1 for the last; {table.describe_columns()}"
-        )
-    return at
+def _usual_column(table: TextTable, usual: tuple[str, ...]) -> int | None:
+    """The column with a usual name; None if only its content can tell."""
+    places = (_named_column(name, table.names) for name in usual)
+    return next((at for at in places if at is not None), None)
+
+
+def _named_column(column: str, names: list[str] | None) -> int | None:
+    """The place of a column by its name, if there is one of that name, in capitals or not."""
+    small = [name.lower() for name in names or ()]
+    if names is not None and column in names:
+        return names.index(column)
+    return small.index(column.lower()) if column.lower() in small else None
 
 
 def _likely_label(table: TextTable, besides: int | None) -> int:
@@ -183,7 +149,7 @@ def _likely_label(table: TextTable, besides: int | None) -> int:
             alone = different == 1 and len(values) > 1 and table.width > 2
             kinds.append((alone, different, length, -column))  # the shorter of two equals is the label
     kinds.sort()
-    hint = f"{table.describe_columns()}; name it with label=, by name or number"
+    hint = f"{table.describe_columns()}; try a first row that names it: label"
     if not kinds or (len(kinds) > 1 and table.width > 2 and kinds[0][:2] == kinds[1][:2]):
         where = place(table.path, table.first_line)
         raise FormatError(f"no column is clearly the label, from {where} on: {hint}")
@@ -250,7 +216,7 @@ def read_column(
 ) -> Iterator[str]:
     """The cells of a column in pieces, each cell a line. `column` is a name, or a number from 1 (-1 is the last)."""
     rows, names = _open_table(path, column, encoding, advance)
-    return _pieces(_cells(path, rows, column, names))
+    return map("".join, batches(_lines(path, rows, column, names), _PIECE))
 
 
 def read_rows(path: Path, column: str, *, encoding: str | None = None) -> list[dict[str, object]]:
@@ -305,11 +271,11 @@ def _header(rows: list[TableRow], column: str) -> list[str] | None:
     if not rows:
         return None
     names = [str(cell).strip() for cell in rows[0].cells]
-    named = _number(column) is None and column.lower() in [name.lower() for name in names]
+    named = _number(column) is None and _named_column(column, names) is not None
     return names if named or looks_like_header(rows) else None
 
 
-def _cells(path: Path, rows: Iterable[TableRow], column: str, names: list[str] | None) -> Iterator[str]:
+def _lines(path: Path, rows: Iterable[TableRow], column: str, names: list[str] | None) -> Iterator[str]:
     at: int | None = None
     for row in rows:
         if at is None:
@@ -317,16 +283,13 @@ def _cells(path: Path, rows: Iterable[TableRow], column: str, names: list[str] |
         cell = row.cells[at]
         text = cell if isinstance(cell, str) else "" if cell is None else json.dumps(cell, ensure_ascii=False)
         require_characters(text, place(path, row.line))
-        yield text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
+        yield text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ") + "\n"
 
 
 def _place_of(path: Path, row: TableRow, column: str, names: list[str] | None) -> int:
     """The number of the column, from 0."""
-    small = [name.lower() for name in names or ()]
-    if names is not None and column in names:
-        return names.index(column)
-    if column.lower() in small:
-        return small.index(column.lower())
+    if (named := _named_column(column, names)) is not None:
+        return named
     number, width = _number(column), len(row.cells)
     if number is None:
         raise UnknownNameError(f"column of {os.fspath(path)}", column, names or [str(k + 1) for k in range(width)])
@@ -338,17 +301,3 @@ def _place_of(path: Path, row: TableRow, column: str, names: list[str] | None) -
             f"expected 1 to {width}, or -1 for the last"
         )
     return at
-
-
-def _pieces(cells: Iterable[str]) -> Iterator[str]:
-    """Lines in pieces of some hundred thousand characters."""
-    lines: list[str] = []
-    length = 0
-    for cell in cells:
-        lines.append(cell + "\n")
-        length += len(cell) + 1
-        if length >= _PIECE:
-            yield "".join(lines)
-            lines, length = [], 0
-    if lines:
-        yield "".join(lines)

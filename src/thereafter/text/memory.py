@@ -72,7 +72,6 @@ class MemoryTask:
     """
 
     name: str
-    title: str
     question: str
     make: Callable[[Dice, int], Line]
     shortest: int
@@ -159,31 +158,11 @@ def _pair(dice: Dice, inside: int, words: list[str], questions: list[Question]) 
 TASKS = {
     one.name: one
     for one in (
+        MemoryTask("remember-first", "which symbol came first, n words ago", remember_first, 1, 30),
         MemoryTask(
-            "remember-first",
-            "A symbol, n words of noise, and the symbol again",
-            "which symbol came first, n words ago",
-            remember_first,
-            shortest=1,
-            longest=30,
+            "count-and-fire", "when to fire: after exactly as many words as were counted, n", count_and_fire, 1, 20
         ),
-        MemoryTask(
-            "count-and-fire",
-            "n times a, n times b, and a mark that comes exactly then",
-            "when to fire: after exactly as many words as were counted, n",
-            count_and_fire,
-            shortest=1,
-            longest=20,
-        ),
-        MemoryTask(
-            "balanced-brackets",
-            "Round and square brackets, every one closed by its own kind",
-            "which bracket is open, n words back",
-            balanced_brackets,
-            shortest=0,
-            longest=30,
-            stride=2,
-        ),
+        MemoryTask("balanced-brackets", "which bracket is open, n words back", balanced_brackets, 0, 30, stride=2),
     )
 }
 

@@ -32,7 +32,6 @@ _CAPITAL = (
 )
 """Abbreviations in capitals only: `he was ill.` ends a sentence, `Springfield, Ill.,` does not."""
 _BEFORE_NUMBERS = sentences.NUMBERED | {"op"}
-_SHORTENED = frozenset({"'em", "'tis", "'twas", "'cause", "'til", "'till", "'bout", "'n", "n"})
 CLITICS = frozenset({"n't", "'t", "'s", "'re", "'ve", "'ll", "'d", "'m"})
 """What stands after its word as a word of its own."""
 TERMINATORS = ".!?"
@@ -165,24 +164,19 @@ class Splitter:
             yield form
 
     def _word(self, form: str) -> Iterator[str]:
-        style = self.style
-        if style.glue and "-" in form.rstrip("-"):
-            parts = form.split("-")
-            for place, part in enumerate(parts):
-                if part:
-                    yield from self._core(part)
-                if place + 1 < len(parts):
-                    yield "@-@" if part and parts[place + 1] else "-"
-        elif style.hyphens == "spaced" and "-" in form:
-            for part in filter(None, form.split("-")):
+        style, parts, hyphen = self.style, form.split("-"), "-"
+        inside = "-" in form.rstrip("-")
+        if style.glue and inside:
+            hyphen = "@-@"
+        elif style.hyphens == "spaced":
+            hyphen = ""
+        elif style.hyphens != "split" or not inside or parts[0].lower() in _KEPT_PREFIXES:
+            parts = [form]
+        for place, part in enumerate(parts):
+            if place and hyphen:
+                yield hyphen if part and parts[place - 1] else "-"
+            if part:
                 yield from self._core(part)
-        elif style.hyphens == "split" and "-" in form.rstrip("-") and form.split("-")[0].lower() not in _KEPT_PREFIXES:
-            for place, part in enumerate(form.split("-")):
-                yield from ["-"] * (place > 0)
-                if part:
-                    yield from self._core(part)
-        else:
-            yield from self._core(form)
 
     def _core(self, form: str) -> Iterator[str]:
         """A word without hyphens (or one whose hyphens stay), its clitics apart."""

@@ -65,6 +65,24 @@ def lines_of(chunks: Iterable[str], *, ends: bool = False) -> Iterator[str]:
         yield last
 
 
+def batches(texts: Iterable[str], size: int) -> Iterator[list[str]]:
+    """Texts one after the other in lists, each of `size` characters or little more; the last may have fewer.
+
+    >>> list(batches(["so", "long", "and", "thanks"], 5))
+    [['so', 'long'], ['and', 'thanks']]
+    """
+    batch: list[str] = []
+    length = 0
+    for text in texts:
+        batch.append(text)
+        length += len(text)
+        if length >= size:
+            yield batch
+            batch, length = [], 0
+    if batch:
+        yield batch
+
+
 def place(path: str | os.PathLike[str], line: int) -> str:
     """The name of a line in errors.
 

@@ -11,7 +11,7 @@ beginning follow. It does not where
 - dots stand for a pause before `I`.
 
 Full stops of scripts without spaces need none after them. A line end is a border too, since the lines of a text in its
-form are paragraphs; in `wrapped` text only an empty line is.
+form are paragraphs.
 
 Abbreviations are in small letters and without their point, which ends a word and maybe no sentence. Whoever cuts text
 into words takes its sets from here and adds what it alone treats so.
@@ -22,6 +22,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+
+from thereafter.text.reading import lines_of
 
 
 def forms_of(listed: str) -> frozenset[str]:
@@ -77,7 +79,6 @@ _SPEAKER = re.compile(rf"(?:(?:Mrs?|Miss|Ms|Dr|Sir|Lady|Lord|St)\.? )?[^\W\d_]+\
 _LONGEST = 24  # characters of an abbreviation
 _VOLUMES = forms_of("vol vols bk ch chap")  # before these "I" is a number too
 _ROMAN = re.compile(r"[IVXLCDM]+\b")
-_PARAGRAPH = re.compile(r"\n[^\S\n]*\n")
 
 
 @dataclass(frozen=True)
@@ -92,48 +93,27 @@ class SentenceSpan:
         return self.begin + len(self.text)
 
 
-def split_sentences(text: str, *, wrapped: bool = False) -> list[str]:
+def split_sentences(text: str) -> list[str]:
     """The sentences of a text, without the space between them.
 
     >>> split_sentences('Mr. Darcy met J. R. Smith at 3.30 p.m. He bowed. "Why?" she asked.')
     ['Mr. Darcy met J. R. Smith at 3.30 p.m.', 'He bowed.', '"Why?" she asked.']
     """
-    return [sentence.text for sentence in find_sentences([text], wrapped=wrapped)]
+    return [sentence.text for sentence in find_sentences([text])]
 
 
-def find_sentences(chunks: Iterable[str], *, wrapped: bool = False) -> Iterator[SentenceSpan]:
+def find_sentences(chunks: Iterable[str]) -> Iterator[SentenceSpan]:
     """The sentences of a text that comes in pieces, which may end anywhere; at most a paragraph is in memory beside
-    the piece at hand. `wrapped`: a line end is a space, and an empty line a border.
+    the piece at hand.
 
     >>> [(one.text, one.begin) for one in find_sentences(["So long. See", " you!\\n"])]
     [('So long.', 0), ('See you!', 9)]
     """
-    for paragraph, begin in _paragraphs(chunks, wrapped):
+    begin = 0
+    for paragraph in lines_of(chunks, ends=True):
         for start, end in _spans(paragraph):
             yield SentenceSpan(paragraph[start:end], begin + start)
-
-
-def _paragraphs(chunks: Iterable[str], wrapped: bool) -> Iterator[tuple[str, int]]:
-    """Parts that no sentence crosses, each with its place in the text."""
-    rest, at = "", 0
-    for chunk in chunks:
-        rest += chunk
-        begin = 0
-        while (border := _border(rest, begin, wrapped)) is not None:
-            yield rest[begin:border], at + begin
-            begin = border
-        rest, at = rest[begin:], at + begin
-    if rest:
-        yield rest, at
-
-
-def _border(text: str, begin: int, wrapped: bool) -> int | None:
-    """Where the paragraph ends that begins here; None where that is not known yet."""
-    if not wrapped:
-        place = text.find("\n", begin)
-        return None if place < 0 else place + 1
-    match = _PARAGRAPH.search(text, begin)
-    return None if match is None else match.end()
+        begin += len(paragraph)
 
 
 def _spans(paragraph: str) -> Iterator[tuple[int, int]]:

@@ -7,7 +7,7 @@ lines are skipped. Rows of different lengths are an error that names the line.
 Pairs (translations, summaries, questions and answers) are tab-separated (`Go.<TAB>Va !`; further columns and blank
 lines are ignored), or two files of which line i is the pair of line i. White space around a sentence is removed. A pair
 with an empty side is useless for training, and leaving it out silently would change a BLEU score. So it is an error
-that names the line, unless `skip_empty` asks to leave such pairs out; a note then says how many.
+that names the line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Never
 
-from thereafter.base import progress
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError, UnknownNameError
 from thereafter.text.reading import place, read_lines
 
@@ -197,23 +196,18 @@ class SentencePair:
     line: int = field(default=0, compare=False)
 
 
-def read_pairs(
-    path: Path, *, source: int = 1, target: int = 2, skip_empty: bool = False, encoding: str | None = None
-) -> list[SentencePair]:
+def read_pairs(path: Path, *, source: int = 1, target: int = 2) -> list[SentencePair]:
     """The pairs of a tab-separated file; `source` and `target` are columns, counted from 1."""
     if min(source, target) < 1 or source == target:
         raise OptionError(
             f"source is column {source} and target column {target}; expected two different columns, counted from 1"
         )
-    return _check_pairs(_pair_rows(path, source - 1, target - 1, encoding), os.fspath(path), skip_empty)
+    return _check_pairs(_pair_rows(path, source - 1, target - 1), os.fspath(path))
 
 
-def read_two(
-    source: Path, target: Path, *, skip_empty: bool = False, encoding: str | None = None
-) -> list[SentencePair]:
+def read_two(source: Path, target: Path) -> list[SentencePair]:
     """The pairs of two files, line by line; both have the same number of lines."""
-    sources, targets = (list(read_lines(path, encoding=encoding)) for path in (source, target))
-    names = f"{os.fspath(source)} and {os.fspath(target)}"
+    sources, targets = (list(read_lines(path)) for path in (source, target))
     if len(sources) != len(targets):
         short, lines = (source, len(sources)) if len(sources) < len(targets) else (target, len(targets))
         raise FormatError(
@@ -222,7 +216,7 @@ def read_two(
         )
     both = zip(sources, targets, strict=True)
     rows = (SentencePair(one.strip(), other.strip(), line) for line, (one, other) in enumerate(both, start=1))
-    return _check_pairs(rows, names, skip_empty)
+    return _check_pairs(rows, f"{os.fspath(source)} and {os.fspath(target)}")
 
 
 def has_tabs(path: Path) -> bool:
@@ -230,9 +224,9 @@ def has_tabs(path: Path) -> bool:
     return any("\t" in line for line in islice(filter(str.strip, read_lines(path)), 1))
 
 
-def _pair_rows(path: Path, source: int, target: int, encoding: str | None) -> Iterator[SentencePair]:
+def _pair_rows(path: Path, source: int, target: int) -> Iterator[SentencePair]:
     needed = max(source, target) + 1
-    for number, line in enumerate(read_lines(path, encoding=encoding), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         if not line.strip():
             continue
         cells = line.split("\t")
@@ -244,23 +238,15 @@ def _pair_rows(path: Path, source: int, target: int, encoding: str | None) -> It
         yield SentencePair(cells[source].strip(), cells[target].strip(), number)
 
 
-def _check_pairs(rows: Iterator[SentencePair], name: str, skip_empty: bool) -> list[SentencePair]:
-    pairs: list[SentencePair] = []
-    skipped = 0
-    for pair in rows:
-        if pair.source and pair.target:
-            pairs.append(pair)
-        elif skip_empty:
-            skipped += 1
-        else:
-            side = "source" if not pair.source else "target"
+def _check_pairs(rows: Iterator[SentencePair], name: str) -> list[SentencePair]:
+    pairs = list(rows)
+    for pair in pairs:
+        if not pair.source or not pair.target:
+            side = "target" if pair.source else "source"
             raise FormatError(
-                f"{place(name, pair.line)} has an empty {side}, expected words on both sides; correct it, or leave "
-                "such pairs out with skip_empty=True"
+                f"{place(name, pair.line)} has an empty {side}, expected words on both sides; correct the line or "
+                "remove it"
             )
     if not pairs:
-        left_out = f" ({skipped:,} with an empty side were left out)" if skipped else ""
-        raise EmptyCorpusError(f"{name} holds no pairs of sentences{left_out}; expected at least one")
-    if skipped:
-        progress.note(f"{name}: {skipped:,} of {len(pairs) + skipped:,} pairs have an empty side and were left out")
+        raise EmptyCorpusError(f"{name} holds no pairs of sentences; expected at least one")
     return pairs

@@ -9,9 +9,8 @@ beside each part a `.jsonl` with the dependency of every line.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import islice
@@ -20,7 +19,8 @@ from types import MappingProxyType
 from typing import Literal, get_args
 
 from thereafter.base import progress
-from thereafter.errors import FormatError, OptionError, SourceError, StorageError, UnknownNameError
+from thereafter.base.storage import replacing
+from thereafter.errors import FormatError, OptionError, SourceError, UnknownNameError
 from thereafter.text.agreement.frames import FRAMES, Frame
 from thereafter.text.agreement.grammar import Dice, Phrases
 from thereafter.text.agreement.lexicon import lexicon, neutral_forms
@@ -173,9 +173,6 @@ def sentence_corpus(name: str) -> SentenceCorpus:
     return CORPORA[name]
 
 
-_REPORT_EVERY = 500
-
-
 def write_corpus(
     folder: Path,
     *,
@@ -197,30 +194,12 @@ def write_corpus(
             raise OptionError(f"the size of part {part!r} is {size!r}; expected a number of sentences, 0 or more")
     stream = deal(seed, pairs, max_distance, min_distance)
     texts = {str(part): folder / f"{name}.{part}.txt" for part in PARTS if part in sizes}
-    aside = {
-        end: end.with_name(f".{end.name}.{os.getpid()}.{os.urandom(4).hex()}")
-        for text in texts.values()
-        for end in (_records_beside(text), text)
-    }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        _write_parts(
-            stream,
-            dict(sizes),
-            {part: (aside[text], aside[_records_beside(text)]) for part, text in texts.items()},
-            f"{name} corpus",
-        )
-        for end, start in aside.items():
-            os.replace(start, end)
-    except OSError as fault:
-        raise StorageError(
-            f"the corpus {name} could not be written to {folder}: {fault.strerror or fault}; "
-            "check that it is a folder you may write to and that the disk is not full"
-        ) from fault
-    finally:
-        for start in aside.values():
-            with suppress(OSError):  # a folder that cannot be used was reported above
-                start.unlink(missing_ok=True)
+    with ExitStack() as aside:  # what is entered last is moved first: the records of a part, then its text
+        places = {
+            part: tuple(aside.enter_context(replacing(path)) for path in (text, text.with_suffix(".jsonl")))
+            for part, text in texts.items()
+        }
+        _write_parts(stream, dict(sizes), places, f"{name} corpus")
     return texts
 
 
@@ -242,12 +221,8 @@ def read_sentences(path: Path) -> Iterator[Sentence]:
         ) from fault
 
 
-def _records_beside(text: Path) -> Path:
-    return text.with_suffix(".jsonl")
-
-
 def _write_parts(
-    stream: Iterator[tuple[Part, Sentence]], wanted: dict[str, int], places: dict[str, tuple[Path, Path]], label: str
+    stream: Iterator[tuple[Part, Sentence]], wanted: dict[str, int], places: dict[str, tuple[Path, ...]], label: str
 ) -> None:
     """Deal the stream out to the files of its parts (text, records) until each has what it wants."""
     with ExitStack() as files, progress.task(label, total=sum(wanted.values()), unit="sentences") as advance:
@@ -255,18 +230,12 @@ def _write_parts(
             part: tuple(files.enter_context(open(path, "w", encoding="utf-8", newline="\n")) for path in paths)
             for part, paths in places.items()
         }
-        written = 0
-        missing = sum(wanted.values())
-        while missing:
+        while any(wanted.values()):
             part, sentence = next(stream)
             if not wanted.get(part):
                 continue
-            plain, known = pens[part]
-            plain.write(sentence.text + "\n")
-            known.write(json.dumps(sentence.record(), ensure_ascii=False) + "\n")
+            text, records = pens[part]
+            text.write(sentence.text + "\n")
+            records.write(json.dumps(sentence.record(), ensure_ascii=False) + "\n")
             wanted[part] -= 1
-            missing -= 1
-            written += 1
-            if written == _REPORT_EVERY or not missing:
-                advance(written)
-                written = 0
+            advance(1)

@@ -16,6 +16,9 @@ from thereafter.text.agreement.grammar import Phrases
 from thereafter.text.agreement.lexicon import Noun
 from thereafter.text.agreement.sentence import Attractor, Number, Sentence
 
+Pairs = tuple[tuple[str, str], tuple[str, str]]
+"""Two pairs of words that open and close."""
+
 
 def agreement(phrases: Phrases, distance: int) -> Sentence:
     """`the dog near the cats is old .`: was/were, is/are, has/have or a verb in the present, one in four each."""
@@ -23,14 +26,12 @@ def agreement(phrases: Phrases, distance: int) -> Sentence:
     _opening(phrases)
     noun = dice.pick(lexicon.all_nouns)
     plural = _subject(phrases, noun)
-    opener = len(phrases.words) - 1
     adverb = min(phrases.dice.pick((0, 0, 0, 1, 1, 2)), distance)  # words of an adverb right before the verb
     phrases.modifiers(distance - adverb, noun.kind)
     phrases.often(adverb)
 
     kind = noun.kind
     living = kind in ("person", "animal")
-    closer = len(phrases.words)
     which = dice.between(0, len(words.AUXILIARIES))
     intransitive = dice.pick(lexicon.intransitive[kind])
     transitive = dice.pick(lexicon.transitive if living else lexicon.affecting)
@@ -41,7 +42,7 @@ def agreement(phrases: Phrases, distance: int) -> Sentence:
         verb = transitive if with_object else intransitive
         singular_form, plural_form = verb.third, verb.base
     correct, wrong = (plural_form, singular_form) if plural else (singular_form, plural_form)
-    phrases.say(correct)
+    phrases.close(correct)
 
     if singular_form in ("is", "was"):
         _state(phrases, noun)
@@ -53,7 +54,7 @@ def agreement(phrases: Phrases, distance: int) -> Sentence:
         if singular_form == "has":
             phrases.say(intransitive.participle)
         phrases.adverbial(dice.between(0, 2), kind)
-    return _finish(phrases, "agreement", opener, closer, wrong, plural)
+    return _finish(phrases, "agreement", wrong, plural)
 
 
 def reflexive(phrases: Phrases, distance: int) -> Sentence:
@@ -62,13 +63,11 @@ def reflexive(phrases: Phrases, distance: int) -> Sentence:
     _opening(phrases)
     noun = dice.pick(lexicon.with_reflexive)
     plural = _subject(phrases, noun)
-    opener = len(phrases.words) - 1
     _reflexive_verb(phrases, distance, noun)
-    closer = len(phrases.words)
     forms = (noun.reflexive, words.REFLEXIVE_PLURAL)
-    phrases.say(forms[plural])
+    phrases.close(forms[plural])
     phrases.adverbial(dice.between(0, 2), noun.kind)
-    return _finish(phrases, "reflexive", opener, closer, forms[not plural], plural)
+    return _finish(phrases, "reflexive", forms[not plural], plural)
 
 
 def reflexive_gender(phrases: Phrases, distance: int) -> Sentence:
@@ -79,13 +78,12 @@ def reflexive_gender(phrases: Phrases, distance: int) -> Sentence:
     chosen = dice.between(0, 1)
     noun = pair[chosen]
     _determined(phrases, noun)
-    opener = len(phrases.words)
+    phrases.opener = len(phrases.words)
     phrases.singular(noun)
     _reflexive_verb(phrases, distance, noun)
-    closer = len(phrases.words)
-    phrases.say(noun.reflexive)
+    phrases.close(noun.reflexive)
     phrases.adverbial(dice.between(0, 2), noun.kind)
-    return _finish(phrases, "reflexive-gender", opener, closer, pair[1 - chosen].reflexive, plural=False)
+    return _finish(phrases, "reflexive-gender", pair[1 - chosen].reflexive, plural=False)
 
 
 def filler_gap(phrases: Phrases, distance: int) -> Sentence:
@@ -99,31 +97,26 @@ def filler_gap(phrases: Phrases, distance: int) -> Sentence:
     phrases.noun_phrase(dice.between(2, 3), lexicon.nouns["person"])
     phrases.say(dice.pick(words.KNOWING))
     filler, gap = dice.pick(words.FILLERS), dice.chance(0.5)
-    opener = len(phrases.words)
-    phrases.say(filler if gap else words.COMPLEMENTIZER)
+    phrases.open(filler if gap else words.COMPLEMENTIZER)
     group = dice.between(1, min(3, distance - 2))
     phrases.noun_phrase(distance - group, lexicon.animate)
     phrases.verb_group(group, dice.pick(lexicon.transitive))
-    closer = len(phrases.words)
     forms = (dice.pick(words.OBJECTS), dice.pick(words.WHEN))
-    phrases.say(forms[gap])
+    phrases.close(forms[gap])
     phrases.adverbial(dice.between(0, 2), "person")
-    return _finish(phrases, "filler-gap", opener, closer, forms[not gap])
+    return _finish(phrases, "filler-gap", forms[not gap])
 
 
 def either_or(phrases: Phrases, distance: int) -> Sentence:
     """`neither the dog near the cats nor my bird slept .`"""
     dice = phrases.dice
     _opening(phrases)
-    chosen = dice.between(0, 1)
-    opener = len(phrases.words)
-    phrases.say(words.CHOICES[chosen][0])
+    closing, other = _opened(phrases, words.CHOICES)
     phrases.noun_phrase(distance, phrases.lexicon.animate)
-    closer = len(phrases.words)
-    phrases.say(words.CHOICES[chosen][1])
+    phrases.close(closing)
     phrases.noun_phrase(dice.between(2, 3), phrases.lexicon.animate)
     phrases.action(dice.between(1, 3), "animal")
-    return _finish(phrases, "either-or", opener, closer, words.CHOICES[1 - chosen][1])
+    return _finish(phrases, "either-or", other)
 
 
 def quotes(phrases: Phrases, distance: int) -> Sentence:
@@ -131,9 +124,7 @@ def quotes(phrases: Phrases, distance: int) -> Sentence:
     dice = phrases.dice
     phrases.noun_phrase(dice.between(2, 3), phrases.lexicon.nouns["person"])
     phrases.say(dice.pick(words.SAYING), ",")
-    chosen = dice.between(0, 1)
-    opener = len(phrases.words)
-    phrases.say(words.QUOTES[chosen][0])
+    closing, other = _opened(phrases, words.QUOTES)
     if distance == 1:
         phrases.say(dice.pick(words.EXCLAMATIONS))
     elif distance == 2:
@@ -142,9 +133,8 @@ def quotes(phrases: Phrases, distance: int) -> Sentence:
         subject = dice.between(2, distance - 1)
         phrases.noun_phrase(subject, phrases.lexicon.animate)
         phrases.action(distance - subject, "animal")
-    closer = len(phrases.words)
-    phrases.say(words.QUOTES[chosen][1])
-    return _finish(phrases, "quotes", opener, closer, words.QUOTES[1 - chosen][1])
+    phrases.close(closing)
+    return _finish(phrases, "quotes", other)
 
 
 def brackets(phrases: Phrases, distance: int) -> Sentence:
@@ -153,14 +143,11 @@ def brackets(phrases: Phrases, distance: int) -> Sentence:
     _opening(phrases)
     noun = dice.pick(phrases.lexicon.all_nouns)
     _subject(phrases, noun)
-    chosen = dice.between(0, 1)
-    opener = len(phrases.words)
-    phrases.say(words.BRACKETS[chosen][0])
+    closing, other = _opened(phrases, words.BRACKETS)
     phrases.modifiers(distance, noun.kind)
-    closer = len(phrases.words)
-    phrases.say(words.BRACKETS[chosen][1])
+    phrases.close(closing)
     phrases.action(dice.between(1, 4), noun.kind)
-    return _finish(phrases, "brackets", opener, closer, words.BRACKETS[1 - chosen][1])
+    return _finish(phrases, "brackets", other)
 
 
 class Frame(NamedTuple):
@@ -195,7 +182,15 @@ def _opening(phrases: Phrases) -> None:
 def _subject(phrases: Phrases, noun: Noun) -> bool:
     """A determiner, adjectives and the deciding noun, which is never coordinated; whether it is plural."""
     _determined(phrases, noun)
+    phrases.opener = len(phrases.words)
     return phrases.noun(noun)
+
+
+def _opened(phrases: Phrases, pairs: Pairs) -> tuple[str, str]:
+    """Say the opening word of one of two pairs, by a fair coin; the word that closes it, and that of the other pair."""
+    opened = phrases.dice.between(0, 1)
+    phrases.open(pairs[opened][0])
+    return pairs[opened][1], pairs[1 - opened][1]
 
 
 def _determined(phrases: Phrases, noun: Noun) -> None:
@@ -222,9 +217,10 @@ def _state(phrases: Phrases, noun: Noun) -> None:
     phrases.say(dice.pick(phrases.lexicon.states[noun.kind]))
 
 
-def _finish(phrases: Phrases, kind: str, opener: int, closer: int, wrong: str, plural: bool | None = None) -> Sentence:
+def _finish(phrases: Phrases, kind: str, wrong: str, plural: bool | None = None) -> Sentence:
     """Close the line and write down what is known about it."""
     phrases.say(".")
+    opener, closer = phrases.opener, phrases.closer
     attractors = tuple(Attractor(at, _number(many)) for at, many in phrases.nouns if opener < at < closer)
     number = None if plural is None else _number(plural)
     return Sentence(tuple(phrases.words), kind, opener, closer, wrong, number, attractors)

@@ -63,6 +63,7 @@ class Phrases:
         self.lexicon = lexicon
         self.words: list[str] = []
         self.nouns: list[tuple[int, bool]] = []  # position, plural
+        self.opener = self.closer = 0  # positions of the two words that depend on each other
         # How willingly this sentence spends its budget on noun phrases: few or many attractors at one distance.
         self.richness = 0.1 + 0.9 * dice.fraction()
         self._any_noun = lexicon.all_nouns
@@ -71,6 +72,16 @@ class Phrases:
 
     def say(self, *more: str) -> None:
         self.words.extend(more)
+
+    def open(self, word: str) -> None:
+        """Say the first of the two words that depend on each other."""
+        self.opener = len(self.words)
+        self.words.append(word)
+
+    def close(self, word: str) -> None:
+        """Say the second."""
+        self.closer = len(self.words)
+        self.words.append(word)
 
     def fresh(self, items: Sequence[str]) -> None:
         """A word from the list that does not repeat the one before it."""

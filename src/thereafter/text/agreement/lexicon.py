@@ -19,6 +19,7 @@ from thereafter.text.agreement import words
 from thereafter.text.agreement.sentence import Number
 
 NounClass = Literal["person", "animal", "thing", "place"]
+Words = tuple[str, ...]
 
 
 class Noun(NamedTuple):
@@ -55,10 +56,10 @@ class AgreementLexicon:
     transitive: tuple[Verb, ...]
     affecting: tuple[Verb, ...]
     reflexive: tuple[Verb, ...]
-    adjectives: dict[NounClass, tuple[str, ...]]
-    states: dict[NounClass, tuple[str, ...]]
-    manner: dict[NounClass, tuple[str, ...]]
-    often: tuple[str, ...]
+    adjectives: dict[NounClass, Words]
+    states: dict[NounClass, Words]
+    manner: dict[NounClass, Words]
+    often: Words
 
     @cached_property
     def all_nouns(self) -> tuple[Noun, ...]:
@@ -115,11 +116,8 @@ def add_ed(word: str) -> str:
 
 def _nouns(entries: str, kind: NounClass, reflexive: str = "") -> tuple[Noun, ...]:
     """Nouns from a list in which `mouse/mice` writes an irregular plural out."""
-    result = []
-    for entry in entries.split():
-        singular, _, plural = entry.partition("/")
-        result.append(Noun(singular, plural or add_s(singular), kind, reflexive))
-    return tuple(result)
+    forms = (entry.partition("/") for entry in entries.split())
+    return tuple(Noun(singular, plural or add_s(singular), kind, reflexive) for singular, _, plural in forms)
 
 
 def _verbs(entries: str) -> tuple[Verb, ...]:
@@ -132,13 +130,16 @@ def _verbs(entries: str) -> tuple[Verb, ...]:
     return tuple(result)
 
 
+def _by_class(living: Words, thing: Words, place: Words) -> dict[NounClass, Words]:
+    """Words by the class of the noun that they go with."""
+    return {"person": living, "animal": living, "thing": thing, "place": place}
+
+
 @cache
 def lexicon() -> AgreementLexicon:
     """The one lexicon, made when first asked for."""
     any_adjective = tuple(words.ADJECTIVES.split())
-    living_adjective = (*any_adjective, *words.LIVING_ADJECTIVES.split())
-    living_state = tuple(words.LIVING_STATES.split())
-    living_manner = tuple(words.MANNER.split())
+    states = (words.LIVING_STATES, words.THING_STATES, words.PLACE_STATES)
     return AgreementLexicon(
         nouns={
             "person": _nouns(words.PEOPLE, "person")
@@ -157,24 +158,9 @@ def lexicon() -> AgreementLexicon:
         transitive=_verbs(words.TRANSITIVE_VERBS),
         affecting=_verbs(words.AFFECTING_VERBS),
         reflexive=_verbs(words.REFLEXIVE_VERBS),
-        adjectives={
-            "person": living_adjective,
-            "animal": living_adjective,
-            "thing": any_adjective,
-            "place": any_adjective,
-        },
-        states={
-            "person": living_state,
-            "animal": living_state,
-            "thing": tuple(words.THING_STATES.split()),
-            "place": tuple(words.PLACE_STATES.split()),
-        },
-        manner={
-            "person": living_manner,
-            "animal": living_manner,
-            "thing": words.THING_MANNER,
-            "place": words.THING_MANNER,
-        },
+        adjectives=_by_class((*any_adjective, *words.LIVING_ADJECTIVES.split()), any_adjective, any_adjective),
+        states=_by_class(*(tuple(listed.split()) for listed in states)),
+        manner=_by_class(tuple(words.MANNER.split()), words.THING_MANNER, words.THING_MANNER),
         often=tuple(words.OFTEN.split()),
     )
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from thereafter.text.documents.hypertext import unescape
@@ -96,7 +97,7 @@ class _MarkdownReader:
             self._fence = fence[1]
         elif heading:
             yield from self._end_paragraph()
-            yield from _whole_line(_title(line[heading.end() :]))
+            yield from _whole_line(_plain(_title(line[heading.end() :])))
             self._in_list = False
         elif self._is_rule(line):
             yield from self._end_paragraph()
@@ -148,13 +149,12 @@ class _MarkdownReader:
             broken = not last and (line.endswith("  ") or (line.endswith("\\") and not line.endswith("\\\\")))
             text.append(line.strip().removesuffix("\\" if broken else "") + ("" if last else "\n" if broken else " "))
         for line in _plain("".join(text)).split("\n"):
-            yield from _whole_line(line, plain=True)
+            yield from _whole_line(line)
 
 
-def _whole_line(text: str, *, plain: bool = False) -> Iterator[str]:
-    shown = (text if plain else _plain(text)).strip()
-    if shown:
-        yield shown + "\n"
+def _whole_line(text: str) -> Iterator[str]:
+    if text.strip():
+        yield text.strip() + "\n"
 
 
 def _plain(text: str) -> str:
@@ -281,13 +281,12 @@ def text_of_cues(lines: Iterable[str]) -> Iterator[str]:
     'So long, and thanks.\\n'
     """
     block: list[str] = []
-    for line in lines:
+    for line in chain(lines, [""]):
         if line.strip():
             block.append(line)
         else:
             yield from _cue(block)
             block = []
-    yield from _cue(block)
 
 
 def _cue(block: list[str]) -> Iterator[str]:

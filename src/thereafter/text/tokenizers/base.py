@@ -9,21 +9,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from thereafter.base.config import Table
-from thereafter.base.storage import read_plain
+from thereafter.base.storage import read_plain, write_text
 from thereafter.errors import FormatError, OptionError, StorageError, nearest
-from thereafter.text.reading import PIECE, require_unicode
+from thereafter.text.reading import PIECE, require_unicode, slice_chunks
 
 UNKNOWN = "<unk>"
 LINE_END = "</s>"
@@ -206,24 +205,11 @@ def read_stored(path: str | os.PathLike[str]) -> object:
 
 
 def write_stored(stored: Table, path: str | os.PathLike[str]) -> None:
-    """Write a temporary file and rename it, so that there is never half a tokenizer."""
-    text = json.dumps(stored, ensure_ascii=False, separators=(",", ":"))
-    folder, name = os.path.split(os.fspath(path))
-    temporary = ""
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=folder or ".")
-        with open(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        os.chmod(temporary, 0o644)  # mkstemp files are private, and a tokenizer is no secret
-        os.replace(temporary, path)
-    except OSError as failed:
-        if temporary:
-            with suppress(OSError):
-                os.unlink(temporary)
-        raise StorageError(
-            f"the tokenizer could not be saved as {os.fspath(path)}: {failed.strerror or failed}; "
-            "try a folder that exists and has room"
-        ) from None
+    """Write the file of a tokenizer in one piece, so that there is never half a tokenizer."""
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise StorageError(f"the tokenizer cannot be saved as {target}: there is no such folder; try one that exists")
+    write_text(target, json.dumps(stored, ensure_ascii=False, separators=(",", ":")))
 
 
 Ids = NDArray[np.int32]
@@ -282,26 +268,31 @@ class Tokenizer(ABC):
         fitted = cls.fit(chunks, min_count=min_count, max_size=max_size)
         return fitted, join_ids(fitted.encode_stream(chunks(), whole=True))
 
-    @abstractmethod
     def groups(self, chunks: Iterable[str]) -> Iterator[str]:
-        """The same text, cut where no token crosses."""
+        """The same text, cut where no token crosses: anywhere, unless tokens are longer than a character."""
+        return slice_chunks(chunks)
 
     @abstractmethod
     def ids_of(self, group: str) -> Ids:
         """The ids of a part of a text that begins and ends at the border of a token."""
 
-    @abstractmethod
+    def ids_and_unknown(self, group: str) -> tuple[Ids, list[str]]:
+        """The ids of such a part and, in order, the forms of its unknown tokens."""
+        return self.ids_of(group), []
+
     def measure(self, group: str, inside_line: bool) -> MeasuredText:
         """The figures of such a part; `inside_line`: there are tokens before it on its first line."""
+        ids, unknown = self.ids_and_unknown(group)
+        return MeasuredText(ids, group.count("\n"), len(group), byte_length(group), len(unknown), unknown)
 
     def closing(self) -> MeasuredText:
         """What a last line without a newline adds to a whole text."""
         return MeasuredText(np.empty(0, np.int32), lines=1, chars=0, bytes=0)
 
     @property
-    @abstractmethod
     def line_end_id(self) -> int | None:
         """The id that ends a line, if the vocabulary has one."""
+        return self.vocabulary.index.get("\n")
 
     @property
     def size(self) -> int:

@@ -25,12 +25,11 @@ from thereafter.base.config import Table
 from thereafter.base.packages import require
 from thereafter.base.progress import task
 from thereafter.errors import FormatError, OptionError
-from thereafter.text.reading import PROSE_TAIL, code_points, recut, slice_chunks
+from thereafter.text.reading import PROSE_TAIL, batches, code_points, recut, slice_chunks
 from thereafter.text.tokenizers.base import (
     UNKNOWN,
     Chunks,
     Ids,
-    MeasuredText,
     Tokenizer,
     Vocabulary,
     byte_length,
@@ -72,23 +71,12 @@ class ByteTokenizer(Tokenizer):
             )
         return cls()
 
-    def groups(self, chunks: Iterable[str]) -> Iterator[str]:
-        return slice_chunks(chunks)
-
     def ids_of(self, group: str) -> Ids:
         return np.frombuffer(group.encode("utf-8"), np.uint8).astype(np.int32)
-
-    def measure(self, group: str, inside_line: bool) -> MeasuredText:
-        ids = self.ids_of(group)
-        return MeasuredText(ids, group.count("\n"), len(group), len(ids))
 
     @cached_property
     def token_sizes(self) -> NDArray[np.int64]:
         return np.ones(256, dtype=np.int64)
-
-    @property
-    def line_end_id(self) -> int:
-        return ord("\n")
 
     def bytes_of(self, id: int) -> bytes:
         return bytes([id])
@@ -129,21 +117,13 @@ class CharTokenizer(Tokenizer):
         table[code_points("".join(self.ordinary_forms))] = np.arange(1, len(self.vocabulary))
         return table
 
-    def groups(self, chunks: Iterable[str]) -> Iterator[str]:
-        return slice_chunks(chunks)
-
     def ids_of(self, group: str) -> Ids:
         return self._table[code_points(group)]
 
-    def measure(self, group: str, inside_line: bool) -> MeasuredText:
+    def ids_and_unknown(self, group: str) -> tuple[Ids, list[str]]:
         points = code_points(group)
         ids = self._table[points]
-        unknown = list(points[ids == 0].tobytes().decode("utf-32-le"))
-        return MeasuredText(ids, group.count("\n"), len(group), byte_length(group), len(unknown), unknown)
-
-    @property
-    def line_end_id(self) -> int | None:
-        return self.vocabulary.index.get("\n")
+        return ids, list(points[ids == 0].tobytes().decode("utf-32-le"))
 
 
 # Learning keeps every distinct form in memory, about 60 bytes for each of its bytes. These bounds hold it near
@@ -286,9 +266,6 @@ class ByteLevelTokenizer(Tokenizer):
     def ids_of(self, group: str) -> Ids:
         return self._table.ids(cut_long(prose_forms(group), len(group), self.longest_form))
 
-    def measure(self, group: str, inside_line: bool) -> MeasuredText:
-        return MeasuredText(self.ids_of(group), group.count("\n"), len(group), byte_length(group))
-
     @cached_property
     def token_sizes(self) -> NDArray[np.int64]:
         return np.array([len(piece) for piece in self._bytes], dtype=np.int64)
@@ -353,6 +330,7 @@ def damage_error(name: str, reason: str) -> FormatError:
 MOST_FORMS = 200_000
 _MOST_CHARS = 1 << 24
 BATCH_CHARS = 1 << 19
+"""Characters encoded at once: the library needs some hundred bytes for each while it encodes."""
 
 
 class PieceTable:
@@ -394,27 +372,13 @@ class PieceTable:
         return np.fromiter(map(self._slots.get, forms, repeat(-1)), np.int64, len(forms))
 
     def _learn(self, forms: list[str]) -> None:
-        runs = [np.array(ids, np.int32) for batch in _batches(forms) for ids in self._encode(batch)]
+        runs = [np.array(ids, np.int32) for batch in batches(forms, BATCH_CHARS) for ids in self._encode(batch)]
         lengths = np.fromiter(map(len, runs), np.int64, len(runs))
         self._slots.update(zip(forms, range(len(self._slots), len(self._slots) + len(forms)), strict=True))
         self._chars += sum(map(len, forms))
         self._starts = np.concatenate([self._starts, len(self._flat) + np.cumsum(lengths) - lengths])
         self._lengths = np.concatenate([self._lengths, lengths])
         self._flat = np.concatenate([self._flat, *runs])
-
-
-def _batches(forms: list[str]) -> Iterator[list[str]]:
-    """Forms by half a million characters: the library needs some hundred bytes for each while it encodes."""
-    batch: list[str] = []
-    chars = 0
-    for form in forms:
-        batch.append(form)
-        chars += len(form)
-        if chars >= BATCH_CHARS:
-            yield batch
-            batch, chars = [], 0
-    if batch:
-        yield batch
 
 
 @cache

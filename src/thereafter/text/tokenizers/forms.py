@@ -29,10 +29,8 @@ from thereafter.text.tokenizers.base import (
     UNKNOWN,
     Chunks,
     Ids,
-    MeasuredText,
     Tokenizer,
     Vocabulary,
-    byte_length,
     check_cutoffs,
     join_ids,
 )
@@ -118,8 +116,17 @@ class FormTokenizer(Tokenizer):
     def groups(self, chunks: Iterable[str]) -> Iterator[str]:
         return self.cut(chunks)
 
+    def pieces(self, group: str) -> list[str]:
+        """The forms of a part of a text, as this tokenizer cuts it."""
+        return self.forms_of(group)
+
     def ids_of(self, group: str) -> Ids:
-        return self.look_up(self.forms_of(group))
+        return self.look_up(self.pieces(group))
+
+    def ids_and_unknown(self, group: str) -> tuple[Ids, list[str]]:
+        forms = self.pieces(group)
+        ids = self.look_up(forms)
+        return ids, [forms[place] for place in np.flatnonzero(ids == 0).tolist()]
 
     def look_up(self, forms: list[str]) -> Ids:
         """The id of each form; that of `<unk>` if it is not in the vocabulary."""
@@ -298,24 +305,10 @@ class ProseTokenizer(FormTokenizer):
         return _PIECES.fullmatch(form) is not None or re.fullmatch(SCRIPT_PATTERN, form) is not None
 
     def pieces(self, group: str) -> list[str]:
-        """The forms of a part of a text, by the rule of this tokenizer."""
         return script_forms(group) if self.by_character else prose_forms(group)
 
     def groups(self, chunks: Iterable[str]) -> Iterator[str]:
         return recut(chunks, re.compile(SCRIPT_TAIL) if self.by_character else PROSE_TAIL)
-
-    def ids_of(self, group: str) -> Ids:
-        return self.look_up(self.pieces(group))
-
-    def measure(self, group: str, inside_line: bool) -> MeasuredText:
-        forms = self.pieces(group)
-        ids = self.look_up(forms)
-        unknown = [forms[place] for place in np.flatnonzero(ids == 0).tolist()]
-        return MeasuredText(ids, group.count("\n"), len(group), byte_length(group), len(unknown), unknown)
-
-    @property
-    def line_end_id(self) -> int | None:
-        return self.vocabulary.index.get("\n")
 
     def identity(self) -> object:
         return [_MARK, super().identity()] if self.by_character else super().identity()

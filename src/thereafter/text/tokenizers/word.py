@@ -154,7 +154,7 @@ class WordTokenizer(FormTokenizer):
         return 1 if reserved[UNKNOWN] else SEEN_TWICE
 
     def measure(self, group: str, inside_line: bool) -> MeasuredText:
-        ids, unknown = self._ids_and_unknown(group)
+        ids, unknown = self.ids_and_unknown(group)
         ends = ids == 1
         lines = int(np.count_nonzero(ends))
         charged = [form for form in unknown if form != UNKNOWN] if UNKNOWN in unknown else unknown
@@ -173,14 +173,12 @@ class WordTokenizer(FormTokenizer):
             return self._table.encode(group)[0]
         return super().ids_of(group)
 
-    def _ids_and_unknown(self, group: str) -> tuple[Ids, list[str]]:
-        """The ids of a part of a text and, in order, the forms of its unknown words, including a literal `<unk>`."""
+    def ids_and_unknown(self, group: str) -> tuple[Ids, list[str]]:
+        """See the base class; a literal `<unk>` is among the unknown words."""
         if self._by_table(group):
             ids, borders = self._table.encode(group)
             return ids, [group[begin:end] for begin, end in borders.tolist()]
-        forms = self.forms_of(group)
-        ids = self.look_up(forms)
-        unknown = [forms[place] for place in np.flatnonzero(ids == 0).tolist()]
+        ids, unknown = super().ids_and_unknown(group)
         marks = _LITERAL_MARK.findall(group) if START in unknown else []
         if LINE_END in marks:
             spellings = iter(marks)
