@@ -124,13 +124,13 @@ def test_nothing_goes_past_the_contracts_that_did_not_before():
 
 
 LARGEST = {
-    "lines of code": 75_070,
-    "files": 454,
+    "lines of code": 72_850,
+    "files": 447,
     "files under 60 lines": 57,
     "files under 80 lines with one importer": 2,
     "entries at the top of the package": 32,
     "methods of Task": 12,
-    "Protocols": 67,
+    "Protocols": 63,
 }
 """How large the package may be (`counted.sizes`). These figures may go down; whoever raises one says why."""
 
