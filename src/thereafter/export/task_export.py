@@ -87,7 +87,7 @@ from thereafter.tasks.classify.network import ClassBatch, Classifier
 from thereafter.tasks.fill import FillBatch, Filler
 from thereafter.tasks.fitting import Fitted
 from thereafter.tasks.tag.network import TagBatch, Tagger
-from thereafter.tasks.translate.network import PairBatch, TransformerTranslator, Translator
+from thereafter.tasks.translate.network import PairBatch, RecurrentTranslator, TransformerTranslator, Translator
 from thereafter.vision.captioning.network import Captioner, PictureBatch
 
 SEED = 7
@@ -151,8 +151,8 @@ Tensors = Mapping[str, Tensor]
 Inputs = dict[str, tuple[torch.dtype, Sequence[int | str]]]
 """Types and axes by name, where a letter is a free axis."""
 N = TypeVar("N", bound=TaskNet[Any])
-AnyNet = Any
-"""A network that writes words, of whichever kind, or its batch."""
+Recurring = RecurrentTranslator | Captioner
+"""Networks whose decoder has recurrent layers."""
 
 
 @dataclass(frozen=True)
@@ -203,11 +203,11 @@ def graphs_of(net: object) -> TaskGraphs:
     if isinstance(net, Forecaster):
         what = "scaled values, and in the logs of what is positive"
         return replace(_alike(net, _forecaster_form(net), partial(_draw_window, net)), what=what)
-    if isinstance(net, Translator | Captioner):
-        forms = _transformer_forms(net) if isinstance(net, TransformerTranslator) else _recurrent_forms(net)
-        graphs = {form.name: form.graph(net) for form in forms}
+    if isinstance(net, TransformerTranslator):
+        return TaskGraphs({form.name: form.graph(net) for form in _transformer_forms(net)}, partial(_translated, net))
+    if isinstance(net, Recurring):
         compare = partial(_captioned, net) if isinstance(net, Captioner) else partial(_translated, net)
-        return TaskGraphs(graphs, compare)
+        return TaskGraphs({form.name: form.graph(net) for form in _recurrent_forms(net)}, compare)
     raise ExportError(
         f"the network {type(net).__name__} has no exported form: {why_not(net)}; --to run writes smaller weights"
     )
@@ -414,22 +414,22 @@ def _source_inputs(net: Translator | Captioner) -> Inputs:
     return {"source": (torch.int64, "BS"), "lengths": (torch.int64, "B")}
 
 
-def _recurrent_forms(net: AnyNet) -> list[GraphForm[AnyNet]]:
+def _recurrent_forms(net: Recurring) -> list[GraphForm[Recurring]]:
     """Decoder and encoder of a recurrent translator or of a captioner."""
     layers, size = range(net.settings.layers), net.settings.hidden
     fields = list(net.decoder.lanes[0].cell.state_sizes())
-    attends = net.attention is not None
+    attention = net.attention
     states = {f"{field}_l{layer}": (field, layer) for layer in layers for field in fields}
 
-    def encode(own: AnyNet, given: Tensors) -> Tensors:
+    def encode(own: Recurring, given: Tensors) -> Tensors:
         source = own.prepare(_encoded(own, given))
         begun = {name: source[f"last_{field}"][:, layer] for name, (field, layer) in states.items()}
-        seen = {"memory": "h_BSH", "keys": "keys", "inside": "inside_BS"} if attends else {}
+        seen = {"memory": "h_BSH", "keys": "keys", "inside": "inside_BS"} if attention is not None else {}
         return {"last": source["last_h"][:, -1], **{name: source[key] for name, key in seen.items()}, **begun}
 
-    def decode(own: AnyNet, given: Tensors) -> Tensors:
+    def decode(own: Recurring, given: Tensors) -> Tensors:
         source = {"last_h": given["last"][:, None]}
-        if attends:
+        if attention is not None:
             source |= {"h_BSH": given["memory"], "keys": given["keys"], "inside_BS": given["inside"]}
         before = {field: torch.stack([given[f"{field}_l{layer}"] for layer in layers], 1) for field in fields}
         f_B1F, after = own.advance(given["token"][:, None], source, before)
@@ -438,26 +438,26 @@ def _recurrent_forms(net: AnyNet) -> list[GraphForm[AnyNet]]:
 
     inputs: Inputs = {"token": (torch.int64, "B"), "last": (torch.float32, ("B", size))}
     inputs |= dict.fromkeys(states, (torch.float32, ("B", size)))
-    if attends:
-        width = size if net.attention.kind == "dot" else net.attention.of_memory.out_features
+    if attention is not None:
+        width = size if attention.kind == "dot" else attention.of_memory.out_features
         inputs |= {"memory": (torch.float32, ("B", "S", size)), "keys": (torch.float32, ("B", "S", width))}
         inputs["inside"] = (torch.bool, "BS")
     return [GraphForm("decoder", inputs, decode), GraphForm("encoder", _source_inputs(net), encode)]
 
 
-def _transformer_forms(net: AnyNet) -> list[GraphForm[AnyNet]]:
+def _transformer_forms(net: TransformerTranslator) -> list[GraphForm[TransformerTranslator]]:
     """Decoder and encoder of a Transformer."""
     own_shape = ("B", net.settings.heads, "N", net.settings.hidden // net.settings.heads)
     source_shape = (*own_shape[:2], "S", own_shape[3])
     names = [f"{kind}_{number}" for number in range(net.settings.layers) for kind in ("keys", "values")]
 
-    def encode(own: AnyNet, given: Tensors) -> Tensors:
+    def encode(own: TransformerTranslator, given: Tensors) -> Tensors:
         source = own.prepare(_encoded(own, given))
         begun = own.begin(source)
         looked = {f"look_{name}": source[name] for name in names}
         return {"inside": source["inside_BS"], **looked, **{name: begun[name] for name in names}}
 
-    def decode(own: AnyNet, given: Tensors) -> Tensors:
+    def decode(own: TransformerTranslator, given: Tensors) -> Tensors:
         source = {"inside_BS": given["inside"], **{name: given[f"look_{name}"] for name in names}}
         f_B1F, after = own.advance(given["token"][:, None], source, {name: given[name] for name in names})
         return {"log_p": own.head.log_prob(f_B1F[:, 0]), **{f"next_{name}": after[name] for name in names}}
@@ -475,7 +475,9 @@ def _translated(net: Translator, draw: np.random.Generator, run: Run) -> Iterato
     source_BS[np.arange(ROWS), lengths_B - 1] = END
     target_BT = draw.integers(1, net.words.words, (ROWS, longest))
     batch = PairBatch(*map(torch.from_numpy, (source_BS, lengths_B, target_BT)))
-    yield from _written(net, batch, target_BT, run, {"source": source_BS, "lengths": lengths_B})
+    with net.quietly():
+        right_BTV = net.scores(batch.to(net.device)).float().cpu().numpy()
+    yield from _written(net.start, target_BT, right_BTV, run, {"source": source_BS, "lengths": lengths_B})
 
 
 def _captioned(net: Captioner, draw: np.random.Generator, run: Run) -> Iterator[Pair]:
@@ -484,15 +486,17 @@ def _captioned(net: Captioner, draw: np.random.Generator, run: Run) -> Iterator[
     pictures = draw.integers(0, 256, shape).astype(np.float32) if pixels else draw.random(shape).astype(np.float32)
     target_BT = draw.integers(1, net.words.words, (ROWS, longest))
     batch = PictureBatch(torch.from_numpy(pictures), torch.arange(ROWS), torch.from_numpy(target_BT), torch.arange(1))
-    yield from _written(net, batch, target_BT, run, {"pictures": pictures})
-
-
-def _written(net: AnyNet, batch: AnyNet, target_BT: NDArray[np.int64], run: Run, feeds: Feeds) -> Iterator[Pair]:
-    """Known targets through the decoder, a token at a time with the state carried."""
     with net.quietly():
         right_BTV = net.scores(batch.to(net.device)).float().cpu().numpy()
+    yield from _written(net.start, target_BT, right_BTV, run, {"pictures": pictures})
+
+
+def _written(
+    start: int, target_BT: NDArray[np.int64], right_BTV: NDArray[np.floating], run: Run, feeds: Feeds
+) -> Iterator[Pair]:
+    """The targets through the decoder, one token at a time with the state carried, beside the network's own log p."""
     memory = dict(run("encoder", feeds))
-    tokens_BT = np.concatenate([np.full((ROWS, 1), net.start), target_BT[:, :-1]], axis=1)
+    tokens_BT = np.concatenate([np.full((ROWS, 1), start), target_BT[:, :-1]], axis=1)
     for step in range(tokens_BT.shape[1]):
         outputs = run("decoder", {"token": tokens_BT[:, step], **memory})
         memory |= {name.removeprefix("next_"): part for name, part in outputs.items() if name != "log_p"}

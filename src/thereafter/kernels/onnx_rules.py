@@ -15,7 +15,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Generic, TypeVar
+from types import EllipsisType
+from typing import Generic, TypeVar
 
 import numpy as np
 import torch
@@ -27,8 +28,9 @@ from thereafter.errors import ExportError
 
 Value = object
 """A value of a graph: its name, or an object of the package that writes the graph."""
-Operand = Any
-"""What functions of torch are given and give: tensors, numbers, and sequences of them."""
+Operand = Tensor | float
+"""What an operator is given: a tensor, or a number for every place of one."""
+Index = int | slice | Tensor | EllipsisType | None
 V = TypeVar("V")
 Rule = Callable[..., Value | list[Value] | Tensor]
 ONNX_TYPES = {torch.float32: 1, torch.int32: 6, torch.int64: 7, torch.bool: 9, torch.float64: 11}
@@ -38,12 +40,10 @@ ONNX_TYPES = {torch.float32: 1, torch.int32: 6, torch.int64: 7, torch.bool: 9, t
 _DEVICE = Tensor.device.__get__
 
 
-def _without_numbers(operand: Operand) -> Operand:
-    """Operands with tensors that have shapes alone."""
+def _without_numbers(operand: object) -> object:
+    """An operand with tensors that have shapes alone."""
     if isinstance(operand, list | tuple):
         return type(operand)(map(_without_numbers, operand))
-    if isinstance(operand, dict):
-        return {name: _without_numbers(part) for name, part in operand.items()}
     if isinstance(operand, torch.device):
         return torch.device("meta")
     return operand.to("meta") if isinstance(operand, Tensor) and not operand.is_meta else operand
@@ -168,11 +168,11 @@ class OperatorWriting(TorchFunctionMode, Generic[V]):
 
     def __torch_function__(
         self,
-        func: Callable[..., Operand],
+        func: Callable[..., object],
         types: object,
-        args: Sequence[Operand] = (),
-        kwargs: Mapping[str, Operand] | None = None,
-    ) -> Operand:
+        args: Sequence[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+    ) -> object:
         name, options = func.__name__.strip("_"), kwargs or {}
         operands = [one for part in args for one in (part if isinstance(part, list | tuple) else [part])]
         operands += options.values()
@@ -181,18 +181,20 @@ class OperatorWriting(TorchFunctionMode, Generic[V]):
         if name == "bool" or func == _DEVICE:
             return True if name == "bool" else torch.device("cpu")
         with torch.device("meta"):
-            result = func(*_without_numbers(args), **_without_numbers(options))
-        made = list(result) if isinstance(result, list | tuple) else [args[0] if name == "setitem" else result]
-        if not all(isinstance(one, Tensor) for one in made):
+            bare = {option: _without_numbers(part) for option, part in options.items()}
+            result = func(*map(_without_numbers, args), **bare)
+        results = list(result) if isinstance(result, list | tuple) else [args[0] if name == "setitem" else result]
+        tensors = [tensor for tensor in results if isinstance(tensor, Tensor)]
+        if len(tensors) < len(results):
             return result
-        if name not in _RULES or any(id(one) in self._refused for one in operands):
-            self._refused |= {id(one): (one, name) for one in made}
+        if name not in _RULES or any(id(operand) in self._refused for operand in operands):
+            self._refused |= {id(tensor): (tensor, name) for tensor in tensors}
             return result
         values = _RULES[name](self, result, *args, **options)
         if isinstance(values, Tensor):
             return values
         listed = values if isinstance(values, list) else [values]
-        self._values |= {id(one): (one, value) for one, value in zip(made, listed, strict=True)}
+        self._values |= {id(tensor): (tensor, value) for tensor, value in zip(tensors, listed, strict=True)}
         return result
 
     def stack(self, tensor: Tensor, axis: int, parts: list[V]) -> None:
@@ -273,9 +275,9 @@ def _matmul(t: AnyWriting, y: Tensor, a: Tensor, b: Tensor) -> Value:
 
 
 def _pooled(
-    t: AnyWriting, y: Operand, x: Tensor, dim: Operand = None, keepdim: bool = False, *, name: str = "ReduceSum"
+    t: AnyWriting, y: Tensor, x: Tensor, dim: int | Sequence[int], keepdim: bool = False, *, name: str = "ReduceSum"
 ) -> Value:
-    dims = [_axis(x, one) for one in (dim if isinstance(dim, list | tuple) else [dim])]
+    dims = [_axis(x, axis) for axis in ([dim] if isinstance(dim, int) else dim)]
     kind = None if name == "ReduceMax" else y.dtype
     if name == "ReduceSum":
         return t.g.op(name, t.value(x, kind), t.g.constant(dims), keepdims=int(keepdim))
@@ -286,11 +288,11 @@ def _argmax(t: AnyWriting, y: Tensor, x: Tensor, dim: int) -> Value:
     return t.g.op("ArgMax", t.value(x, torch.float32), axis=_axis(x, dim), keepdims=0)
 
 
-def _max(t: AnyWriting, y: Operand, x: Tensor, dim: int) -> list[Value]:
+def _max(t: AnyWriting, y: Sequence[Tensor], x: Tensor, dim: int) -> list[Value]:
     return [_pooled(t, y[0], x, dim, name="ReduceMax"), _argmax(t, y[1], x, dim)]
 
 
-def _cummax(t: AnyWriting, y: Operand, x: Tensor, dim: int) -> list[Value]:
+def _cummax(t: AnyWriting, y: Sequence[Tensor], x: Tensor, dim: int) -> list[Value]:
     """A running maximum of places along the middle axis is a maximum over windows that reach back to the first row."""
     steps = x.shape[dim]
     last = t.g.op("Transpose", t.value(x, torch.float32), perm=[0, 2, 1])
@@ -299,7 +301,7 @@ def _cummax(t: AnyWriting, y: Operand, x: Tensor, dim: int) -> list[Value]:
     return [value, value]
 
 
-def _clamped(t: AnyWriting, y: Tensor, x: Tensor, min: Operand = None, max: Operand = None) -> Value:
+def _clamped(t: AnyWriting, y: Tensor, x: Tensor, min: Operand | None = None, max: Operand | None = None) -> Value:
     value = t.value(x, y.dtype)
     value = value if min is None else t.g.op("Max", value, t.value(min, y.dtype))
     return value if max is None else t.g.op("Min", value, t.value(max, y.dtype))
@@ -325,9 +327,19 @@ def _normalised(
     return t.op("LayerNormalization", *(x, weight, *([] if bias is None else [bias])), axis=-1, epsilon=eps)
 
 
-def _batch_norm(t: AnyWriting, y: Tensor, x: Tensor, mean: Tensor, variance: Tensor, **options: Operand) -> Value:
-    gain, shift = options["weight"], options["bias"]
-    return t.op("BatchNormalization", x, gain, shift, mean, variance, epsilon=options["eps"])
+def _batch_norm(
+    t: AnyWriting,
+    y: Tensor,
+    x: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    *,
+    weight: Tensor,
+    bias: Tensor,
+    eps: float,
+    **_: object,
+) -> Value:
+    return t.op("BatchNormalization", x, weight, bias, mean, variance, epsilon=eps)
 
 
 def _group_norm(t: AnyWriting, y: Tensor, x: Tensor, groups: int, weight: Tensor, bias: Tensor, eps: float) -> Value:
@@ -346,8 +358,8 @@ def _convolved(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None,
-    stride: Operand,
-    padding: Operand,
+    stride: Sequence[int],
+    padding: Sequence[int],
     *_: object,
 ) -> Value:
     parts = [x, weight] if bias is None else [x, weight, bias]
@@ -421,9 +433,9 @@ def _range(t: AnyWriting, y: Tensor, *ends: int, device: object = None) -> Value
     return t.g.op("Range", *(t.value(number, torch.int64) for number in (begin, end, 1)))
 
 
-def _permuted(t: AnyWriting, y: Tensor, x: Tensor, *dims: Operand) -> Value:
-    listed = dims[0] if isinstance(dims[0], list | tuple) else dims
-    return t.g.op("Transpose", t.value(x), perm=[_axis(x, one) for one in listed])
+def _permuted(t: AnyWriting, y: Tensor, x: Tensor, *dims: int | Sequence[int]) -> Value:
+    listed = [axis for part in dims for axis in ([part] if isinstance(part, int) else part)]
+    return t.g.op("Transpose", t.value(x), perm=[_axis(x, axis) for axis in listed])
 
 
 def _transposed(t: AnyWriting, y: Tensor, x: Tensor, first: int, second: int) -> Value:
@@ -462,7 +474,7 @@ def _apart(t: AnyWriting, y: Sequence[Tensor], x: Tensor, dim: int = 0) -> list[
     return t.parts(x, dim) or [t.g.squeezed(part, dim) for part in t.g.split(t.value(x), [1] * len(y), dim)]
 
 
-def _taken(t: AnyWriting, y: Tensor, x: Tensor, index: Operand) -> Value:
+def _taken(t: AnyWriting, y: Tensor, x: Tensor, index: Index | tuple[Index, ...]) -> Value:
     """x[...]: numbers, slices, new axes, and tensors of places in the first axes."""
     g, listed = t.g, list(index) if isinstance(index, tuple) else [index]
     places = [part for part in listed if isinstance(part, Tensor)]
@@ -484,6 +496,8 @@ def _taken(t: AnyWriting, y: Tensor, x: Tensor, index: Operand) -> Value:
         elif isinstance(part, int):
             value = g.op("Gather", value, g.constant(part), axis=axis)
             axis -= 1
+        elif not isinstance(part, slice):
+            raise ExportError("tensors of places after other places have no exported form; try index_select")
         elif (part.start or 0, part.stop) not in ((0, None), (0, x.shape[own])):
             value = g.slice(value, axis, t.size(part.start or 0), t.size(2**31 if part.stop is None else part.stop))
         axis, own = axis + 1, own + (part is not None)
@@ -510,7 +524,7 @@ def _tiled(t: AnyWriting, y: Tensor, x: Tensor, *counts: int) -> Value:
     return t.value(x) if set(counts) == {1} else t.g.op("Tile", t.value(x), t.g.constant(counts))
 
 
-def _sorted(t: AnyWriting, y: Operand, x: Tensor, dim: int = -1) -> list[Value]:
+def _sorted(t: AnyWriting, y: Sequence[Tensor], x: Tensor, dim: int = -1) -> list[Value]:
     return t.g.ops("TopK", [t.value(x), t.g.constant([x.shape[dim]])], 2, axis=dim, largest=0, sorted=1)
 
 

@@ -23,7 +23,7 @@ from torch import Tensor
 from thereafter.base.packages import require
 from thereafter.cells.base import Cell
 from thereafter.kernels.jobs import MASKED, cell_of
-from thereafter.kernels.onnx_rules import AnyWriting, GraphWriter, Value
+from thereafter.kernels.onnx_rules import AnyWriting, GraphWriter, Operand, Value
 
 
 def onnx_table() -> dict[Callable[..., object], Callable[..., object]]:
@@ -202,9 +202,17 @@ class NodeWriter(GraphWriter[Value]):
         return node.outputs[0]
 
 
+class CellWriting(AnyWriting):
+    """A cell for any number of rows."""
+
+    def expanded(self, x: Operand, like: Tensor) -> Value:
+        """As it is: whatever is computed with it spreads it out."""
+        return self.value(x, like.dtype)
+
+
 def write_project(writer: NodeWriter, cell: Cell, x: Value, weights: Sequence[Value]) -> Value:
     """z of all steps [B, T, G] from x [B, T, I]."""
-    with AnyWriting(writer) as writing:
+    with CellWriting(writer) as writing:
         x_BTI = writing.known(x, (_ROWS, _STEPS, cell.input_size))
         return writing.value(cell.project(x_BTI, _known_weights(writing, cell, weights)))
 
@@ -213,7 +221,7 @@ def write_step(
     writer: NodeWriter, cell: Cell, z: Value, state: Sequence[Value], weights: Sequence[Value]
 ) -> tuple[Value, list[Value]]:
     """The output and the new state of a step."""
-    with AnyWriting(writer) as writing:
+    with CellWriting(writer) as writing:
         known = _known_weights(writing, cell, weights)
         width = len(cell.blocks) * cell.hidden_size if cell.hoists else cell.input_size
         sizes = zip(state, cell.state_sizes().values(), strict=True)

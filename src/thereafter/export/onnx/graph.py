@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from thereafter.base.packages import require
-from thereafter.kernels.onnx_rules import GraphWriter, Operand
+from thereafter.kernels.onnx_rules import GraphWriter
 
 OPSET = 17
 IR = 8
@@ -31,15 +32,15 @@ class Graph(GraphWriter[str]):
     def __init__(self, name: str, outer: Graph | None = None) -> None:
         self.name, self._outer = name, outer
         self._onnx = onnx_package()
-        self._nodes: list[Operand] = []
+        self._nodes: list[Any] = []
         self._inputs: list[object] = []
-        self._outputs: list[Operand] = []
+        self._outputs: list[Any] = []
         self._root: Graph = self if outer is None else outer._root
         if outer is None:
             self._count = 0
             self._constants: dict[object, str] = {}
             self._kept: list[NDArray[np.generic]] = []
-            self._weights: list[Operand] = []
+            self._weights: list[Any] = []
 
     def sub(self, name: str) -> Graph:
         """A graph inside this one."""
@@ -104,7 +105,7 @@ class Graph(GraphWriter[str]):
         return self._onnx.helper.make_graph(self._nodes, self.name, self._inputs, self._outputs, weights)
 
 
-def _read_by(node: Operand) -> set[str]:
+def _read_by(node: Any) -> set[str]:
     """The values that an operator reads, and those that its graphs read."""
     inner = [read for attribute in node.attribute for part in attribute.g.node for read in _read_by(part)]
     return {*node.input, *inner}

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -22,7 +22,6 @@ from thereafter.export.onnx import cells
 from thereafter.export.onnx.cells import GraphTracing, GraphWeights, State
 from thereafter.export.onnx.graph import Graph
 from thereafter.export.plan import LayerPlan, layers_of
-from thereafter.kernels.onnx_rules import Operand
 from thereafter.kernels.switches import writing_down
 from thereafter.layers.inputs import join_state
 from thereafter.layers.recurrent import Recurrent
@@ -48,9 +47,7 @@ class _Written(Recurrent):
 
     tracing: GraphTracing
 
-    def forward(
-        self, input: Operand, hx: Operand = None, *, lengths: Operand = None, reset: Operand = None
-    ) -> tuple[Operand, Operand]:
+    def forward(self, input: Any, hx: Any = None, *, lengths: Any = None, reset: Any = None) -> tuple[Any, Any]:
         t, g, layers = self.tracing, self.tracing.g, layers_of(self)
         rows, steps = input.shape[:2]
         if hx is None:
