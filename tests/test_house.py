@@ -124,7 +124,7 @@ def test_nothing_goes_past_the_contracts_that_did_not_before():
 
 
 LARGEST = {
-    "lines of code": 72_850,
+    "lines of code": 72_867,
     "files": 447,
     "files under 60 lines": 57,
     "files under 80 lines with one importer": 2,

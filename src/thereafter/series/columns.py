@@ -277,9 +277,10 @@ def series_values(given: object, expected: str) -> Floats:
             raise wrong from None
     values_TC = values[:, None] if values.ndim == 1 else values
     if values_TC.ndim != 2 or not values_TC.size or np.isinf(values_TC).any():
+        remedy = "; try list(array) for several series" if values.ndim > 2 else ""
         raise OptionError(
             f"a series is an array of the shape {list(values.shape)}; expected finite numbers, [steps] or [steps, "
-            f"channels], with at least one step: {expected}"
+            f"channels], with at least one step: {expected}{remedy}"
         )
     return values_TC
 
