@@ -144,5 +144,5 @@ def test_what_cannot_be_searched_says_so(tokenizer: Any):
     adjacent = list(generated(300, seed=1, max_distance=0))
     with assert_refused(OptionError, 0, "singular", "plural"):
         number_unit(reader, adjacent)
-    with assert_refused(OptionError, "units"):
+    with assert_refused(OptionError, "transformer", "lstm"):
         number_unit(reader_of(tokenizer, "transformer", heads=2), made_sentences(200))

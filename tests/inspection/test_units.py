@@ -140,7 +140,7 @@ def test_streamed_states_are_those_of_a_trace(kind: str, tokens: str):
 
 def test_what_cannot_be_searched_says_so(lm):
     ngram = thereafter.train(text=written(20), tokens="char", order=2)
-    with assert_refused(OptionError, "units"):
+    with assert_refused(OptionError, "ngram", "lstm"):
         search(ngram.model, ngram.tokenizer, written(100), [properties.named("speech")])
     with assert_refused(OptionError, 0):
         search(lm.model, lm.tokenizer, written(200), [properties.named("comment")])

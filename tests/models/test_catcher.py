@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.func import functional_call
 
 from thereafter.errors import OptionError
-from thereafter.vision.acting import network as catcher
 from thereafter.vision.acting.game import Episode, Moment, screen, starts_of
 from thereafter.vision.acting.network import CatchBatch, Catcher, CatcherSettings, Game
+from thereafter.vision.glimpsing import network as glimpsing
 from thereafter.vision.glimpsing.network import draw_choice, log_chance, passed_on, reward_loss
 
 SMALL = CatcherSettings(patch=2, scales=2, hidden=5, read=4, entropy=0.0, credit=1.0)
@@ -34,7 +34,7 @@ def net_of(settings: CatcherSettings = SMALL, size: int = 3) -> Catcher:
 def played(net: Catcher, batch: CatchBatch, actions: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> Game:
     """Games in which every player does the same."""
     left = iter(actions)
-    monkeypatch.setattr(catcher, "draw_choice", lambda z: torch.full(z.shape[:-1], next(left)))
+    monkeypatch.setattr(glimpsing, "draw_choice", lambda z: torch.full(z.shape[:-1], next(left)))
     return net.play(batch)
 
 
@@ -191,7 +191,7 @@ def test_dropout_lays_one_mask_over_a_game_when_it_is_played_and_when_it_is_lear
         drawn.append(z_BA)
         return draw_choice(z_BA)
 
-    monkeypatch.setattr(catcher, "draw_choice", watched)
+    monkeypatch.setattr(glimpsing, "draw_choice", watched)
     game = net.train().play(batch)
     assert game.kept_BU is not None
     assert set(game.kept_BU.flatten().tolist()) == {0.0, 2.0}
@@ -204,7 +204,7 @@ def test_dropout_lays_one_mask_over_a_game_when_it_is_played_and_when_it_is_lear
         learned.append(z_BTA)
         return log_chance(actions_BT, z_BTA)
 
-    monkeypatch.setattr(catcher, "log_chance", learning)
+    monkeypatch.setattr(glimpsing, "log_chance", learning)
     net.loss_of(game)
     assert torch.equal(learned[0], again.z_A)
     assert net.eval().play(batch).kept_BU is None

@@ -258,7 +258,7 @@ def test_an_engine_that_waits_keeps_nothing_of_cancelled_rows(start: Start) -> N
         engine.cancel(row)
     model.gate.set()
     wait_for(lambda: engine.rows == 0 and not any(batch.rows for batch in engine._batches))
-    wait_for(lambda: len(engine._prompts) == 0)
+    wait_for(lambda: not engine._prompts.rows)
     assert all(batch._state is None for batch in engine._batches)
 
 
