@@ -188,7 +188,7 @@ def prediction_surface(measurement: Measurement, *, model: str) -> Figure:
         "Predictions over the plane of the state",
         f"Probability of the likeliest next word of {model} over the plane of the first two principal components of "
         f"its state over {len(measurement['token'])} words of {measurement.about.get('source', 'text')} "
-        f"({shares.sum():.0%} of the variance; the rest is held at its mean). Labels: each word where it is "
+        f"({shares.sum():.0%} of the variance; the rest is set to its mean). Labels: each word where it is "
         f"likeliest; ¬ is the end of a line.",
         plot,
         table,

@@ -279,7 +279,7 @@ def accuracy_by_distance(measurements: Sequence[Measurement]) -> Figure:
     for place, (name, trials) in enumerate(groups.items()):
         shares = np.array([[_share(one, "distance", _within(one, *ends)) for ends in bins] for one in trials])
         counted = np.array([trials[0]["total_distance"][_within(trials[0], *ends)].sum() for ends in bins])
-        # one training has no spread of its own: what is left is that of a share of so many sentences
+        # one training has no spread of its own: what is left is that of a share over that many sentences
         band = (shares.min(axis=0), shares.max(axis=0)) if len(trials) > 1 else wilson(shares[0], counted)
         least += band[0].tolist()
         add_line(plot, name, labels, shares, place, band)
@@ -294,7 +294,7 @@ def accuracy_by_distance(measurements: Sequence[Measurement]) -> Figure:
         f"How often {join_words(groups)} find the right form of the verb likelier than the wrong one, by its "
         f"distance from the subject; trained on {join_words(one.about['trained_on'] for one in measurements)}, tested "
         f"on {measurements[0].about['text']}"
-        f"{_seeds(groups) or ' (one training each; band: 95 % interval of a share of so many sentences)'}."
+        f"{_seeds(groups) or ' (one training each; band: 95 % interval of a share over that many sentences)'}."
     )
     return Figure("agreement-by-distance", "Agreement by distance", caption, plot, table)
 

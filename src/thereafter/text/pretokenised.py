@@ -144,7 +144,7 @@ class WritingStyle(Habits):
         facts += [f"{self.numbers} for numbers"] * bool(self.numbers)
         facts += ["quotes as `` and ''"] * (self.quotes == "``")
         facts += [f"brackets as {self.brackets}"] * (self.brackets != "(")
-        facts += ["a sentence a line"] * self.sentence_lines
+        facts += ["one sentence per line"] * self.sentence_lines
         return ", ".join(facts)
 
     def _without(self) -> str:

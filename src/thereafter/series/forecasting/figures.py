@@ -279,7 +279,7 @@ def error_by_steps(measurements: Sequence[Measurement]) -> Figure:
         "Error by steps ahead",
         f"Root mean squared error of {join_words(groups)} on {texts}, by how many steps before a row the forecast was "
         f"made, over the {first.about['compared_rows']:,} rows that every number of steps reaches; dotted the error of "
-        "the value that came so many steps before.",
+        "the value that many steps before.",
         plot,
         columns,
     )
