@@ -97,13 +97,13 @@ def train(
     Options of the text: context, min_count, vocabulary, lower, letters_only, encoding, keep_licence, wrapped, markup.
     Options of `model="ngram"`: order, smoothing, cutoffs, alpha, factor. Those of neural models are the fields of
     `thereafter.models.settings` and of `thereafter.training.settings.TrainingSettings`: hidden, layers, epochs, rate...
-    `start_from`: the run folder of a neural language model to go on with: its weights, its tokenizer, its sizes.
+    `start_from`: the run folder of a neural language model to continue from: its weights, its tokenizer, its sizes.
     If two tables have an option of the same name, write the full name: `**{"transformer.context": 512}`.
 
     With `task` (a name of `thereafter.tasks.TASKS`) a network for that task is trained on examples instead: a file, or
     the name of a corpus; validated on its valid part, else on the last tenth. Options are the fields of the task's
     settings and of `TrainingSettings`. With `start_from` the network of `classify` and `tag` begins with the word
-    vectors and the recurrent layers of a language model; `unfreeze` and `layer_decay` say how they are trained.
+    vectors and the recurrent layers of a language model; `unfreeze` and `layer_decay` control how they are trained.
     `task="forecast"` takes a table of series as a path, a data frame of pandas or polars or a numpy array; `model`
     is a kind of forecaster, `split="70/10/20"` divides the rows by time (docs/forecasting.md).
 
@@ -178,8 +178,8 @@ def load(
 ) -> LanguageModel | TaskModel:
     """Load a run folder or an ARPA file (`tokens` as in `read_arpa`). Nothing in it is executed.
 
-    `device`: "cpu", "cuda", or "auto", a GPU where there is one, as in training: whoever has one wants it for whole
-    texts and many examples. A GPU gives the same answers; for a few short calls the CPU is often quicker. What is
+    `device`: "cpu", "cuda", or "auto", a GPU if there is one, as in training: it pays off for whole texts and many
+    examples. A GPU gives the same answers; for a few short calls the CPU is often faster. What is
     returned is the same on every device: strings, numbers, numpy arrays. An n-gram answers on the CPU. What `train`
     returns stays on the device it was trained on.
 
@@ -229,7 +229,7 @@ def mixture(
     if isinstance(models, str | PathLike):
         raise OptionError(f"models are one path, {models!r}; expected several; try a list")
     if weights is not None and tune is not None:
-        raise OptionError("got both weights= and tune=; expected one of them: weights that are given are not tuned")
+        raise OptionError("got both weights= and tune=; expected one of them: weights that you pass are not tuned")
     members = [loaded(model).trained for model in models]
     plain = reading.mix(members, weights)
     lm = LanguageModel(plain)
@@ -346,7 +346,7 @@ def _no_models(source: AnyTable | Sequence[LanguageModel | str | PathLike[str]] 
     """A source to train on; OptionError for models that are trained already."""
     if isinstance(source, str | PathLike | Files | Parts) or not isinstance(source, Sequence):
         return source
-    paths = [one for one in source if not isinstance(one, LanguageModel)]
+    paths = [path for path in source if not isinstance(path, LanguageModel)]
     if len(paths) < len(source):
         raise OptionError("got trained models and no text to compare them on; try on='other.txt'")
     return paths

@@ -24,7 +24,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-_LONGEST_NAME, _LISTED, _COMPARED = 200, 100, 10_000  # a stranger's table may have any number of columns
+_LONGEST_NAME, _LISTED, _COMPARED = 200, 100, 10_000  # a user's table may have any number of columns
 
 
 _SHOWN_AS: dict[str, str] = {}
@@ -49,8 +49,8 @@ def _with_names(message: str) -> str:
 class ThereafterError(Exception):
     """Base of all errors raised on purpose; the command line prints it as one sentence and exits with 2."""
 
-    def __init__(self, *given: object) -> None:
-        super().__init__(*(_with_names(part) if isinstance(part, str) else part for part in given))
+    def __init__(self, *parts: object) -> None:
+        super().__init__(*(_with_names(part) if isinstance(part, str) else part for part in parts))
 
     @property
     def in_shell(self) -> str:
@@ -79,7 +79,7 @@ class EncodingError(SourceError):
 
 
 class EmptyCorpusError(SourceError):
-    """A text holds no tokens at all."""
+    """A text has no tokens."""
 
 
 class CorpusError(ThereafterError):
@@ -101,8 +101,8 @@ class OptionError(ThereafterError, ValueError):
 class UnknownNameError(OptionError):
     """A name that nothing is registered under."""
 
-    def __init__(self, kind: str, got: str, known: Iterable[str]) -> None:
-        names = sorted(known)
+    def __init__(self, kind: str, got: str, choices: Iterable[str]) -> None:
+        names = sorted(choices)
         super().__init__(f"no {kind} is called {got!r}; {nearest(got, names)}")
 
 
@@ -127,7 +127,7 @@ class StorageError(ThereafterError):
 
 
 class ExportError(ThereafterError):
-    """A model or a figure has no form that was asked for, or what was written does not compute what the model does."""
+    """A model or a figure has no form that was requested, or what was written does not compute what the model does."""
 
 
 class BusyError(ThereafterError):
@@ -139,7 +139,7 @@ class MissingPackageError(ThereafterError, ImportError):
 
 
 def nearest(got: str, names: list[str]) -> str:
-    """A phrase that guesses what was meant: "did you mean 'lstm'?", or the list if no name is close."""
+    """A suggestion: "did you mean 'lstm'?", or the list if no name is close."""
     names = [name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..." for name in names]
     close = difflib.get_close_matches(got[:_LONGEST_NAME], names[:_COMPARED], n=3, cutoff=0.6)
     if close:

@@ -103,11 +103,11 @@ class LanguageModel(RunView):
 
         A folder of train, valid and test files has parts too; `parts=False` scores all its files as one.
 
-        Switches: `cache=True` adds a cache of the last words (or give its settings, `cache={"size": 2000}`);
-        `dynamic=True` lets a neural model go on learning from the text it has scored. In a mixture each model gets the
+        Switches: `cache=True` adds a cache of the last words (or its settings, `cache={"size": 2000}`);
+        `dynamic=True` lets a neural model keep learning from the text it has scored. In a mixture each model gets the
         switches that apply to it. `tune` is another text (the valid part of a corpus) on which open settings are
-        chosen: weight and theta of the cache, the learning rate, the weights of a mixture. `switches` of the score says
-        what was on.
+        chosen: weight and theta of the cache, the learning rate, the weights of a mixture. `switches` of the score
+        lists what was on.
 
         `context`: "item" reads each line from a fresh state, a number N after the N lines before it, "document" carries
         the state from line to line. Default: a document; items where the source is a column of a table.
@@ -199,7 +199,7 @@ class LanguageModel(RunView):
 
         After a space these are words without the space, with their probabilities among those that begin with one.
         """
-        return [(one.text, one.p) for one in self.next_tokens(prompt, k)]
+        return [(token.text, token.p) for token in self.next_tokens(prompt, k)]
 
     def next_tokens(self, prompt: str = "", k: int = 5) -> list[NextToken]:
         """As `next`, with the token ids beside them."""
@@ -284,11 +284,11 @@ class LanguageModel(RunView):
             {"max_new_tokens": max_new_tokens, "num_return_sequences": num_return_sequences, **options}
         )
         texts = [
-            self._restore(prompt, one) for one in generation.generate(self.begin(prompt, settings.weights), settings)
+            self._restore(prompt, text) for text in generation.generate(self.begin(prompt, settings.weights), settings)
         ]
         if return_log_probs:
             return texts
-        return texts[0].text if num_return_sequences == 1 else [one.text for one in texts]
+        return texts[0].text if num_return_sequences == 1 else [text.text for text in texts]
 
     def stream(self, prompt: str = "", max_new_tokens: int = 40, **options: Unpack[GenerationOptions]) -> Iterator[int]:
         """The token ids of `generate`, one at a time; its options, except for several texts and beams."""
@@ -390,7 +390,7 @@ class LanguageModel(RunView):
         """Write a file that runs without this package: `to` is "onnx", "c", "html" or another of `export.TARGETS`.
 
         The file is run by an outside program, with the state carried, and compared with this model
-        before it is handed over; one that differs is not written. `check`: the text of that comparison; without one it
+        before it is saved; one that differs is not written. `check`: the text of that comparison; without one it
         is the validation part of the training text, else what the model writes itself. `check_steps`: the number of
         tokens (default: 200; 1,000 for int8 and float16; more than the context of a Transformer). `int8`: weights of a
         byte each, which may cost 1 % in bits per byte. `to="run"` writes a run folder as `save` does, with the weights
@@ -432,7 +432,7 @@ class LanguageModel(RunView):
         return generation.Prompted(model, self.tokenizer, prompt, ids, state, self._never_generated)
 
     def stored_model(self, weights: str | None = None) -> AnyModel:
-        """The model itself, or with matrices stored as "bfloat16" or "int8", made when it is first asked for."""
+        """The model itself, or with matrices stored as "bfloat16" or "int8", built at first use."""
         return self.model if weights is None else self.model.stored(weights)
 
     def _pieces_of(self, prompt: str, options: Mapping[str, object]) -> Iterator[generation.Piece]:
@@ -440,11 +440,11 @@ class LanguageModel(RunView):
         generation.check_stream(settings)
         return generation.pieces(self.begin(prompt, settings.weights), settings)
 
-    def _restore(self, prompt: str, one: Generated) -> Generated:
-        """A generated text as people write it."""
+    def _restore(self, prompt: str, generated: Generated) -> Generated:
+        """A generated text in ordinary form, not pre-tokenised."""
         if self.style is None:
-            return one
-        return replace(one, text=prompt + self.style.restored(one.text[len(prompt) :], before=prompt))
+            return generated
+        return replace(generated, text=prompt + self.style.restored(generated.text[len(prompt) :], before=prompt))
 
     def text_settings(self, encoding: str | None = None) -> TextSettings:
         """How a text is read for this model: as its training text was, but with an encoding of its own."""
@@ -492,7 +492,7 @@ def load_language_model(
 ) -> LanguageModel:
     """The language model of a run folder, an ARPA file or a GPT-2 folder; FormatError if the run holds a task.
 
-    `device` as in `api.load`; what looks into a model, rather than asks it for much, leaves it on the CPU.
+    `device` as in `api.load`; for inspection rather than long computations, leave the model on the CPU.
     """
     check_device(device)
     path = Path(run)

@@ -1,4 +1,4 @@
-"""The door for torch users: recurrent layers that take the place of torch's own.
+"""For torch users: recurrent layers that take the place of torch's own.
 
     import thereafter.nn as nn
     lstm = nn.LSTM(256, 512, num_layers=2, dropout=0.5)        # as torch.nn.LSTM: arguments, shapes, weight names
@@ -12,9 +12,9 @@ differs in value: a fresh LSTM's forget gate starts with bias 1 (`forget_bias=No
 torch.compile (fullgraph=True too), torch.export with free batch and length, and torch's ONNX exporter (see
 `onnx_translations`) take every layer and option: the kernels are operators to them (`thereafter::scan`). Under
 torch.func (vmap, grad, jvp, hessian) and forward derivatives `kernel="auto"` is the plain loop. docs/torch-tools.md
-says what was tried. Derivatives of derivatives (`create_graph=True`) come from the plain loop, by themselves, whatever
-kernel ran forward. torch.jit.trace works, torch.jit.script refuses in a sentence.
-`quantize_dynamic` of torch.ao converts torch's own modules by their type and passes these by, without a word: give it
+says what was tried. Derivatives of derivatives (`create_graph=True`) come from the plain loop, automatically, whatever
+kernel ran forward. torch.jit.trace works, torch.jit.script is refused with an explanation.
+`quantize_dynamic` of torch.ao converts torch's own modules by their type and silently skips these: give it
 `to_torch(layer)`.
 """
 
@@ -63,8 +63,8 @@ def __dir__() -> list[str]:
 class RNN(Recurrent):
     """h_t = f(W x_t + U h_{t-1} + b); f: tanh, relu, leaky_relu, relu6, sigmoid or identity.
 
-    `input_size`: numbers of an input step. `hidden_size`: units, or a list with one entry a layer. `num_layers`: layers
-        above each other.
+    `input_size`: numbers of an input step. `hidden_size`: units, or a list with one entry per layer. `num_layers`:
+        number of stacked layers.
     `nonlinearity`: f. `layer_norm`: W x and U h are each normalised, with learned gains (Ba et al. 2016).
     `bias`: True or "two" for torch's pair, "one", False or "none". `batch_first`: inputs and outputs are [B, T, .]
         and not [T, B, .]; states never are. `dropout`: between layers. `bidirectional`: a second cell from the end to
@@ -102,12 +102,12 @@ class RNN(Recurrent):
 
 
 class LSTM(Recurrent):
-    """Long short-term memory, with peepholes, coupled gates, layer norm and projection where asked for.
+    """Long short-term memory, with peepholes, coupled gates, layer norm and projection as options.
 
-    `input_size`: numbers of an input step. `hidden_size`: units, or a list with one entry a layer. `num_layers`: layers
-        above each other.
+    `input_size`: numbers of an input step. `hidden_size`: units, or a list with one entry per layer. `num_layers`:
+        number of stacked layers.
     `proj_size`: h_t = W_hr (o tanh(c_t)), of that size; 0 for none (Sak et al. 2014).
-    `peephole`: gates also see the cell, one weight a unit (Gers and Schmidhuber 2000). `coupled`: f = 1 - i, one gate
+    `peephole`: gates also see the cell, one weight per unit (Gers and Schmidhuber 2000). `coupled`: f = 1 - i, one gate
         less (Greff et al. 2017). `layer_norm`: W x, U h and c are each normalised (Ba et al. 2016).
     `forget_bias`: the bias a fresh forget gate starts with; None draws it as torch does.
     `bias`: True or "two" for torch's pair, "one", False or "none". `batch_first`: inputs and outputs are [B, T, .]
@@ -151,8 +151,8 @@ class LSTM(Recurrent):
 class GRU(Recurrent):
     """Gated recurrent unit; `reset` before or after the recurrent product, `update` says what z multiplies.
 
-    `input_size`: numbers of an input step. `hidden_size`: units, or a list with one entry a layer. `num_layers`: layers
-        above each other.
+    `input_size`: numbers of an input step. `hidden_size`: units, or a list with one entry per layer. `num_layers`:
+        number of stacked layers.
     `reset`: "after" (torch) or "before" the recurrent product (Cho et al. 2014). `update`: z multiplies the "old" state
         (torch) or the "new" one. `update_bias`: how strongly a fresh layer keeps its state, with the sign that `update`
         needs; None draws it as torch does. `layer_norm`: W x and U h are each normalised (Ba et al. 2016).
@@ -219,8 +219,8 @@ class _Linear(Recurrent):
 class MinGRU(_Linear):
     """minGRU: the gate sees the input alone, so all steps are computed at once (Feng et al. 2024).
 
-    `input_size`: numbers of an input step. `hidden_size`: units, or a list with one entry a layer. `num_layers`: layers
-        above each other.
+    `input_size`: numbers of an input step. `hidden_size`: units, or a list with one entry per layer. `num_layers`:
+        number of stacked layers.
     Nothing recurs but the state: there is no `weight_drop`, and `bias` is one for each gate or none.
     `bias`: True or "two" for torch's pair, "one", False or "none". `batch_first`: inputs and outputs are [B, T, .]
         and not [T, B, .]; states never are. `dropout`: between layers. `bidirectional`: a second cell from the end to
@@ -238,8 +238,8 @@ class MinGRU(_Linear):
 class MinLSTM(_Linear):
     """minLSTM: input and forget gates see the input alone (Feng et al. 2024).
 
-    `input_size`: numbers of an input step. `hidden_size`: units, or a list with one entry a layer. `num_layers`: layers
-        above each other.
+    `input_size`: numbers of an input step. `hidden_size`: units, or a list with one entry per layer. `num_layers`:
+        number of stacked layers.
     Nothing recurs but the state: there is no `weight_drop`, and `bias` is one for each gate or none.
     `bias`: True or "two" for torch's pair, "one", False or "none". `batch_first`: inputs and outputs are [B, T, .]
         and not [T, B, .]; states never are. `dropout`: between layers. `bidirectional`: a second cell from the end to
@@ -257,8 +257,8 @@ class MinLSTM(_Linear):
 class Diagonal(_Linear):
     """A learned decay for each unit and nothing else: the simplest state-space layer.
 
-    `input_size`: numbers of an input step. `hidden_size`: units, or a list with one entry a layer. `num_layers`: layers
-        above each other.
+    `input_size`: numbers of an input step. `hidden_size`: units, or a list with one entry per layer. `num_layers`:
+        number of stacked layers.
     Nothing recurs but the state: there is no `weight_drop`, and `bias` is one for each gate or none.
     `bias`: True or "two" for torch's pair, "one", False or "none". `batch_first`: inputs and outputs are [B, T, .]
         and not [T, B, .]; states never are. `dropout`: between layers. `bidirectional`: a second cell from the end to
@@ -298,7 +298,7 @@ def from_torch(module: torch.nn.RNNBase, **options: Any) -> RNN | LSTM | GRU:
     if kind not in makers:
         raise OptionError(f"got a {kind}; expected a torch.nn.RNN, LSTM or GRU")
     weight = next(module.parameters())
-    made = makers[kind](**arguments_of(module), device=weight.device, dtype=weight.dtype, **options)
-    copy_weights(module, made)
-    made.train(module.training)
-    return made
+    layer = makers[kind](**arguments_of(module), device=weight.device, dtype=weight.dtype, **options)
+    copy_weights(module, layer)
+    layer.train(module.training)
+    return layer

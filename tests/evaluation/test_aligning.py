@@ -40,7 +40,7 @@ def test_every_word_finds_what_was_made_of_it(seed: int) -> None:
     written, formed = two_forms(400, seed)
     plain = " ".join(written)
     form = " ".join(part for parts in formed for part in parts)
-    one, other = align_units([words_alone(plain), words_alone(form)], shown=0)
+    one, other = align_units([words_alone(plain), words_alone(form)], reference=0)
     assert one.texts == other.texts
     expected = np.cumsum([0, *(len(parts) for parts in formed)])
     whole = 0
@@ -72,7 +72,7 @@ def test_blocks_are_equal_parts_in_order(seed: int) -> None:
 def test_a_very_long_line_has_its_words() -> None:
     written, formed = two_forms(20_000, 7)  # a line of a hundred thousand characters
     one, _ = align_units(
-        [words_alone(" ".join(written)), words_alone(" ".join(" ".join(parts) for parts in formed))], shown=0
+        [words_alone(" ".join(written)), words_alone(" ".join(" ".join(parts) for parts in formed))], reference=0
     )
     assert len(one) > 0.95 * len(written)
     nothing = list(match_blocks("a" * 100_000, "b" * 100_000))

@@ -106,8 +106,10 @@ def test_the_surface_is_the_heads_own_where_a_state_lies_on_the_plane(kind: str)
     assert found["probability"].shape == (2, 5, 5)
     assert (found["probability"].sum(axis=0) <= 1 + 1e-9).all()
     state = lm.model.read(lm.tokenizer.encode("the cat sat").reshape(1, -1), lm.model.start(1))
-    middle = lm.model.known(state)[0].double().numpy()
-    features = [lm.model.known(lm.state_after(lm.encode(text)))[0].double().numpy() for text in ("the", "the cat")]
+    middle = lm.model.features_of(state)[0].double().numpy()
+    features = [
+        lm.model.features_of(lm.state_after(lm.encode(text)))[0].double().numpy() for text in ("the", "the cat")
+    ]
     plane = dynamics.principal(np.stack([*features, middle]), 2)
     np.testing.assert_allclose(plane.lift(found["point"][2:])[0], middle, atol=1e-6)
     corner = plane.lift(np.array([[found["first"][3], found["second"][1]]]))

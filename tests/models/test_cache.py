@@ -42,7 +42,7 @@ def written_out(model: Any, settings: CacheSettings, ids: np.ndarray) -> tuple[n
     state, past, found = model.start(1), [], []
     p_V = np.exp(model.predict(state)[0].astype(float))
     for token in [*ids.tolist(), None]:
-        h = model.known(state)[0].double().numpy() if isinstance(model, NeuralModel) else np.zeros(1)
+        h = model.features_of(state)[0].double().numpy() if isinstance(model, NeuralModel) else np.zeros(1)
         mixed_V = p_V
         if past:
             cache_V = np.zeros(V)

@@ -260,7 +260,7 @@ def damage(folder: Path, ready: Path) -> list[str]:
 
     (folder / "a file").write_bytes(b"x")
     (folder / "empty").mkdir()
-    os_name = b"caf\xe9"  # no UTF-8
+    os_name = b"caf\xe9"  # not UTF-8
     shutil.copytree(ready / "ngram", Path(bytes(folder).decode()) / os_name.decode("utf-8", "surrogateescape"))
     return [
         run("config garbage", config=b"\xff\x00garbage"),

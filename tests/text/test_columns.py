@@ -102,7 +102,7 @@ def test_the_column_is_part_of_the_source(reviews: Path) -> None:
     assert whole.text() == reviews.read_text(encoding="utf-8")
     formed = resolve(f"{reviews}:text", forming=Forming()).parts["text"]
     assert formed.text() == TEXT
-    assert [form.reason for form in formed.forms] == ["the column text of a table, one row a line"]
+    assert [form.reason for form in formed.forms] == ["the column text of a table, one row per line"]
     assert isinstance(formed, Source)
 
 

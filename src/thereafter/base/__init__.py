@@ -1,7 +1,7 @@
 """Floor 0: what every room may use. It knows no text, no model and no number of theirs.
 
 config                options as dataclasses and TOML
-kinds                 tables of names whose modules are loaded when asked for; the kinds of model, one row each
+kinds                 tables of names whose modules are loaded at first use; the kinds of model, one row each
 packages, compiled    packages that are imported when needed; the one door to numba, and loop_cache, where its code is
 storage               where caches are; arrays and files that are whole or not there; one writer at a time
 progress              notes and progress bars, and what is written on a terminal

@@ -1,6 +1,6 @@
-"""The one door to numba: a loop that is compiled when it is first called, and kept for the next process.
+"""The only access to numba: a loop is compiled when it is first called, and cached for the next process.
 
-numba is optional. A caller asks `available()` and takes its readable numpy twin where the answer is no.
+numba is optional. A caller checks `available()` and falls back to its readable numpy twin.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def pays(items: int) -> bool:
 
 
 def kernel_folder() -> Path:
-    """Where machine code is kept: below `$NUMBA_CACHE_DIR`, else in the user's cache; another place for other loops.
+    """Where machine code is cached: below `$NUMBA_CACHE_DIR`, else in the user's cache; other loops, another folder.
 
     numba looks at the file of a function, not at those of the loops it calls: after an update it would run a new loop
     inside an old one.
@@ -70,7 +70,7 @@ def kernel_folder() -> Path:
 
 @cache
 def _loops_digest() -> str:
-    """What tells sets of compiled loops apart: all files that have any, and the figures they are compiled for."""
+    """The key of a set of compiled loops: all files that have any, and the figures they are compiled for."""
     digest = hashlib.sha256(tiling().key.encode())
     for path in sorted(Path(__file__).parents[1].rglob("*.py")):
         source = path.read_bytes()
@@ -89,7 +89,7 @@ class CFunction(Protocol):
 
 
 class Compiled(Generic[P, R]):
-    """A plain function that becomes machine code at its first call (no Python lock held while it runs)."""
+    """A plain function that becomes machine code at its first call (it runs without the Python lock)."""
 
     def __init__(self, function: Callable[P, R]) -> None:
         self.function = function
@@ -124,18 +124,18 @@ def intrinsic(function: Callable[..., Any]) -> Any:
 
 
 def c_function(signature: object, function: Callable[..., None]) -> CFunction:
-    """The function as C calls it, by its `address`; compiled here and now, by one process, and kept as `jit`'s is."""
+    """The function as C calls it, by its `address`; compiled at once, by one process, and cached like that of `jit`."""
     numba, lock = require("numba", "a compiled loop"), None
-    with suppress(OSError):  # each compiles for itself where nothing can be kept
+    with suppress(OSError):  # without a cache each process compiles for itself
         lock = take_lock(kernel_folder() / f"{function.__name__}.lock", patience=120.0)
     with lock or nullcontext():
         _note_compiling(function)
-        made: CFunction = _with_cache(lambda cache: numba.cfunc(signature, cache=cache)(function))
-    return made
+        compiled: CFunction = _with_cache(lambda cache: numba.cfunc(signature, cache=cache)(function))
+    return compiled
 
 
 def _note_compiling(function: Callable[..., object]) -> None:
-    """Tell the user, unless its machine code is kept from an earlier process."""
+    """Tell the user, unless its machine code is cached by an earlier process."""
     if not any(kernel_folder().glob(f"**/*.{function.__name__}-*.nbi")):
         progress.note(f"compiling {function.__name__} for this machine (once)")
 
@@ -155,7 +155,7 @@ def _with_cache(compile_it: Callable[[bool], Any]) -> Any:
 
 
 def compiled_once(make: Callable[P, R]) -> Callable[P, R]:
-    """Decorator: what is compiled for given arguments is compiled once and kept for good, whoever asks first.
+    """Decorator: compile once for each set of arguments and keep the result for good, also with several threads.
 
     `functools.cache` alone lets two threads compile at once and drops what one of them got: its machine code may be
     called by address, and must not go away.

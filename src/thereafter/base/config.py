@@ -70,14 +70,14 @@ def build(kind: type[T], table: Mapping[str, object], name: str) -> T:
     hints = get_type_hints(kind)
     fields = {name: hints[name] for name in field_names(kind)}
     values = {}
-    for key, given in table.items():
+    for key, raw in table.items():
         if key not in fields:
             raise OptionError(f"{name} has no setting {key!r}; {nearest(key, sorted(fields))}")
-        value = tuple(given) if isinstance(given, list) else _plain(given)
+        value = tuple(raw) if isinstance(raw, list) else _plain(raw)
         if not _fits(value, fields[key]):
             hint = fields[key]
             expected = hint.__name__ if isinstance(hint, type) else str(hint)
-            raise OptionError(f"{key} of {name} is {given!r}, a {type(given).__name__}; expected {expected}")
+            raise OptionError(f"{key} of {name} is {raw!r}, a {type(raw).__name__}; expected {expected}")
         values[key] = value
     try:
         return kind(**values)
@@ -99,7 +99,7 @@ def _fits(value: object, hint: object) -> bool:
 
 
 def _plain(value: object) -> object:
-    """A number of numpy as one of Python's own. There is none before numpy is imported, which takes a while."""
+    """A numpy number as a Python number. There is none before numpy is imported, which takes a while."""
     generic = getattr(sys.modules.get("numpy"), "generic", ())
     return value.item() if isinstance(value, generic) else value
 

@@ -1,12 +1,12 @@
-"""Where networks compute: the device and the precision that are meant.
+"""Where networks compute: the device and the precision for a requested one.
 
 `auto` is a GPU where torch sees one, for `train` and `load` alike; what is loaded stays on the CPU where the GPU is
 full. A device that is named is taken or refused, never exchanged for another. Answers of a GPU equal the CPU's; log
 probabilities may differ in their last digits.
 
-A device without memory is one sentence: how much it has, what of it is free, what needed more, what to try.
+A device out of memory is reported in one sentence: how much it has, how much is free, what needed more, what to try.
 
-torch is imported where it is asked: options are checked without it.
+torch is imported only when it is needed: options are checked without it.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ def check_device(device: str) -> None:
         raise OptionError(f"device is {device!r}; expected auto, cpu or cuda, which is the GPU; try 'auto'")
 
 
-def device_for(asked: str) -> str:
-    """The device that is meant: `auto` is a GPU where torch sees one."""
+def device_for(requested: str) -> str:
+    """The device to use: `auto` is a GPU if torch sees one."""
     import torch
 
-    check_device(asked)
-    if asked == "cuda" and not torch.cuda.is_available():
+    check_device(requested)
+    if requested == "cuda" and not torch.cuda.is_available():
         raise OptionError(
             "device is 'cuda', and torch sees no GPU here; try device='cpu' (--device cpu; when training --set "
             "training.device=cpu)"
         )
-    return ("cuda" if torch.cuda.is_available() else "cpu") if asked == "auto" else asked
+    return ("cuda" if torch.cuda.is_available() else "cpu") if requested == "auto" else requested
 
 
-def precision_for(asked: str, device: str) -> str:
-    """The precision that is meant: `auto` is bfloat16 on a GPU that computes in it, else float32."""
-    if asked == "auto":
+def precision_for(requested: str, device: str) -> str:
+    """The precision to use: `auto` is bfloat16 on a GPU that computes in it, else float32."""
+    if requested == "auto":
         return "bfloat16" if device == "cuda" and _multiplies_bfloat16() else "float32"
-    return asked
+    return requested
 
 
 def _multiplies_bfloat16() -> bool:
@@ -62,15 +62,15 @@ def _multiplies_bfloat16() -> bool:
         return bool(torch.cuda.is_bf16_supported())
 
 
-def placed(net: N, asked: str, name: str) -> N:
-    """A network that was read, on the device that is meant and in evaluation mode; `name` is what it is called.
+def placed(net: N, requested: str, name: str) -> N:
+    """A loaded network, on the requested device and in evaluation mode; `name` is its name in messages.
 
     On a GPU without room for it `auto` is the CPU, with a note; a GPU that was named is an error.
     """
     import torch
 
-    device = torch.device(device_for(asked))
-    if asked != "auto":
+    device = torch.device(device_for(requested))
+    if requested != "auto":
         with memory_in_words(device, f"loading {name!r}", "device='cpu' (--device cpu)"):
             return net.to(device).eval()
     try:
@@ -86,10 +86,10 @@ def placed(net: N, asked: str, name: str) -> N:
 
 
 _SIGNS = ("out of memory", "ALLOC_FAILED", "not enough memory", "can't allocate memory")
-"""How torch's allocators and the libraries below it say so, where they have no error of their own for it."""
+"""How torch's allocators and the libraries below it report it if they have no error type of their own."""
 _GIB = 2**30
 ANSWERING = "fewer or shorter inputs at a time, or device='cpu' (--device cpu)"
-"""What to try where a network answers."""
+"""What to try when a network is evaluated."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -108,7 +108,7 @@ def out_of_memory(device: torch.device, doing: str, remedy: str) -> DeviceMemory
 
 @contextmanager
 def memory_in_words(device: torch.device, doing: str, remedy: str) -> Iterator[None]:
-    """Inside the block a device without memory is one sentence."""
+    """Inside the block a device out of memory is reported in one sentence."""
     try:
         yield
     except RuntimeError as error:
@@ -143,7 +143,7 @@ def allowed_memory(device: torch.device) -> int:
 
 
 def available_memory(device: torch.device) -> float:
-    """The bytes that this process may take, with those it has already; without an end on a device that counts none."""
+    """The bytes that this process may take, with those it has already; infinite if the device does not count them."""
     import torch
 
     if device.type != "cuda":

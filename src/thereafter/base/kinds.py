@@ -1,4 +1,4 @@
-"""Objects by name; and the kinds of model, one row each: all that describes a kind stands here and nowhere else.
+"""Objects by name; and the kinds of model, one row each: everything that describes a kind is here and nowhere else.
 
 Nothing is imported before it is used, and an unknown name is an error.
 
@@ -69,12 +69,12 @@ SIZES = ("hidden", "layers")
 class Kind:
     """A kind of model.
 
-    `title`: what menus call it. `colour`: the same in every picture, `on_dark` where it would be lost on a dark page.
+    `title`: its name in menus. `colour`: the same in every picture, `on_dark` if it would be invisible on a dark page.
     `training`: its `training.kinds.ModelKind`, as "module:attribute"; empty for neural kinds, which are trained alike.
     `model` and `settings`: the class of a neural kind and the dataclass of its options. `cell`: what a recurrent kind
     steps with, a name in `cells.CELLS` or a class as "module:Class"; `gated`: whether it has gates. `adam_rate`: a
-    factor on the default learning rate. `sizes`: which numbers a form asks for. `compared`:
-    whether `compare` takes it unasked.
+    factor on the default learning rate. `sizes`: the numbers in its form. `compared`:
+    whether `compare` includes it by default.
     """
 
     name: str
@@ -107,7 +107,7 @@ class Kind:
 
 
 def _neural(module: str, stem: str, kind: Kind, settings: str = "") -> Kind:
-    """A neural kind of this package: its model and, unless told otherwise, its settings have one stem."""
+    """A neural kind of this package: its model and, by default, its settings have one stem."""
     options = f"thereafter.models.settings:{settings or stem}Settings"
     return replace(kind, model=f"thereafter.models.{module}:{stem}Model", settings=options)
 
@@ -134,7 +134,7 @@ _ROWS = (
 
 
 class Kinds(Mapping[str, Kind]):
-    """The rows by name; those of other packages are looked for when the first is asked for."""
+    """The rows by name; those of other packages are loaded at first use."""
 
     def __init__(self, rows: tuple[Kind, ...]) -> None:
         self._rows = {row.name: row for row in rows}
@@ -151,7 +151,7 @@ class Kinds(Mapping[str, Kind]):
         return len(self._all())
 
     def add(self, row: Kind, *, replace: bool = False) -> None:
-        """Another kind; the name of one that is there is not taken from it, unless `replace`."""
+        """Add a kind; an existing name is an error, unless `replace`."""
         with self._adding:
             if self._rows.get(row.name, row) != row and not replace:
                 raise ValueError(f"there is a kind {row.name!r} already; give this one another name")
@@ -224,5 +224,5 @@ def listed(names: list[str] | None = None, last: str = "or") -> str:
     >>> listed(["rnn", "gru", "lstm"])
     'rnn, gru or lstm'
     """
-    *others, one = list(KINDS) if names is None else names
-    return f"{', '.join(others)} {last} {one}" if others else one
+    *others, final = list(KINDS) if names is None else names
+    return f"{', '.join(others)} {last} {final}" if others else final

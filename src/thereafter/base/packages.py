@@ -3,7 +3,7 @@
 Threads that ask their first questions at the same time import the same packages. While one of them imports numba,
 `import numba.types` in another would not wait for it but run beside it, and each would find modules of the other that
 lack half their names. So packages are imported one at a time, each before its parts. None of them imports modules of
-ours that import a package in turn, so whoever has the lock never waits for a thread that waits for the lock.
+ours that import a package in turn, so the owner of the lock never waits for a thread that waits for the lock.
 
 torch needs no lock as long as every module imports `torch` itself before any part of it (`tests/test_house.py`).
 """
@@ -46,7 +46,7 @@ def require(package: str, purpose: str, *, install: str | None = None) -> Module
 
 
 def _import_whole(package: str) -> ModuleType:
-    """A package or a part of one, after all that it is a part of; other threads wait until it is there."""
+    """A package or a part of one, after its parents; other threads wait until it is imported."""
     outer = package.rpartition(".")[0]
     with _importing:
         if outer:

@@ -95,7 +95,7 @@ class Processor:
         return self.caches.get("L2", USUAL_LEVEL_2)
 
     def lines(self) -> dict[str, str]:
-        """All of it in words."""
+        """A description for the user."""
         return {"processor": f"{self.name} ({self.architecture}): {self._features()}", "caches": self._caches()}
 
     def _features(self) -> str:
@@ -259,25 +259,25 @@ class Tiling:
     depth: int
 
     def width(self, panel: int) -> int:
-        """Vectors of a tile in a panel of so many: all of them, or half where they would leave too few rows."""
+        """Vectors of a tile in a panel of `panel` vectors: all of them, or half if they would leave too few rows."""
         return panel if self.most_rows(panel) >= _MOST_ROWS // 2 or panel % 2 else panel // 2
 
     def rows(self, panel: int) -> int:
-        """Rows of a tile in a panel of so many vectors."""
+        """Rows of a tile in a panel of `panel` vectors."""
         return self.most_rows(self.width(panel))
 
     def most_rows(self, vectors: int) -> int:
-        """Rows of a tile of so many vectors."""
+        """Rows of a tile of `vectors` vectors."""
         return max(1, min(_MOST_ROWS, (self.vectors.registers - vectors - 1) // vectors))
 
     @property
     def key(self) -> str:
-        """What tells machine code of these figures from that of others."""
+        """The key that distinguishes machine code of these figures from that of others."""
         tiles = [f"{self.rows(panel)}x{self.width(panel)}" for panel in range(1, PANEL + 1)]
         return f"{self.vectors.bytes} {self.depth} {' '.join(tiles)}"
 
     def lines(self) -> dict[str, str]:
-        """All of it in words."""
+        """A description for the user."""
         own = self.vectors
         tiles = f"{self.rows(PANEL)} rows x {self.width(PANEL)} vectors"
         part = self.depth * PANEL * own.bytes >> 10
@@ -288,7 +288,7 @@ class Tiling:
 
 
 def tiling_for(vectors: Vectors, level_1: int) -> Tiling:
-    """The tiling for such vectors and so many bytes of the first cache."""
+    """The tiling for these vectors and a first cache of `level_1` bytes."""
     depth = level_1 // (PANEL * vectors.bytes)
     fewest, most = _DEPTHS
     return Tiling(vectors, max(fewest, min(most, depth // _DEPTHS[0] * _DEPTHS[0])))

@@ -82,41 +82,41 @@ def reporting(chosen: Reporter) -> Iterator[None]:
 class _Once:
     """Shows what another reporter does, every note once."""
 
-    def __init__(self, shown: Reporter) -> None:
-        self._shown, self._notes = shown, set[str]()
+    def __init__(self, inner: Reporter) -> None:
+        self._inner, self._notes = inner, set[str]()
 
     def begin(self, label: str, total: float | None, unit: str) -> Advance:
-        return self._shown.begin(label, total, unit)
+        return self._inner.begin(label, total, unit)
 
     def end(self, label: str) -> None:
-        self._shown.end(label)
+        self._inner.end(label)
 
     def note(self, message: str) -> None:
         if message not in self._notes:
             self._notes.add(message)
-            self._shown.note(message)
+            self._inner.note(message)
 
 
 @contextmanager
 def each_note_once() -> Iterator[None]:
-    """Inside the block a note is shown once, such as how a table is read that several models learn from."""
-    shown = _reporter.get()
-    if isinstance(shown, Silent):
+    """Inside the block a note is shown once, for example how a table is read that several models are trained on."""
+    current = _reporter.get()
+    if isinstance(current, Silent):
         yield
         return
-    with reporting(_Once(shown)):
+    with reporting(_Once(current)):
         yield
 
 
 @contextmanager
 def task(label: str, total: float | None = None, unit: str = "") -> Iterator[Advance]:
     """A piece of work that may take longer than two seconds; yields the function that advances its bar."""
-    shown = _reporter.get()
-    advance = shown.begin(label, total, unit)
+    current = _reporter.get()
+    advance = current.begin(label, total, unit)
     try:
         yield advance
     finally:
-        shown.end(label)
+        current.end(label)
 
 
 WARNING = "warning: "
@@ -129,7 +129,7 @@ def tell(message: str) -> None:
 
 
 def warn(message: str) -> None:
-    """Warn the user of what makes a result worth less than it looks: as a note, or by Python's warnings if no reporter
+    """Warn the user that a result is worth less than it looks: as a note, or by Python's warnings if no reporter
     shows notes."""
     marked = message if message.startswith(WARNING) else WARNING + message
     if is_shown():
@@ -159,8 +159,8 @@ def visible(text: str, *, one_line: bool = False) -> str:
     >>> visible("so \\x1b[2J long\\n")
     'so \\\\x1b[2J long\\n'
     """
-    shown = _CONTROL.sub(lambda hit: repr(hit[0])[1:-1], text)
-    return shown.translate(_LINE_ENDS) if one_line else shown
+    escaped = _CONTROL.sub(lambda hit: repr(hit[0])[1:-1], text)
+    return escaped.translate(_LINE_ENDS) if one_line else escaped
 
 
 class EscapedStream:
@@ -251,10 +251,10 @@ def show_progress() -> Iterator[None]:
 
 
 def notes_in_sight() -> frozenset[str]:
-    """The notes that whoever reads the standard output has read on the same terminal already."""
-    shown = reporter()
+    """The notes that the reader of the standard output has already seen on the same terminal."""
+    current = reporter()
     in_sight = sys.stdout.isatty() and sys.stderr.isatty()
-    return frozenset(shown.notes) if in_sight and isinstance(shown, TerminalReporter) else frozenset()
+    return frozenset(current.notes) if in_sight and isinstance(current, TerminalReporter) else frozenset()
 
 
 class TerminalReporter:
@@ -263,7 +263,7 @@ class TerminalReporter:
     def __init__(self) -> None:
         self._bars: dict[str, tuple[Progress, TaskID]] = {}
         self.notes: list[str] = []
-        """All that were shown so far."""
+        """All notes so far."""
         self._fancy = sys.stderr.isatty() and installed("rich")
 
     def begin(self, label: str, total: float | None, unit: str) -> Advance:
@@ -293,13 +293,13 @@ class TerminalReporter:
             nonlocal done
             done += amount
             now = time.monotonic()
-            left = pace.left(now, done)
+            time_left = pace.time_left(now, done)
             if label not in self._bars:
                 if now - began < _PATIENCE or self._bars:
                     return  # quick work shows nothing, and one bar at a time is enough
                 self._bars[label] = self._open(label, total, unit)
             bar, task = self._bars[label]
-            bar.update(task, completed=done, left=left)
+            bar.update(task, completed=done, time_left=time_left)
             if status:
                 bar.update(task, status=visible(status, one_line=True))
 
@@ -310,15 +310,15 @@ class TerminalReporter:
         console = require("rich.console", "a progress bar").Console(file=_inside(sys.stderr))
         amounts = {"B": rich.DownloadColumn, "%": rich.TaskProgressColumn}
         amount = amounts.get(unit, rich.MofNCompleteColumn)()
-        places = ("description", "fields[left]", "fields[status]")
-        name, left, status = (rich.TextColumn(f"{{task.{place}}}", markup=False) for place in places)
-        columns = (name, rich.BarColumn(bar_width=24), amount, left, status)
+        places = ("description", "fields[time_left]", "fields[status]")
+        name, time_left, status = (rich.TextColumn(f"{{task.{place}}}", markup=False) for place in places)
+        columns = (name, rich.BarColumn(bar_width=24), amount, time_left, status)
         bar: Progress = rich.Progress(*columns, console=console, transient=True)
         bar.start()
         for name in _STREAMS:  # rich has put streams of its own over ours, which understand escapes
             if isinstance(getattr(getattr(sys, name), "rich_proxied_file", None), EscapedStream):
                 setattr(sys, name, EscapedStream(getattr(sys, name)))
-        return bar, bar.add_task(visible(label, one_line=True), total=total, status="", left="")
+        return bar, bar.add_task(visible(label, one_line=True), total=total, status="", time_left="")
 
     def _lines(self, label: str, total: float | None) -> Advance:
         last = time.monotonic()
@@ -328,12 +328,12 @@ class TerminalReporter:
             nonlocal done, last
             done += amount
             now = time.monotonic()
-            left = pace.left(now, done)
+            time_left = pace.time_left(now, done)
             if now - last >= _PLAIN_EVERY:
                 last = now
                 share = f"{100 * done / total:.0f} %" if total else f"{done:,.0f}"
-                shown = [f"{label}: {share}", status, left if status else ""]
-                sys.stderr.write(visible("  ".join(part for part in shown if part), one_line=True) + "\n")
+                parts = [f"{label}: {share}", status, time_left if status else ""]
+                sys.stderr.write(visible("  ".join(part for part in parts if part), one_line=True) + "\n")
 
         return advance
 
@@ -349,8 +349,8 @@ class Pace:
         self._total, self._reports = total, -1
         self._began, self._before = 0.0, 0.0
 
-    def left(self, now: float, done: float) -> str:
-        """Take a report; return "0:03:15 left", or nothing while it is not known."""
+    def time_left(self, now: float, done: float) -> str:
+        """Take a report; return "0:03:15 left", or "" while there is no estimate."""
         self._reports += 1
         if not self._reports:
             self._began, self._before = now, done

@@ -1,7 +1,7 @@
 """How long threads that share a product wait for one another by looking, before they sleep.
 
 At the end of every product torch's threads wait for the last one. GNU's OpenMP library has them look for a millisecond
-or more. Where another program has one of the cores, the thread there is held back for the length of a time slice, and
+or more. Where another program has one of the cores, the thread there is delayed by a time slice, and
 the one that looks keeps it from moving to the other core. A thread that sleeps after some ten microseconds leaves its
 core to the other. Forward and backward at (16 and 32, 35, 256, 256) on two cores of an Intel Xeon (2026-11-17), the
 share of the quiet speed beside an endless loop on one core: our LSTM 0.26 and 0.35 as the library has it, 0.53 and 0.45

@@ -6,7 +6,7 @@ package itself.
 One writer at a time: a lock on a file, which the system releases when its owner ends, however it ends. The file names
 its owner, so that an error can say who is writing. The system holds the lock, not the file: a file that a killed
 process left behind locks nothing, and the next owner takes it over. On a disk without locks every process gets the
-lock. A link, a pipe or a device in the place of the file is refused: in a folder that somebody else made it could lead
+lock. A link, a pipe or a device in the place of the file is refused: in another user's folder it could lead
 to any file, which would be overwritten.
 """
 
@@ -75,8 +75,8 @@ def is_plain(path: Path, *, links: bool = True) -> bool:
 
 
 def open_plain(path: str | os.PathLike[str], *, links: bool = True) -> BufferedReader:
-    """Open a plain file for reading. Anything else is an OSError, at once: opening a pipe would block until somebody
-    writes to it, and some devices act when they are opened.
+    """Open a plain file for reading. Anything else is an OSError, at once: opening a pipe would block until something
+    is written to it, and some devices act when they are opened.
 
     The path is checked before it is opened and the open file again: another process may have replaced it in between.
     Without `links` a link is refused as well.
@@ -248,7 +248,7 @@ def _place(path: Path, name: str, entry: object) -> tuple[int, int, np.dtype[np.
     return first, end, dtype, shape
 
 
-_PATIENCE = 0.3  # seconds: `owner` takes a free lock for a moment, and must not make anybody else give up
+_PATIENCE = 0.3  # seconds: `owner` takes a free lock for a moment, and must not make another process give up
 _PAUSE = 0.02
 
 
@@ -269,13 +269,13 @@ class Owner:
 
 
 class FileLock(AbstractContextManager["FileLock"]):
-    """A lock that is held until `release`, or until the process ends. Use it as a context manager, or keep it."""
+    """A lock that lasts until `release`, or until the process ends. Use it as a context manager, or store it."""
 
     def __init__(self, path: Path, file: IO[bytes]) -> None:
         self.path, self._file = path, file
 
     def release(self) -> None:
-        """Release the lock; the file is removed first, while nobody else can take the lock."""
+        """Release the lock; the file is removed first, while no other process can take the lock."""
         if self._file.closed:
             return
         with suppress(OSError):  # some systems do not remove an open file; it stays, and locks nothing

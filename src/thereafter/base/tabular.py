@@ -1,7 +1,7 @@
 """Answers as tables: rows of named values, as CSV, JSON, a pandas data frame, or HTML in a notebook.
 
-A class that inherits from `Tabular` says what its rows are; everything else follows. pandas is imported only where a
-data frame is asked for.
+A class that inherits from `Tabular` defines its rows; everything else follows. pandas is imported only for a data
+frame.
 """
 
 from __future__ import annotations
@@ -149,16 +149,16 @@ def write_table(rows: Sequence[Row], path: str | PathLike[str]) -> Path:
     return _write(target, text)
 
 
-def html_table(rows: Sequence[Row], shown: int = _SHOWN) -> str:
+def html_table(rows: Sequence[Row], most: int = _SHOWN) -> str:
     """The first rows as an HTML table, with a line that counts the rest; every value is escaped."""
     if not rows:
         return "<p>no rows</p>"
     head = "".join(f"<th>{html.escape(name)}</th>" for name in rows[0])
     body = "".join(
         "<tr>" + "".join(f"<td>{html.escape(_readable(value))}</td>" for value in row.values()) + "</tr>"
-        for row in rows[:shown]
+        for row in rows[:most]
     )
-    rest = f"<p>{len(rows) - shown:,} more rows</p>" if len(rows) > shown else ""
+    rest = f"<p>{len(rows) - most:,} more rows</p>" if len(rows) > most else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
 
 
@@ -180,9 +180,9 @@ def text_table(rows: Sequence[Row]) -> str:
 
 
 def facts_html(facts: Row, title: str) -> str:
-    """A title over a table with a fact a row, as a model shows itself in a notebook; what is off or 0 is left out."""
+    """A title over a table with one fact per row: a model in a notebook; what is off or 0 is left out."""
     rows: list[Row] = [{"fact": name, "value": value} for name, value in facts.items() if value]
-    return f"<p>{html.escape(title)}</p>{html_table(rows, shown=len(rows))}"
+    return f"<p>{html.escape(title)}</p>{html_table(rows, most=len(rows))}"
 
 
 def _cell(value: object) -> object:

@@ -89,7 +89,7 @@ def distance_columns(bins: Sequence[tuple[int, int]], results: Sequence[Verdicts
     """A column for each of the bins that the results reach."""
     longest = max((one.longest for one in results if one.distance), default=0)
     return tuple(
-        Column(name_span(low, high), partial(Verdicts.between, low=low, high=high))
+        Column(name_span(low, high), partial(Verdicts.between, shortest=low, longest=high))
         for low, high in bins
         if low <= longest
     )
@@ -162,7 +162,7 @@ class CorpusProbe:
         columns += [
             Column(
                 f"{name_span(low, min(high, nouns))} noun{'s' * (high != 1)}",
-                partial(Verdicts.among, group=ATTRACTORS, low=low, high=high),
+                partial(Verdicts.among, group=ATTRACTORS, lowest=low, highest=high),
             )
             for low, high in NOUNS
             if low <= nouns

@@ -107,7 +107,7 @@ def probe_figure(comparison: Compared, probed: ProbeRows) -> Figure:
     table: dict[str, list[Cell]] = {}
     lowest = 0.0 if chance is None else chance - 0.05
     for row in probed.rows:
-        shares = [probed.accuracy(row, partial(Verdicts.between, low=low, high=high)) for low, high in spans]
+        shares = [probed.accuracy(row, partial(Verdicts.between, shortest=low, longest=high)) for low, high in spans]
         points = {sum(span) / 2: share for span, share in zip(spans, shares, strict=True) if math.isfinite(share.mean)}
         mean = np.array([share.mean for share in points.values()])
         spread = np.array([share.spread or 0.0 for share in points.values()])

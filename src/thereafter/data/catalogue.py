@@ -1,6 +1,6 @@
 """The table of named corpora: their files, hashes, addresses and licences.
 
-A new corpus is one more card in `CARDS`. Sizes and sha256 are those of the uncompressed content, whether a file is
+To add a corpus, add a card to `CARDS`. Sizes and sha256 are those of the uncompressed content, whether a file is
 stored as NAME or as NAME.gz. Addresses are pinned to a commit, so that their content never changes.
 """
 
@@ -14,16 +14,16 @@ _BUILT_IN = {
     "series": "thereafter.series.made",
     "labelled-series": "thereafter.series.made",
 }
-"""The modules that make built-in corpora, by their kind; all other kinds are of pictures."""
+"""The modules that build the built-in corpora, by kind; all other kinds are pictures."""
 
 
 @dataclass(frozen=True)
 class CorpusFile:
     """One file of a corpus.
 
-    `part` is what callers ask for ("train", "valid", "test", "text", or "train.en" where a corpus has sides); `bytes`
-    and `sha256` describe the uncompressed content; an address that ends in .gz delivers it compressed. `split` cuts the
-    rows of a series.
+    `part` is the name used by callers ("train", "valid", "test", "text", or "train.en" where a corpus has sides);
+    `bytes` and `sha256` describe the uncompressed content; an address that ends in .gz delivers it compressed.
+    `split` cuts the rows of a series.
     """
 
     part: str
@@ -61,7 +61,7 @@ class CorpusCard:
     default_part: str = ""
 
     def split_of(self, part: str) -> str:
-        """The usual cut of the rows of a part; empty where there is none."""
+        """The usual split of the rows of a part; empty if there is none."""
         return next((file.split for file in self.files if file.part == part and file.split), self.split)
 
     @property
@@ -97,7 +97,7 @@ def _github(repository: str, commit: str, path: str) -> str:
 
 
 def _files(listed: str, address: str = "") -> tuple[CorpusFile, ...]:
-    """Files, one a line: part, name, bytes, sha256, and perhaps how the rows of a series are cut."""
+    """Files, one per line: part, name, bytes, sha256, and optionally the split of the rows of a series."""
     rows = (line.split() for line in listed.strip().split("\n"))
     return tuple(
         CorpusFile(part, filename, sha256, int(size), (address.format(filename),) if address else (), *split)

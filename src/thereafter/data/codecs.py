@@ -52,21 +52,21 @@ class StoredCodec(Protocol):
 
     @property
     def size(self) -> int:
-        """How many values have a number of their own; 0 if the values are numbers themselves."""
+        """Number of values that have an id of their own; 0 if the values are numbers themselves."""
 
     def to_json(self) -> Table:
         """What `from_json` reads."""
 
     @classmethod
     def from_json(cls, stored: Table) -> Self:
-        """The codec again; FormatError if `stored` is damaged."""
+        """The codec of its JSON; FormatError if `stored` is damaged."""
 
 
 class Codec(StoredCodec, Protocol[V_contra, D_co]):
     """The whole contract. Each kind also has a classmethod `fit`, with the options it needs."""
 
     def encode(self, values: V_contra) -> NDArray[np.generic]:
-        """Values as numbers; a value that was not seen in `fit` is no error."""
+        """Values as numbers; a value that was not seen in `fit` is not an error."""
 
     def decode(self, numbers: NDArray[np.generic]) -> D_co:
         """Numbers as values."""
@@ -74,19 +74,19 @@ class Codec(StoredCodec, Protocol[V_contra, D_co]):
 
 def store_codecs(codecs: Mapping[str, StoredCodec]) -> Table:
     """Codecs by name as JSON."""
-    return {name: {"codec": one.codec, **one.to_json()} for name, one in codecs.items()}
+    return {name: {"codec": codec.codec, **codec.to_json()} for name, codec in codecs.items()}
 
 
 def restore_codecs(table: Table) -> dict[str, StoredCodec]:
-    """The codecs again, from the JSON of `store_codecs`."""
-    return {str(name): _restore_codec(one) for name, one in table.items()}
+    """The codecs from the JSON of `store_codecs`."""
+    return {str(name): _restore_codec(stored) for name, stored in table.items()}
 
 
-def _restore_codec(one: Table) -> StoredCodec:
-    if not isinstance(one, dict):
+def _restore_codec(stored: Table) -> StoredCodec:
+    if not isinstance(stored, dict):
         raise FormatError("a codec of this run is damaged; expected a table; try training again")
-    rest = {key: value for key, value in one.items() if key != "codec"}
-    name = one.get("codec", "sentences" if "tokenizer" in one else "forms")  # older runs do not name it
+    rest = {key: value for key, value in stored.items() if key != "codec"}
+    name = stored.get("codec", "sentences" if "tokenizer" in stored else "forms")  # older runs do not name it
     if not isinstance(name, str) or name not in CODECS:
         raise FormatError(f"a codec of this run is called {name!r}; expected one of {', '.join(CODECS)}")
     codec: StoredCodec = CODECS.load(name).from_json(rest)

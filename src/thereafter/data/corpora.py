@@ -3,7 +3,7 @@
 Where a kind of files says so, `reviews.csv:text` is the column `text` of a table.
 
 Each file of a corpus is looked for in `$THEREAFTER_DATA/<name>/`, then in the cache, as NAME or NAME.gz; then it is
-downloaded if an address is known; else the error says which file to place where. The sha256 of the uncompressed content
+downloaded if it has an address; else the error says which file to place where. The sha256 of the uncompressed content
 of every file is checked once: the cache remembers which file was correct in which state.
 
 >>> card("ptb").tokens
@@ -43,7 +43,7 @@ def names() -> list[str]:
 
 
 def card(name: str) -> CorpusCard:
-    """What is known about a corpus; UnknownNameError with the nearest names for any other name."""
+    """The catalogue entry of a corpus; UnknownNameError with the nearest names for any other name."""
     if name not in CARDS:
         raise UnknownNameError("corpus", name, CARDS)
     return CARDS[name]
@@ -55,25 +55,25 @@ def locate(name: str, *, download: bool = True) -> Corpus:
     Raises UnknownNameError, ChecksumError (a file with other content), CorpusError (missing, with what to place
     where), and what `download.fetch` raises.
     """
-    known = card(name)
-    if known.builtin:
+    entry = card(name)
+    if entry.builtin:
         built = BUILDERS.load(name)()
-        return Corpus(name, dict(built.parts), known.tokens, built.detail, known.kind, known.independent_lines)
-    missing = [file for file in known.files if _find(known, file) is None]
+        return Corpus(name, dict(built.parts), entry.tokens, built.detail, entry.kind, entry.independent_lines)
+    missing = [file for file in entry.files if _find(entry, file) is None]
     if any(not (download and file.urls) for file in missing):
-        raise CorpusError(_what_to_place(known, missing, download))
-    parts = {file.part: _find_or_fetch(known, file, download) for file in known.files}
+        raise CorpusError(_what_to_place(entry, missing, download))
+    parts = {file.part: _find_or_fetch(entry, file, download) for file in entry.files}
     detail = "found in " + _folders(parts.values())
-    return Corpus(name, parts, known.tokens, detail, known.kind, known.independent_lines)
+    return Corpus(name, parts, entry.tokens, detail, entry.kind, entry.independent_lines)
 
 
 def status(name: str) -> str:
     """The state of a corpus in a few words, without downloading, checking or building anything."""
-    known = card(name)
-    if known.builtin:
+    entry = card(name)
+    if entry.builtin:
         return "built in"
-    paths = [path for path in (_find(known, file) for file in known.files) if path is not None]
-    missing = [file for file in known.files if _find(known, file) is None]
+    paths = [path for path in (_find(entry, file) for file in entry.files) if path is not None]
+    missing = [file for file in entry.files if _find(entry, file) is None]
     here = f"found in {_folders(paths)}" if paths else ""
     if not missing:
         cached = all(path.parent == _cache_of(name) for path in paths)
@@ -82,26 +82,26 @@ def status(name: str) -> str:
         rest = f"can be downloaded ({sum(file.bytes for file in missing) / 1e6:.1f} MB)"
     else:
         rest = "place by hand: " + ", ".join(file.filename for file in missing if not file.urls)
-    return f"{len(missing)} of {len(known.files)} files missing, {rest}; {here}" if paths else rest
+    return f"{len(missing)} of {len(entry.files)} files missing, {rest}; {here}" if paths else rest
 
 
 def _cache_of(name: str) -> Path:
     return cache_folder() / "corpora" / name
 
 
-def _find(known: CorpusCard, file: CorpusFile) -> Path | None:
+def _find(entry: CorpusCard, file: CorpusFile) -> Path | None:
     """The first path that has the file, whatever its content."""
     data = data_folder()
-    for folder in ([data / known.name] if data else []) + [_cache_of(known.name)]:
+    for folder in ([data / entry.name] if data else []) + [_cache_of(entry.name)]:
         for filename in (file.filename, f"{file.filename}.gz"):
             if os.path.isfile(folder / filename):  # unlike Path.is_file, no error in a folder without permission
                 return folder / filename
     return None
 
 
-def _find_or_fetch(known: CorpusCard, file: CorpusFile, download: bool) -> Path:
+def _find_or_fetch(entry: CorpusCard, file: CorpusFile, download: bool) -> Path:
     """The path of the file, after its content was checked; downloaded if it is missing or damaged."""
-    path = _find(known, file)
+    path = _find(entry, file)
     if path is not None:
         facts = path.stat()  # figures that change with the file; unlike the rest, the change time cannot be set
         state = [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns]
@@ -112,39 +112,39 @@ def _find_or_fetch(known: CorpusCard, file: CorpusFile, download: bool) -> Path:
             _remember(path, file, state)
             return path
         # A damaged file in the cache is replaced; one in the user's folder is left alone.
-        if path.parent != _cache_of(known.name) or not (download and file.urls):
+        if path.parent != _cache_of(entry.name) or not (download and file.urls):
             raise ChecksumError(
-                f"{path} is not the file that the corpus {known.name!r} is made of: {problem}; try: put the original "
+                f"{path} is not the file that the corpus {entry.name!r} is made of: {problem}; try: put the original "
                 "back, or move this file away so that the corpus is looked for elsewhere"
             )
         progress.note(f"{path} is damaged ({problem}); downloading it again")
     compressed = file.urls[0].endswith(".gz")
-    target = _cache_of(known.name) / (f"{file.filename}.gz" if compressed else file.filename)
-    fetched = fetch(file.urls, target, sha256=file.sha256, size=file.bytes, label=f"{known.name}/{file.filename}")
+    target = _cache_of(entry.name) / (f"{file.filename}.gz" if compressed else file.filename)
+    fetched = fetch(file.urls, target, sha256=file.sha256, size=file.bytes, label=f"{entry.name}/{file.filename}")
     if path is not None and path != fetched:
         path.unlink(missing_ok=True)  # the damaged one, which has precedence over the good one by its name
     return fetched
 
 
-def _what_to_place(known: CorpusCard, missing: list[CorpusFile], download: bool) -> str:
+def _what_to_place(entry: CorpusCard, missing: list[CorpusFile], download: bool) -> str:
     """The message for a missing corpus: its files, the folders they belong in, and how to get them."""
     wanted = ", ".join(f"{file.filename} ({file.bytes:,} bytes, sha256 {file.sha256})" for file in missing)
     data = data_folder()
     if data is None:
-        first = f"$THEREAFTER_DATA/{known.name} (THEREAFTER_DATA is not set)"
+        first = f"$THEREAFTER_DATA/{entry.name} (THEREAFTER_DATA is not set)"
     else:
-        first = f"{data / known.name}" + (
+        first = f"{data / entry.name}" + (
             "" if data.is_dir() else f" (THEREAFTER_DATA is {data}, which is not a folder)"
         )
-    places = f"{first} or {_cache_of(known.name)}"
-    if known.by_hand:
-        way = f"{known.by_hand}, then place it there"
+    places = f"{first} or {_cache_of(entry.name)}"
+    if entry.by_hand:
+        way = f"{entry.by_hand}, then place it there"
     elif all(file.urls for file in missing) and not download:
-        way = f"thereafter data get {known.name}, or place them there by hand"
+        way = f"thereafter data get {entry.name}, or place them there by hand"
     else:
         way = "place them there by hand"
     return (
-        f"the corpus {known.name!r} is not here: got no such file, expected {wanted}, plain or as .gz of that, "
+        f"the corpus {entry.name!r} is not here: got no such file, expected {wanted}, plain or as .gz of that, "
         f"in {places}; try: {way}"
     )
 
@@ -156,10 +156,10 @@ def _folders(paths: Iterable[Path]) -> str:
 def _memory() -> dict[str, object]:
     """The files that were checked, and in which state. A missing or damaged list counts as empty."""
     try:
-        kept = json.loads((cache_folder() / "verified.json").read_bytes())
+        checked = json.loads((cache_folder() / "verified.json").read_bytes())
     except (OSError, ValueError):
         return {}
-    return kept if isinstance(kept, dict) else {}
+    return checked if isinstance(checked, dict) else {}
 
 
 def _remember(path: Path, file: CorpusFile, state: list[int]) -> None:
@@ -191,8 +191,8 @@ def locate_source(source: AnySource, kind: finding.FileKind, part: str | None = 
     if isinstance(source, str):
         if source == "-":
             spool = spooled_stdin()
-            given = Files("standard input", (spool.path,), spools=(spool,))
-            return Parts(given.name, {"text": given}, detail="standard input").only(part)
+            stdin = Files("standard input", (spool.path,), spools=(spool,))
+            return Parts(stdin.name, {"text": stdin}, detail="standard input").only(part)
         named = _corpus(source, part)
         if named is not None:
             return named
@@ -208,18 +208,18 @@ def locate_source(source: AnySource, kind: finding.FileKind, part: str | None = 
     return _from_paths(paths, kind, parts=parts).only(part)
 
 
-def require_own(given: P) -> P:
+def require_own(source: P) -> P:
     """Files that can be read as one; OptionError for a named corpus, whose parts are its own."""
-    if given.corpus is not None:
+    if source.corpus is not None:
         raise OptionError(
-            f"{given.name} is a named corpus, and parts=False (--parts no) is for a folder of your own; expected one; "
+            f"{source.name} is a named corpus, and parts=False (--parts no) is for a folder of your own; expected one; "
             "try leaving it out"
         )
-    return given
+    return source
 
 
 def is_read_once(source: AnySource) -> bool:
-    """Whether a source is a stream, such as standard input or a pipe, of which nothing is left after a look at it."""
+    """Whether a source is a stream, such as standard input or a pipe, which can be read only once."""
     if isinstance(source, Parts | Files):
         return False
     paths = [source] if isinstance(source, str | os.PathLike) else source
@@ -228,13 +228,13 @@ def is_read_once(source: AnySource) -> bool:
     )
 
 
-def _joined(given: Parts) -> Parts:
+def _joined(source: Parts) -> Parts:
     """The files of all parts as one."""
-    if given.corpus is not None or "text" in given.parts:
-        return given
-    first, *others = given.parts.values()
-    files = (*first.files, *(path for one in others for path in one.files))
-    return replace(given, parts={"text": replace(first, name=given.name, files=files)}, notes=(), joined=True)
+    if source.corpus is not None or "text" in source.parts:
+        return source
+    first, *others = source.parts.values()
+    files = (*first.files, *(path for part in others for path in part.files))
+    return replace(source, parts={"text": replace(first, name=source.name, files=files)}, notes=(), joined=True)
 
 
 def _from_paths(paths: Sequence[str | os.PathLike[str]], kind: finding.FileKind, *, parts: bool) -> Parts:
@@ -256,7 +256,7 @@ def _from_paths(paths: Sequence[str | os.PathLike[str]], kind: finding.FileKind,
         listings.append(here)
         column_names.append(column)
     if len(set(column_names)) > 1:
-        named = ", ".join("no column" if one is None else one for one in dict.fromkeys(column_names))
+        named = ", ".join("no column" if column is None else column for column in dict.fromkeys(column_names))
         raise SourceError(f"the paths name different columns ({named}), expected the same in each; try them one by one")
     name = os.fspath(paths[0]) if len(paths) == 1 else f"{len(paths)} paths"
     if all(here.parts is not None for here in listings):
@@ -276,7 +276,7 @@ def _from_paths(paths: Sequence[str | os.PathLike[str]], kind: finding.FileKind,
 
 
 def _in_parts(name: str, listings: Sequence[finding.Listing], kind: finding.FileKind, column: str | None) -> Parts:
-    """The parts of folders or globs that all have some."""
+    """The parts of folders or globs, all of which have parts."""
     files: dict[str, list[Path]] = {}
     notes: list[str] = []
     for here in listings:
@@ -287,8 +287,8 @@ def _in_parts(name: str, listings: Sequence[finding.Listing], kind: finding.File
         for part, own in (*here.parts.parts.items(), *([("shared", shared)] if shared else [])):
             files.setdefault(part, []).extend(own)
         notes += finding.left_out_note([other for other in here.parts.others if other in left_out], here.folder)
-    given = finding.own_parts(name, files, column=column)
-    return replace(given, notes=(*given.notes, *notes))
+    combined = finding.own_parts(name, files, column=column)
+    return replace(combined, notes=(*combined.notes, *notes))
 
 
 def _corpus(source: str, part: str | None) -> Parts | None:
@@ -297,10 +297,10 @@ def _corpus(source: str, part: str | None) -> Parts | None:
         return None
     if suffix and part is not None and suffix != part:
         raise OptionError(f"{source!r} and part={part!r} name two different parts; give one of them")
-    corpus, known = locate(name), card(name)
+    corpus, entry = locate(name), card(name)
     parts = {
-        key: Files(name if key == "text" else f"{name}:{key}", (path,), split=known.split_of(key))
+        key: Files(name if key == "text" else f"{name}:{key}", (path,), split=entry.split_of(key))
         for key, path in corpus.parts.items()
     }
     whole = Parts(name, parts, detail=corpus.detail, kind=corpus.kind, corpus=corpus)
-    return whole.only(suffix or part or known.default_part or None)
+    return whole.only(suffix or part or entry.default_part or None)

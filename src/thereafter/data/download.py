@@ -1,11 +1,11 @@
 """Download one file, complete and checked, or not at all.
 
 The file is written as `NAME.part` beside its target and gets its real name only when its sha256 is right, so that no
-reader ever sees half a file. Only an interrupted transfer leaves its `.part`: the next call asks the server for the
+reader ever sees an incomplete file. Only an interrupted transfer leaves its `.part`: the next call requests the
 rest. Wrong content, too much content and a full disk leave nothing.
 
-One process downloads a file at a time; a second one waits, and then finds the file. The operating system holds the
-lock, on a file in the `locks` folder of the cache, so that a killed process leaves no lock. Where locks do not work
+One process downloads a file at a time; a second one waits, and then finds the file. The lock is the operating
+system's, on a file in the `locks` folder of the cache, so that a killed process leaves no lock. Where locks do not work
 (some network folders) each process writes a `.part` of its own and cannot resume it.
 """
 
@@ -61,7 +61,7 @@ def fetch(
     """Download `target` from the first of `urls` that delivers the content with this `sha256` and `size`.
 
     Both describe the uncompressed content; a target that ends in .gz is stored compressed and checked decompressed. An
-    interrupted transfer is resumed up to `attempts` times an address. Never reads more than the expected size.
+    interrupted transfer is resumed up to `attempts` times per address. Never reads more than the expected size.
     Raises ChecksumError (wrong content), DownloadError (no content) or StorageError (the disk), each with what to do.
     """
     addresses = (urls,) if isinstance(urls, str) else tuple(urls)
@@ -132,7 +132,7 @@ def _download(
 
     It terminates: interruptions are counted, and content that came complete from this address is checked once.
     """
-    # Deflate adds at most a few bytes a block to what it cannot compress; a hundredth is far above that.
+    # Deflate adds at most a few bytes per block to what it cannot compress; a hundredth is far above that.
     limit = size + size // 100 + 4096 if compressed else size
     cuts = 0
     while True:
@@ -171,7 +171,7 @@ def _transfer(url: str, part: Path, label: str, limit: int, size: int | None, ti
             raise _Failed(f"the server answered {response.status}")
         encoding = response.headers.get("Content-Encoding") or "identity"
         if encoding.lower() != "identity":
-            raise _Failed(f"the server sent the content encoded as {encoding}, which was not asked for")
+            raise _Failed(f"the server sent the content encoded as {encoding}, which was not requested")
         length = response.length
         if length is not None and offset + length > limit:
             raise _Mismatch(f"got {offset + length:,} bytes announced, expected {limit:,} at most")
@@ -186,7 +186,7 @@ def _transfer(url: str, part: Path, label: str, limit: int, size: int | None, ti
                 for block in _blocks(response):
                     received += len(block)
                     if received > limit:
-                        raise _Mismatch(f"got more than {limit:,} bytes, the most it can have")
+                        raise _Mismatch(f"got more than {limit:,} bytes, the maximum it can have")
                     file.write(block)
                     moved(len(block))
                 if total is not None and received < total:

@@ -39,7 +39,7 @@ FileState = tuple[int, int, int, int]
 
 
 def file_state(path: Path) -> FileState:
-    """Size, inode and times of a file. What is remembered of a file holds as long as its state does."""
+    """Size, inode and times of a file. What is cached of a file is valid as long as its state is the same."""
     status = os.stat(path)
     return status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
 
@@ -57,7 +57,7 @@ class Files:
     name: str
     files: tuple[Path, ...] = ()
     column: str | None = field(default=None, kw_only=True)
-    """The column of a table that is meant, by name or number; None where the whole files are."""
+    """The column of a table, by name or number; None for the whole files."""
     split: str = field(default="", kw_only=True)
     """How the rows of a series are usually cut into train, valid and test, such as 8640/2880/2880."""
     spools: tuple[Spool, ...] = field(
@@ -96,9 +96,9 @@ class Parts:
     corpus: Corpus | None = field(default=None, kw_only=True)
     """The corpus that these are parts of; None for the user's own files."""
     notes: tuple[str, ...] = field(default=(), kw_only=True)
-    """How the user's own files were taken apart, in sentences to print."""
+    """How the user's own files were divided into parts, in sentences to print."""
     joined: bool = field(default=False, kw_only=True)
-    """Whether files are one whatever their names say, because that was asked for."""
+    """Whether the user asked for all files as one, whatever their names."""
 
     def only(self, part: str | None) -> Self:
         """One part alone (all of them for None); UnknownNameError if there is no such part.
@@ -111,27 +111,27 @@ class Parts:
         if self.kind in _JOINED and (joined := self._joined(part)) is not None:
             return replace(self, name=joined.name, parts={"text": joined}, notes=())
         if part not in self.parts:
-            known = {name.partition(".")[0] if self.kind in _JOINED else name: None for name in self.parts}
-            raise UnknownNameError(f"part of {self.name}", part, known)
-        one, shared = self.parts[part], self.parts.get("shared")
-        one = one if shared is None else replace(one, files=(*one.files, *shared.files))
+            part_names = {name.partition(".")[0] if self.kind in _JOINED else name: None for name in self.parts}
+            raise UnknownNameError(f"part of {self.name}", part, part_names)
+        chosen, shared = self.parts[part], self.parts.get("shared")
+        chosen = chosen if shared is None else replace(chosen, files=(*chosen.files, *shared.files))
         kind = self.kind if self.kind in _KEPT else "text"
-        return replace(self, name=one.name, parts={"text": one}, kind=kind, notes=())
+        return replace(self, name=chosen.name, parts={"text": chosen}, kind=kind, notes=())
 
     @property
     def part_files(self) -> dict[str, list[str]] | None:
-        """The full names of the user's own files of each part; None where there are no such parts."""
+        """The full names of the user's own files of each part; None if there are no such parts."""
         if self.corpus is not None or "text" in self.parts:
             return None
         return {part: [str(path.absolute()) for path in files.files] for part, files in self.parts.items()}
 
     def named_files(self) -> Table:
-        """For the configuration: the user's own files of each part; or that they are one because that was asked for."""
+        """For the configuration: the user's own files of each part; or that the user asked for all as one."""
         files = self.part_files
         return ({"parts": False} if self.joined else {}) | ({} if files is None else {"part_files": files})
 
     def _joined(self, part: str) -> Files | None:
-        """The files whose names begin with that of a part, and those that belong to no part; None if it is no such."""
+        """The files whose names begin with that of a part, and those of no part; None if it is not one of them."""
         stems = {name.partition(".")[0] for name in self.parts if "." in name}
         if part not in stems:
             return None
@@ -145,7 +145,7 @@ AnySource = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Files | 
 
 _GZIP_MAGIC = b"\x1f\x8b\x08"
 MOST_UNPACKED, MOST_RATIO = 1 << 24, 200
-"""Bytes, and times its own size, that a gzip file may have unpacked; more of both is no text that somebody wrote."""
+"""Maximum bytes, and ratio to its own size, of an unpacked gzip file; real texts never exceed both."""
 
 
 class Readable(Protocol):
@@ -167,7 +167,7 @@ class Rewindable:
         self.consumed = 0
         """Bytes that were read so far."""
         while len(self._looked_at) < head and (more := stream.read(head - len(self._looked_at))):
-            self._looked_at += more  # a pipe may return less than was asked for
+            self._looked_at += more  # a pipe may return less than was requested
         self.head = self._looked_at
 
     def read(self, size: int = -1, /) -> bytes:
@@ -287,7 +287,7 @@ class Spool:
 
 
 class _Pieces:
-    """Pieces of text, read as bytes; a piece may be longer than what was asked for."""
+    """Pieces of text, read as bytes; a piece may be longer than the requested size."""
 
     def __init__(self, pieces: Iterator[str]) -> None:
         self._pieces = pieces

@@ -29,7 +29,7 @@ TABLE_ENDINGS = (".csv", ".tsv", ".tab", ".jsonl", ".ndjson")
 
 @dataclass(frozen=True)
 class FileKind:
-    """Which files of a folder to take, by their endings: those of the first group of which there is any."""
+    """Which files of a folder to take, by their endings: those of the first group that has any."""
 
     name: str
     groups: tuple[tuple[str, ...], ...]
@@ -40,10 +40,10 @@ class FileKind:
     paired: bool = False
     """Whether the ending may be a language instead: train.de, train.en."""
     lists: tuple[str, ...] = ()
-    """Endings of files that name others or say something of them, such as captions of pictures."""
+    """Endings of files that name or describe others, such as captions of pictures."""
 
     def shared(self, parts: NamedParts) -> tuple[Path, ...]:
-        """Files of no part that all parts need: what their lists name, or a list of all they hold."""
+        """Files of no part that all parts need: what their lists name, or a list of everything they contain."""
         listing = [_of_group(own, self.lists) for own in parts.parts.values()] if self.lists else []
         if listing and all(len(own) == len(lists) for own, lists in zip(parts.parts.values(), listing, strict=True)):
             return parts.others
@@ -52,7 +52,7 @@ class FileKind:
 
 @dataclass(frozen=True)
 class Listing:
-    """The files that a path leads to, and their parts where their names say so; `folder` is the one above them all."""
+    """The files that a path leads to, and their parts where their names say so; `folder` contains them all."""
 
     files: list[Path]
     parts: NamedParts | None
@@ -150,7 +150,7 @@ def _of_group(files: Sequence[Path], suffixes: tuple[str, ...]) -> list[Path]:
 
 def not_found_error(got: str, corpora: list[str]) -> SourceError:
     """The error for a source that does not exist, with the files and corpora of the most similar names."""
-    shown = got if len(got) <= 80 else got[:77] + "..."
+    quoted = got if len(got) <= 80 else got[:77] + "..."
     folder, name = os.path.split(got)
     beside: list[str] = []
     with suppress(OSError, ValueError):
@@ -164,7 +164,7 @@ def not_found_error(got: str, corpora: list[str]) -> SourceError:
         hint = "corpora are " + ", ".join(corpora)
     kind = "a glob that matches no file" if glob.has_magic(got) else "neither a file, a folder nor the name of a corpus"
     return SourceError(
-        f"{shown!r} is {kind}; {hint}", "raw text is passed as text=", "text itself is piped in, with - as the source"
+        f"{quoted!r} is {kind}; {hint}", "raw text is passed as text=", "text itself is piped in, with - as the source"
     )
 
 
@@ -230,9 +230,9 @@ def own_parts(name: str, files: Mapping[str, Iterable[Path]], *, column: str | N
     """The user's own files of each part."""
     stem = name.rstrip("/\\") or name
     parts = {part: Files(f"{stem}:{part}", tuple(own), column=column) for part, own in files.items()}
-    train = [one for part, one in parts.items() if part.partition(".")[0] == "train"]
-    count, used = (sum(len(one.files) for one in several) for several in (parts.values(), train))
-    detail = f"{used:,} of {count:,} files, {sum(one.size for one in train):,} bytes"
+    train = [group for part, group in parts.items() if part.partition(".")[0] == "train"]
+    count, used = (sum(len(group.files) for group in several) for several in (parts.values(), train))
+    detail = f"{used:,} of {count:,} files, {sum(group.size for group in train):,} bytes"
     return Parts(name, parts, detail=detail, notes=_notes(files))
 
 

@@ -1,6 +1,6 @@
-"""How often a model knows the form that a word far back asks for: "the keys to the cabinet are", not "is".
+"""How often a model prefers the form that a distant word requires: "the keys to the cabinet are", not "is".
 
-Any sentence that knows its pair of words will do: verbs, reflexive pronouns, objects that a filler leaves out. It is
+Any sentence with an annotated pair of words will do: verbs, reflexive pronouns, objects that a filler leaves out. It is
 read from a fresh start up to the word that must agree; the model is right where
 
     log p(right form | words before) > log p(wrong form | words before)
@@ -9,8 +9,8 @@ and half right where the two are equal, so that guessing is right half the time 
 form is a whole word: where tokens are smaller than words, the probability that the word ends there belongs to it, or
 "walk" would be as likely as all words that begin with it.
 
-`Verdicts` are right answers of a model, counted: by how far what decides an answer lies from it, and by whatever else
-is known.
+`Verdicts` are right answers of a model, counted: by the distance from the word that decides an answer, and by other
+groups.
 
 Shapes: B sentences, V words that can be predicted.
 """
@@ -43,14 +43,14 @@ Stored = dict[str, dict[str, list[float]]]
 
 @dataclass(frozen=True)
 class Tally:
-    """So many right of so many; ties are half right."""
+    """The number of right answers and their total; ties are half right."""
 
     right: float = 0.0
     total: int = 0
 
     @property
     def accuracy(self) -> float:
-        """The share that is right; not a number where there is none."""
+        """The share that is right; nan without answers."""
         return self.right / self.total if self.total else math.nan
 
     def __add__(self, other: Tally) -> Tally:
@@ -75,17 +75,17 @@ class Verdicts:
 
     @property
     def longest(self) -> int:
-        """The largest distance that was asked about."""
+        """The largest distance of any question."""
         return max(self.distance)
 
-    def between(self, low: int, high: int) -> Tally:
-        """All answers over `low` to `high`."""
-        return sum((tally for far, tally in self.distance.items() if low <= far <= high), Tally())
+    def between(self, shortest: int, longest: int) -> Tally:
+        """All answers over distances from `shortest` to `longest`."""
+        return sum((tally for distance, tally in self.distance.items() if shortest <= distance <= longest), Tally())
 
-    def among(self, group: str, low: int, high: int) -> Tally:
-        """Those of a further group whose keys are numbers from `low` to `high`."""
+    def among(self, group: str, lowest: int, highest: int) -> Tally:
+        """Those of a further group whose keys are numbers from `lowest` to `highest`."""
         keys = self.groups[group].items()
-        return sum((tally for key, tally in keys if isinstance(key, int) and low <= key <= high), Tally())
+        return sum((tally for key, tally in keys if isinstance(key, int) and lowest <= key <= highest), Tally())
 
     def under(self, group: str, key: str) -> Tally:
         """Those of a further group under one key."""
@@ -136,10 +136,10 @@ BINS = ((0, 0), (1, 2), (3, 5), (6, 10), (11, 20), (21, 30), (31, 40))
 """Distances that are shown together, both ends included."""
 
 ATTRACTORS, CONGRUENT = "attractors", "congruence"
-"""The further groups of the verdicts, as files have them."""
+"""The names of the further groups of the verdicts in files."""
 CONGRUENCE = {True: "congruent", False: "incongruent", None: "no attractor"}
 NO_NUMBER = "no number"
-_WHOLE_WORDS = ("word", "prose")  # one token is one word: the next token never goes on with it
+_WHOLE_WORDS = ("word", "prose")  # one token is one word: the next token never continues it
 MOST_ROWS = 512
 _NUMBERS = 8_000_000  # predictions in memory at once: rows times vocabulary
 
@@ -155,17 +155,17 @@ def measure_agreement(
     """The verdicts of a model over sentences, each from a fresh start: by words between the two, by nouns between them
     (`attractors`), and by whether the last of these nouns has the subject's number (`congruence`).
 
-    In `stream` context a line end is read first, since that is how lines begin for such a model. `prepare` does to a
-    sentence what was done to the training text, where anything was.
+    In `stream` context a line end is read first, since that is how lines begin for such a model. `prepare` preprocesses
+    a sentence as the training text was.
     """
-    known = list(sentences)
-    if not known:
+    cases = list(sentences)
+    if not cases:
         raise EmptyCorpusError("there are no sentences to judge agreement by; expected at least one")
-    marks: list[float] = verdicts(model, tokenizer, known, context=context, prepare=prepare).tolist()
-    distance = count_by((one.distance for one in known), marks)
-    attractors = count_by((len(one.attractors) for one in known), marks)
+    marks: list[float] = verdicts(model, tokenizer, cases, context=context, prepare=prepare).tolist()
+    distance = count_by((case.distance for case in cases), marks)
+    attractors = count_by((len(case.attractors) for case in cases), marks)
     # by the last attractor; a group of its own where the opener has no number to agree with
-    groups = (NO_NUMBER if one.number is None and one.attractors else CONGRUENCE[one.congruent] for one in known)
+    groups = (NO_NUMBER if case.number is None and case.attractors else CONGRUENCE[case.congruent] for case in cases)
     congruence = count_by(groups, marks)
     return Verdicts(
         dict(sorted(distance.items())),
@@ -188,7 +188,7 @@ def verdicts(
         _Pair.of(*(tokenizer.encode(begin + prepared(text)) for text in (sentence.right, sentence.wrong)))
         for sentence in sentences
     ]
-    goes_on_V: NDArray[np.bool_] | None = None  # the tokens that go on with the word before: they begin with a letter
+    goes_on_V: NDArray[np.bool_] | None = None  # the tokens that continue the word before: they begin with a letter
     if tokenizer.name not in _WHOLE_WORDS:
         goes_on_V = np.array([tokenizer.piece(token)[:1].isalpha() for token in range(len(tokenizer.vocabulary))])
     marks = np.empty(len(pairs))
@@ -252,7 +252,7 @@ def _log_p(
             break
         total_B[more_B] += logp_BV[more_B, tokens_BT[more_B, t]]
         if t + 1 < longest or goes_on_V is not None:
-            # rows that have ended read anything: nobody looks at them again
+            # rows that have ended read anything: their output is not used
             logp, state = model.step(tokens_BT[:, t], state)
             logp_BV = np.asarray(logp)
     return total_B

@@ -5,7 +5,7 @@ counts of n-grams. Examples are drawn with replacement, as many as there are, an
 draw, so that what is hard for both cancels out (Efron and Tibshirani 1993; Koehn 2004 for translations).
 
     interval    from the 2.5th to the 97.5th percentile of the differences, over all resamples
-    reversed    the share of resamples in which the order of the two is the other one; ties count half
+    reversed    the share of resamples in which the order of the two is reversed; ties count half
 
 The draws, the interval and `p_value` follow the rules of sacreBLEU (Post 2018), with its seed: of translations
 `sacrebleu --paired-bs` gives the same. Neighbouring lines of a running text are not independent. There, whole blocks of
@@ -33,20 +33,20 @@ SEED = 12345
 """That of sacreBLEU."""
 LEAST = 20
 """Fewer examples say nothing about an interval."""
-_TAIL = 40  # one in so many resamples lies beyond either end of an interval
+_TAIL = 40  # one in this many resamples lies beyond either end of an interval
 _CELLS = 1 << 22  # numbers in memory at once
 
 
 class Resampled(Protocol):
     """Answers of one model, ready to be resampled.
 
-    A class that follows it knows the statistics of every example, and turns their sums over R resamples into the
-    figures that are reported: exactly those that the measure of a task gives for the whole.
+    An implementation has the statistics of every example, and turns their sums over R resamples into the reported
+    figures: exactly those that the measure of a task gives for the whole.
     """
 
     @property
     def statistics_NS(self) -> Floats:
-        """What is summed, an example a row."""
+        """The statistics to sum, one row per example."""
 
     def figures(self, sums_RS: Floats) -> Mapping[str, Floats]:
         """The figures by name, each [R]; more is better in all of them."""
@@ -85,7 +85,7 @@ class Difference:
 
     @property
     def clear(self) -> bool:
-        """Whether the interval leaves no doubt who is better: it does not hold 0."""
+        """Whether one of the two is clearly better: the interval does not contain 0."""
         return self.low > 0 or self.high < 0
 
     def as_dict(self) -> Table:
@@ -128,11 +128,11 @@ def resample_sums(
 
 
 def paired_difference(
-    one: float, other: float, one_R: Floats, other_R: Floats, *, examples: int, block: int = 1
+    figure: float, other: float, figure_R: Floats, other_R: Floats, *, examples: int, block: int = 1
 ) -> Difference:
-    """`one` less `other`, with the interval from the same figures over resamples."""
-    differences_R = np.asarray(one_R, np.float64) - np.asarray(other_R, np.float64)
-    value = float(one - other)
+    """`figure` less `other`, with the interval from the same figures over resamples."""
+    differences_R = np.asarray(figure_R, np.float64) - np.asarray(other_R, np.float64)
+    value = float(figure - other)
     low, high = interval(differences_R)
     against = differences_R < 0 if value >= 0 else differences_R > 0
     reverse = float(np.mean(np.where(differences_R == 0, 0.5, against)))
@@ -169,11 +169,11 @@ Z_95 = 1.959964
 
 
 def wilson(share: ArrayLike, counted: ArrayLike, z: float = Z_95) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The 95 % interval of shares of so many cases (Wilson 1927), which stays between 0 and 1 and is never of no width.
+    """The 95 % interval of a share of `total` cases (Wilson 1927), which stays between 0 and 1 and never has width 0.
 
         (p + z^2 / 2n -+ z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n)
 
-    Of no cases at all nothing is known: 0 to 1.
+    Without any cases it is 0 to 1.
 
     >>> [round(float(end[0]), 4) for end in wilson([0.9], [10])]
     [0.5958, 0.9821]

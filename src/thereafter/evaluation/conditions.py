@@ -32,11 +32,11 @@ from thereafter.evaluation.text_units import words_alone
 from thereafter.text.reading import has_characters, lines_of
 
 ITEM = "item"
-"""The column that says which rows belong together."""
+"""The column by which rows are grouped into items."""
 
 
 def check_column(name: str, columns: Sequence[str], more: Sequence[str] = ()) -> None:
-    """Refuse the name of a column that a table lacks; `more`: what else may be named there."""
+    """Refuse the name of a column that a table lacks; `more`: other names that are allowed."""
     if not columns:
         raise OptionError(
             f"by is {name!r}, and the text has no columns to group by; expected {', '.join(more) or 'a table'}, or the "
@@ -91,19 +91,19 @@ def _item_sums(places: Sequence[int], items: Sequence[str], values_N: Floats) ->
 
 def _with_interval(figure: str, statistics_I2: Floats) -> Row:
     """The mean of all items, and where it lies in 95 % of the resamples."""
-    low = high = None
+    lower = upper = None
     if len(statistics_I2) >= LEAST and np.isfinite(statistics_I2).all():
         sums_R2 = resample_sums(statistics_I2)
-        low, high = interval(sums_R2[:, 0] / sums_R2[:, 1])
+        lower, upper = interval(sums_R2[:, 0] / sums_R2[:, 1])
     total, count = statistics_I2.sum(axis=0)
-    return {figure: float(total / count) if count else None, f"{figure}_low": low, f"{figure}_high": high}
+    return {figure: float(total / count) if count else None, f"{figure}_low": lower, f"{figure}_high": upper}
 
 
 _EDGES = re.compile(r"^[\W_]+|[\W_]+$")
 
 
 def bare_word(word: str) -> str:
-    """A word without the punctuation around it; "" where it is nothing else.
+    """A word without the punctuation around it; "" if it is all punctuation.
 
     >>> bare_word('"well-known,"'), bare_word("--")
     ('well-known', '')

@@ -1,4 +1,4 @@
-"""Dynamic evaluation: a neural model that goes on learning from the text it is scored on, each part after its score.
+"""Dynamic evaluation: a neural model that keeps learning from the text it is scored on, each part after its score.
 
     score tokens t .. t + n,  L their mean -log p,  w0 the trained weights
     rms   w <- w - rate dL/dw / (r + m) + decay (r / m) (w0 - w)
@@ -51,8 +51,8 @@ class DynamicState:
 
 
 class DynamicModel(SequenceModel[DynamicState]):
-    """A neural model inside a `with`: it learns as it reads, as a copy. The model that was given stays as it is, so
-    that others may ask it meanwhile.
+    """A neural model inside a `with`: it learns as it reads, as a copy. The original model is unchanged, so
+    that other threads may use it meanwhile.
 
     A SequenceModel of one row that must be read in order, since all states share the weights; `start` begins again with
     the trained ones. Where the text is cut into pieces does not matter.
@@ -64,7 +64,7 @@ class DynamicModel(SequenceModel[DynamicState]):
         self.model = model
         self.settings = (settings or DynamicSettings()).complete(statistics is not None)
         self.vocabulary_size = model.vocabulary_size
-        self._given = model
+        self._original = model
         self._weights: list[Tensor] = []
         self._trained: list[Tensor] = []
         self._scales: list[Tensor] = []
@@ -75,20 +75,20 @@ class DynamicModel(SequenceModel[DynamicState]):
 
     def __enter__(self) -> Self:
         with torch.inference_mode(False):
-            self.model = deepcopy(self._given).eval()
-        self._trained, self._weights = _learned_weights(self._given), _learned_weights(self.model)
+            self.model = deepcopy(self._original).eval()
+        self._trained, self._weights = _learned_weights(self._original), _learned_weights(self.model)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.model = self._given
+        self.model = self._original
         self._weights = self._trained = []
 
     @property
     def facts(self) -> ModelFacts:
-        """The model's, but that what it has learned outlives a line, and nothing else can make it learn."""
-        return replace(self._given.facts, restart=None, differentiable=False)
+        """The model's, except that what it has learned outlives a line, and nothing else can train it."""
+        return replace(self._original.facts, restart=None, differentiable=False)
 
     def start(self, batch: int) -> DynamicState:
         if batch != 1:
@@ -126,10 +126,10 @@ class DynamicModel(SequenceModel[DynamicState]):
         return self.model.input_embedding()
 
     def record(self, tokens_T: Ids, state: DynamicState) -> Fields:
-        """log p of what came."""
+        """log p of the observed tokens."""
         return {"log_prob": (("step",), self.log_probs(np.asarray(tokens_T).reshape(1, -1), state)[0][0])}
 
-    # ---- how it is done
+    # ---- implementation
 
     def _read_and_learn(
         self, tokens_BT: Ids, state: DynamicState, *, keep: bool
@@ -141,13 +141,13 @@ class DynamicModel(SequenceModel[DynamicState]):
         logp_1T, seen, at = np.empty(tokens.shape, dtype=np.float32), list[Tensor](), 0
         with progress.task("learning from the text", total=len(ids), unit="tokens") as advance:
             while at < len(ids):
-                known = len(state.waiting)
+                waiting = len(state.waiting)
                 segment, full = self._cut(state.waiting, ids, at)
-                new = len(segment) - known
+                new = len(segment) - waiting
                 logp_T, before_TH, state = self._segment(state, segment, full)
-                logp_1T[0, at : at + new] = logp_T[known:]
+                logp_1T[0, at : at + new] = logp_T[waiting:]
                 if keep:
-                    seen.append(before_TH[known:])
+                    seen.append(before_TH[waiting:])
                 at += new
                 self._read += new
                 advance(new)

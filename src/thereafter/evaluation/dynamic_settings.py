@@ -17,7 +17,7 @@ STATISTICS_TOKENS = 16_000
 
 @dataclass(frozen=True)
 class DynamicSettings:
-    """How a model goes on learning.
+    """How a model keeps learning.
 
     `rate` of learning and `decay` back to the trained weights (None: what suits the rule), after every `segment` tokens
     (in `line` context at the latest after every line). `rule`: "rms" or "sgd"; None is rms where the training text is

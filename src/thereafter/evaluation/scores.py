@@ -46,13 +46,13 @@ class Score(Tabular):
     tokenizer: str
     context: str
     normalised: bool = True
-    """False where the model's scores are no probabilities: then there is neither perplexity nor bits, but nan."""
+    """False if the model's scores are not probabilities: perplexity and bits are nan then."""
     switches: str = ""
     """What makes it another score than that of one plain model: a mixture, a cache, dynamic evaluation."""
     weights: tuple[float, ...] = ()
     """Those of a mixture, in the order of its models."""
     caveat: str = ""
-    """Why it is no test score: what was trained on this very text, or chosen by it ("validation score: ...")."""
+    """Why it is not a test score: the model was trained on this text, or chosen by it ("validation score: ...")."""
     form: str = ""
     """What was made of a user's own file before it was read: a licence left out, lines joined (`text/form.py`)."""
     written: str = ""
@@ -75,7 +75,7 @@ class Score(Tabular):
 
     @property
     def unknown_share(self) -> float:
-        """The share of its words that the model does not know, line ends left out."""
+        """The share of its words that are unknown to the model, line ends left out."""
         return unknown_share(self.unknown, self.tokens - self.lines if self.tokenizer == "word" else self.tokens)
 
     @property
@@ -95,7 +95,7 @@ class Score(Tabular):
         return [self.as_dict()]
 
     def _repr_html_(self) -> str:
-        """A figure a row."""
+        """One figure per row."""
         return facts_html(self.as_dict(), str(self))
 
     def __str__(self) -> str:
@@ -130,7 +130,7 @@ class ScoredPiece:
 def score_pieces(
     model: AnyModel, tokenizer: Tokenizer, chunks: Iterable[str], state: State | None = None, item: int = 0
 ) -> Generator[ScoredPiece, None, State]:
-    """Read a whole text piece by piece, the state carried from one to the next: all that adds up nats walks here.
+    """Read a whole text piece by piece, the state carried from one to the next: everything that sums nats uses it.
 
     `state`: the one to begin with, by default a fresh one; the generator returns the last one.
     """
@@ -161,7 +161,7 @@ Walk = Callable[[AnyModel, Tokenizer, Iterable[str]], Iterable[ScoredPiece]]
 
 
 def spelling_of(tokenizer: Tokenizer) -> Spelling | None:
-    """What unknown forms cost; None where nothing is unknown."""
+    """The cost of unknown forms; None if nothing is unknown."""
     return None if tokenizer.unknown_id is None else Spelling.from_forms(tokenizer.ordinary_forms)
 
 
@@ -236,7 +236,7 @@ def unknown_share_of(tokenizer: Tokenizer, texts: Iterable[str]) -> float:
 
 
 def unknown_caution(share: float) -> str:
-    """A sentence where the unknown words are many, else "".
+    """A warning if there are many unknown words, else "".
 
     >>> unknown_caution(0.2)
     '20.0 % of the tokens are unknown to the model: compare its score with others of the same vocabulary only'

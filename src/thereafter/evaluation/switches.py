@@ -1,8 +1,7 @@
-"""Switches on scoring: a cache, dynamic evaluation, the weights of a mixture; given, or tuned on another text.
+"""Switches on scoring: a cache, dynamic evaluation, the weights of a mixture; fixed, or tuned on another text.
 
-Each model of a mixture gets what it can have, and a sentence says what it got, so that no score made with a switch can
-be taken for one without. What the settings leave open is chosen by how likely it makes a text that is neither trained
-nor tested on.
+Each model of a mixture gets the switches that it supports, and a sentence lists them, so that no score made with a
+switch can be taken for one without. Open settings are tuned on a text that is neither trained nor tested on.
 
 Shapes: K models, N tokens, G settings tried.
 """
@@ -35,10 +34,10 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 
 REMEDY = "try training it without normalise=false"
-"""Stupid back-off is the only model that gives no probabilities, and only with normalise=false."""
+"""Stupid back-off is the only model whose scores are not probabilities, and only with normalise=false."""
 
 TrainingText = Callable[[AnyModel], "Ids | None"]
-"""Some tokens a model was trained on; None where that text cannot be found again."""
+"""Some tokens a model was trained on; None if that text is no longer available."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class Switches:
         cache: bool | Mapping[str, object] | CacheSettings = False,
         dynamic: bool | Mapping[str, object] | DynamicSettings = False,
     ) -> Switches:
-        """From what a user may write: True, some settings by name, or all of them."""
+        """From a user's options: True, some settings by name, or all of them."""
         return cls(_settings(CacheSettings, cache, "cache"), _settings(DynamicSettings, dynamic, "dynamic"))
 
     @property
@@ -64,7 +63,7 @@ class Switches:
 
 @dataclass(frozen=True)
 class Switched:
-    """A model as it is scored, what makes it another than the plain one ("" where nothing does), a mixture's weights.
+    """A model as it is scored, its switches in words ("" without any), and the weights of a mixture.
 
     `caches` and `dynamics` are the settings that were used, in the order of the models.
     """
@@ -80,14 +79,14 @@ class Switched:
 def switched_on(
     model: AnyModel, wanted: Switches, tune: Ids | None = None, training_text: TrainingText | None = None
 ) -> Iterator[Switched]:
-    """The model with what is wanted, for as long as the block lasts; its weights are its own again afterwards.
+    """The model with the requested switches inside the block; its own weights are restored afterwards.
 
-    What the settings leave open is tuned on the tokens `tune`, where there are any. `training_text` is asked for by
+    What the settings leave open is tuned on the tokens `tune`, if there are any. `training_text` is needed by
     dynamic evaluation.
     """
     if tune is not None and not (wanted.any or isinstance(model, MixtureModel)):
         raise OptionError(
-            "there is nothing to tune: no cache, no dynamic evaluation and no mixture was asked for; "
+            "there is nothing to tune: no cache, no dynamic evaluation and no mixture was requested; "
             "try cache=True (--cache) with it, or leave tune out"
         )
     if tune is not None and not is_normalised(model):
@@ -115,12 +114,12 @@ class _Switching:
         if isinstance(model, MixtureModel):
             self._theta_is_for_others = any(leaf.facts.features for leaf in leaves(model))
             return self._mixture(model)
-        switched = self._one(model)
+        switched = self._leaf(model)
         text = switched.description
         return replace(switched, description=f"with {text}") if text else switched
 
     def _mixture(self, model: MixtureModel) -> Switched:
-        parts = [self._mixture(part) if isinstance(part, MixtureModel) else self._one(part) for part in model.models]
+        parts = [self._mixture(part) if isinstance(part, MixtureModel) else self._leaf(part) for part in model.models]
         weights = model.weights
         if self.tune is not None:
             logp_KN = np.stack([log_probs_of(part.model, self.tune) for part in parts])
@@ -138,7 +137,7 @@ class _Switching:
             tuple(dynamic for part in parts for dynamic in part.dynamics),
         )
 
-    def _one(self, model: AnyModel) -> Switched:
+    def _leaf(self, model: AnyModel) -> Switched:
         switched = Switched(model)
         learner = None if self.wanted.dynamic is None else neural(model)
         if self.wanted.dynamic is not None and learner is not None:
@@ -176,12 +175,12 @@ class _Switching:
 
 
 def leaves(model: AnyModel) -> list[AnyModel]:
-    """The models a mixture is made of, mixtures in it taken apart too."""
+    """The models of a mixture, including those of nested mixtures."""
     return [leaf for part in model.models for leaf in leaves(part)] if isinstance(model, MixtureModel) else [model]
 
 
 def neural(model: AnyModel) -> NeuralModel | None:
-    """The model where it learns by gradients; torch, which may not be here, is imported for no other."""
+    """The model if it is trained by gradients, else None; torch, which is optional, is imported for no other."""
     if not model.facts.differentiable:
         return None
     from thereafter.models.neural import NeuralModel
@@ -189,21 +188,21 @@ def neural(model: AnyModel) -> NeuralModel | None:
     return model if isinstance(model, NeuralModel) else None
 
 
-def _settings(kind: type[S], given: bool | Mapping[str, object] | S, name: str) -> S | None:
-    if isinstance(given, kind):
-        return given
-    if isinstance(given, bool):
-        return kind() if given else None
-    if isinstance(given, Mapping):
-        return toml.build(kind, given, name)
-    raise OptionError(f"{name} is {given!r}; expected True, False or settings by name; try {name}=True")
+def _settings(kind: type[S], requested: bool | Mapping[str, object] | S, name: str) -> S | None:
+    if isinstance(requested, kind):
+        return requested
+    if isinstance(requested, bool):
+        return kind() if requested else None
+    if isinstance(requested, Mapping):
+        return toml.build(kind, requested, name)
+    raise OptionError(f"{name} is {requested!r}; expected True, False or settings by name; try {name}=True")
 
 
 MOST_TOKENS = 1_000_000
-"""More of a text tells weights nothing new."""
+"""Tokens that suffice to tune the weights."""
 
 RATE_TOKENS = 20_000
-"""A learning rate is chosen on the first so many tokens: each try reads them anew."""
+"""A learning rate is chosen on this many first tokens: each trial reads them again."""
 
 LIKENESSES = (0.0, 1.5, 3.0, 6.0, 9.0, 15.0, 30.0)
 """theta times the mean of |h|^2: how large features are differs from model to model."""
@@ -223,8 +222,8 @@ def best_weights(logp_KN: NDArray[np.floating]) -> NDArray[np.float64]:
 
         share_kn = w_k p_kn / sum_j w_j p_jn,    w_k <- mean_n share_kn
 
-    (Dempster, Laird and Rubin 1977.) The problem is convex, and `max_k mean_n p_kn / p_n - 1` bounds what is still to
-    be won in nats a token: rounds end when that is nothing. Tokens that no model thinks possible say nothing.
+    (Dempster, Laird and Rubin 1977.) The problem is convex, and `max_k mean_n p_kn / p_n - 1` bounds what can still
+    be gained in nats per token: iterations stop when that is nothing. Tokens impossible for all models are ignored.
 
     >>> best_weights(np.log([[0.5, 0.5, 0.5], [0.9, 0.9, 0.1]])).round(3).tolist()
     [0.583, 0.417]
@@ -258,7 +257,7 @@ def log_probs_of(model: AnyModel, ids_N: Ids) -> NDArray[np.float32]:
 def tune_cache(model: AnyModel, ids_N: Ids, settings: CacheSettings) -> CacheSettings:
     """The cache that makes a text likeliest: what the settings leave open is tried, the model reads the text once."""
     ways = _ways(model, ids_N, settings)
-    widest = max(ways)  # one that needs the features, where any does
+    widest = max(ways)  # one that needs the features, if any does
     cached = CacheModel(model, replace(settings, theta=widest.theta, decay=widest.decay))
     plain_N = np.empty(len(ids_N), dtype=np.float32)
     cached_GN = np.empty((len(ways), len(ids_N)), dtype=np.float32)
@@ -293,7 +292,7 @@ def tune_rate(
             try:
                 with DynamicModel(model, now, statistics) as adapted:
                     tried[power] = -float(log_probs_of(adapted, ids_N[:RATE_TOKENS]).sum(dtype=float))
-            except TrainingError:  # too fast to stay a number: no rate for anybody
+            except TrainingError:  # the score is nan: a useless rate
                 tried[power] = np.inf
         return tried[power]
 

@@ -2,12 +2,12 @@
 
 Costs (nats, the nats of the spelling, the place in the text) are read by the walk that scores a text
 (`scores.score_pieces`), so that the sums are those of the score. Predictions (rank, entropy, the likeliest tokens) are
-read where they are asked for: each is a pass over the vocabulary, where a score needs one number of it.
+read on request: each is a pass over the vocabulary, of which a score needs one number.
 
 An *item* is a line of a text, a row of a table or a record of JSON. Lines of a *document* continue each other; items,
 such as the sentences of an experiment, do not. They are read
 
-    item        each from a fresh state, as if the model were asked for it alone
+    item        each from a fresh state, as if it were the whole text
     N           each from a fresh state, after the N items before it, which are read and not counted
     document    the state is carried from one to the next
 
@@ -42,11 +42,11 @@ from thereafter.text.tokenizers.base import UNKNOWN, Ids, MeasuredText, Spelling
 class TextReading:
     """A text as one model read it.
 
-    `model` and `text` are names. `predicted` is None unless it was asked for. `notes`: what makes it another reading
-    than that of one plain model, and what to be careful about. `written`: the text before it was brought into the
+    `model` and `text` are names. `predicted` is None unless requested. `notes`: what differs from a reading
+    by one plain model, and what to be careful about. `written`: the text before it was brought into the
     form of a pre-tokenised corpus, whose words are then the units; "" where nothing was changed. `before`: how many
-    items were read before each; None for a document. `rows`: those of the table that the text is a column of, a row a
-    line. `counts`: the words of the training text, where they were asked for.
+    items were read before each; None for a document. `rows`: those of the table that the text is a column of, one per
+    line. `counts`: the words of the training text, if requested.
     """
 
     model: str
@@ -63,7 +63,7 @@ class TextReading:
 
     @property
     def are_items(self) -> bool:
-        """Whether lines are items, by how they were read or where they stand."""
+        """Whether lines are items: they were read as items, or are rows of a table."""
         return self.before is not None or bool(self.rows)
 
     @property
@@ -102,7 +102,7 @@ class TextReading:
             return TextUnits(self.pieces(), lines_T, np.arange(len(self.costs.ids) + 1))
         units = cut_units(self.costs.text, self.places_T, by, sentence_a_line=self.has_sentence_a_line)
         if by == "word" and self.as_written != self.costs.text:
-            return align_units([units, words_alone(self.as_written)], shown=1)[0]
+            return align_units([units, words_alone(self.as_written)], reference=1)[0]
         return units
 
     def pieces(self) -> list[str]:
@@ -123,11 +123,11 @@ class TextReading:
 
 
 Context = str | int | None
-"""As the user gives it; None takes the default: items for a column of a table, else a document."""
+"""As the user writes it; None is the default: items for a column of a table, else a document."""
 
 
 def items_before(context: Context, *, of_table: bool) -> int | None:
-    """How many items are read before each: 0 for `item`; None for `document`, all that came.
+    """How many items are read before each: 0 for `item`; None for `document`, all earlier ones.
 
     >>> items_before(None, of_table=True), items_before("2", of_table=False), items_before("document", of_table=True)
     (0, 2, None)
@@ -186,7 +186,7 @@ class TokenCosts:
     item_T: Places
 
     def places(self) -> Places:
-        """The character by which each token is found: its last one that is no white space, else its last one, [T]."""
+        """The character that locates each token: its last one that is not white space, else its last one, [T]."""
         points = code_points(self.text)
         space = is_space(points)
         seen = np.maximum.accumulate(np.where(space, -1, np.arange(len(points))))
@@ -273,7 +273,7 @@ def _charged(measured: MeasuredText, text: str, ends_T: Places, tokenizer: Token
 Floats = NDArray[np.float64]
 _LOWEST = -1e4  # in the place of log 0, so that 0 log 0 is 0
 TOP = 3
-"""Likeliest tokens that are kept unless told."""
+"""Default number of likeliest tokens."""
 
 
 @dataclass(frozen=True)
@@ -303,7 +303,7 @@ def read_predictions(
 ) -> TokenPredictions:
     """Read tokens from the start of a text, with the whole prediction before each.
 
-    With `item_T` and `before` each item is read from a fresh state, after so many items before it.
+    With `item_T` and `before` each item is read from a fresh state, after `before` items before it.
     """
     check_top(top)
     ranks, entropies, tops, shares, at = [], [], [], [], 0
@@ -336,7 +336,7 @@ def _pieces(model: AnyModel, ids_T: NDArray[np.integer], spans: Sequence[tuple[i
 
 
 def entropy_bits(logp_PV: Logs) -> Floats:
-    """-sum p log2 p of each row; what cannot come adds nothing."""
+    """-sum p log2 p of each row; impossible tokens add nothing."""
     terms = np.exp(logp_PV)
     terms *= np.maximum(logp_PV, _LOWEST)
     entropy: Floats = terms.sum(axis=1, dtype=np.float64) / -math.log(2)

@@ -1,11 +1,11 @@
 """The words, sentences and lines of a text as written, the tokens that make up each, and the same for several models.
 
 A *word* is what stands between white space; in scripts that have none between words, such as Chinese, it is a
-character. A token goes to the word that holds its last character which is no white space; white space alone goes to
+character. A token goes to the word that holds its last character which is not white space; white space alone goes to
 what comes after it on its line. A line end is a unit of its own among the words, and belongs to the line and the
 sentence that it ends. Where one token reaches over several words these are one unit.
 
-Models may read a text in different forms: in lower case, with punctuation set off by spaces, with a sentence a line.
+Models may read a text in different forms: in lower case, with punctuation set off by spaces, one sentence per line.
 `align_units` brings their words onto the same borders. A border between words is kept where all of them have one; what
 lies between two kept borders is one unit for all. A line end that only some of them read belongs to the word before it.
 
@@ -86,7 +86,7 @@ def cut_units(text: str, places_T: Places, by: str, *, sentence_a_line: bool = F
 
 
 def count_words(text: str) -> int:
-    """How many words a text has; line ends are none.
+    """The number of words of a text, without line ends.
 
     >>> count_words("It is a truth\\n\\nuniversally acknowledged.")
     6
@@ -108,7 +108,7 @@ def words_alone(text: str) -> TextUnits:
 
 
 def last_characters(text: str) -> Places:
-    """Where the last character of each of `words_alone` stands."""
+    """The place of the last character of each of `words_alone`."""
     ends, _ = _word_ends(text, code_points(text))
     return ends - 1
 
@@ -128,16 +128,16 @@ def _written(text: str) -> str:
     return text.strip() or (LINE_END if LINE_END in text else "")
 
 
-def align_units(parts: Sequence[TextUnits], shown: int | None = None) -> list[TextUnits]:
-    """The same units for all: as many, of the same text.
+def align_units(parts: Sequence[TextUnits], reference: int | None = None) -> list[TextUnits]:
+    """The same units for all: the same number, of the same text.
 
-    `shown`: the part whose texts and line numbers they have; by default the one with the fewest units.
+    `reference`: the part whose texts and line numbers they have; by default the one with the fewest units.
     """
     if all(part.texts == parts[0].texts for part in parts[1:]):
         return list(parts)
     closed = any(part.texts[-1] == LINE_END for part in parts)
     parts = [_with_line_end(part) if closed and part.texts[-1] != LINE_END else part for part in parts]
-    chosen = min(range(len(parts)), key=lambda number: len(parts[number])) if shown is None else shown
+    chosen = min(range(len(parts)), key=lambda number: len(parts[number])) if reference is None else reference
     if all(are_alike(part.texts, parts[0].texts) for part in parts[1:]):
         return [TextUnits(parts[chosen].texts, parts[chosen].lines_U, part.first_U1) for part in parts]
     keys = [[LINE_END if text == LINE_END else "".join(text.split()) for text in part.texts] for part in parts]
@@ -170,42 +170,42 @@ def _joined(texts: list[str]) -> str:
 
 def _common_borders(flat: Sequence[str], ends: Sequence[Places]) -> list[Places]:
     """The places of the common borders in each of the texts without white space."""
-    if all(one == flat[0] for one in flat[1:]):
+    if all(text == flat[0] for text in flat[1:]):
         common = ends[0]
         for own in ends[1:]:
             common = np.intersect1d(common, own)
         return [np.unique(common)] * len(flat)
-    matches = [_borders_of_pair(flat[0], ends[0], one, own) for one, own in zip(flat[1:], ends[1:], strict=True)]
+    matches = [_borders_of_pair(flat[0], ends[0], text, own) for text, own in zip(flat[1:], ends[1:], strict=True)]
     common_first = sorted(set(matches[0]).intersection(*matches[1:]))
     places = [common_first, *([match[place] for place in common_first] for match in matches)]
     return [np.array(listed, dtype=np.int64) for listed in places]
 
 
-def _borders_of_pair(one: str, ends: Places, other: str, other_ends: Places) -> dict[int, int]:
+def _borders_of_pair(text: str, ends: Places, other: str, other_ends: Places) -> dict[int, int]:
     """Places that are borders in both texts and stand at the same point of them; the last of several that do.
 
-    Where both texts end there is always one.
+    The ends of both texts are always among them.
     """
     matched: dict[int, int] = {}
-    known = set(other_ends.tolist())
+    other_borders = set(other_ends.tolist())
     distinct = np.unique(ends).tolist()
-    for at, other_at, size in _blocks(one, other):
+    for at, other_at, size in _blocks(text, other):
         for number in range(bisect_left(distinct, at), bisect_right(distinct, at + size)):
             place = distinct[number] - at + other_at
-            if place in known:
+            if place in other_borders:
                 matched[distinct[number]] = place
     firsts = {other_place: place for place, other_place in matched.items()}  # the last of several again
     return {place: other_place for other_place, place in firsts.items()}
 
 
-def _blocks(one: str, other: str) -> Iterator[tuple[int, int, int]]:
+def _blocks(text: str, other: str) -> Iterator[tuple[int, int, int]]:
     """Parts that two texts have in common, in order: where each begins in both, and its length.
 
-    Line by line where they have as many lines, so that nothing is looked for beyond the line.
+    Line by line if they have the same number of lines, so that no match crosses a line.
     """
-    lines, others = one.split(LINE_END), other.split(LINE_END)
+    lines, others = text.split(LINE_END), other.split(LINE_END)
     if len(lines) != len(others):
-        yield from match_blocks(one, other)
+        yield from match_blocks(text, other)
         return
     at = other_at = 0
     for line, other_line in zip(lines, others, strict=True):
@@ -217,21 +217,21 @@ def _blocks(one: str, other: str) -> Iterator[tuple[int, int, int]]:
 
 Block = tuple[int, int, int]
 
-_SURE = 4  # characters that agree where two texts are taken to meet again
-_NEAR = 32  # characters that are looked through first
+_SURE = 4  # characters that must agree for two texts to be in step again
+_NEAR = 32  # characters that are searched first
 _CLOSELY = 64  # characters of a difference that is compared closely
 _STEP = 64
 _FEW = ((0, 1), (1, 0), (1, 1))
 _SHAPES = str.maketrans("‘’“”„", '\'\'"""')
 
 
-def match_blocks(one: str, other: str) -> Iterator[Block]:
+def match_blocks(text: str, other: str) -> Iterator[Block]:
     """Equal parts of two texts, in order: where each begins in both, and its length. The last is where both end.
 
     >>> list(match_blocks("Hesaid,well", "hesaidwell"))
     [(0, 0, 6), (7, 6, 4), (11, 10, 0)]
     """
-    a, b = _plain(one), _plain(other)
+    a, b = _plain(text), _plain(other)
     i = j = 0
     while i < len(a) and j < len(b):
         size = _common_length(a, i, b, j)
@@ -244,13 +244,13 @@ def match_blocks(one: str, other: str) -> Iterator[Block]:
     yield len(a), len(b), 0
 
 
-def are_alike(one: Sequence[str], other: Sequence[str]) -> bool:
+def are_alike(words: Sequence[str], others: Sequence[str]) -> bool:
     """Whether two texts have the same words, but for capitals and for the shapes of quotes and dashes.
 
     >>> are_alike(["Don’t", "go—no"], ["don't", "go--no"])
     True
     """
-    return len(one) == len(other) and _in_one_shape(one) == _in_one_shape(other)
+    return len(words) == len(others) and _in_one_shape(words) == _in_one_shape(others)
 
 
 def _in_one_shape(words: Sequence[str]) -> str:
@@ -258,14 +258,14 @@ def _in_one_shape(words: Sequence[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """A text of the same length, in which characters that mean the same are the same."""
+    """A text of the same length, with equivalent characters made equal."""
     text = text.translate(_SHAPES)
     lower = text.lower()
     return lower if len(lower) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
 
 
 def _common_length(a: str, i: int, b: str, j: int) -> int:
-    """How many characters agree from two places on."""
+    """The number of characters that agree from two places on."""
     most = min(len(a) - i, len(b) - j)
     size, step = 0, _STEP
     while size + step <= most and a[i + size : i + size + step] == b[j + size : j + size + step]:
@@ -279,7 +279,7 @@ def _common_length(a: str, i: int, b: str, j: int) -> int:
 
 
 def _next_match(a: str, i: int, b: str, j: int) -> tuple[int, int]:
-    """How many characters of both to leave out until they agree again: the fewest; all where they never do."""
+    """How many characters of both to leave out until they agree again: the fewest; all if they never do."""
     for skipped in _FEW:  # a mark more or less, or another one
         ahead_in_a = a[i + skipped[0] : i + skipped[0] + _SURE]
         if len(ahead_in_a) == _SURE and b.startswith(ahead_in_a, j + skipped[1]):

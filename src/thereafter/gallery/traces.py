@@ -273,7 +273,7 @@ def senses(
         if not len(ids) or tokenizer.piece(int(ids[-1])).strip() != word:
             raise OptionError(f"{context!r} does not end with the model's token {word!r}; expected contexts that do")
         state = model.read(ids.reshape(1, -1), model.start(1))
-        states_SU.append(model.known(state)[0].float().cpu().numpy())
+        states_SU.append(model.features_of(state)[0].float().cpu().numpy())
         vectors_SE.append(table_VE[int(ids[-1])])
     points_SU = np.stack(states_SU).astype(np.float64)
     plane = principal(points_SU, 2)

@@ -345,5 +345,5 @@ def _features(model: NeuralModel, ids: Ids) -> NDArray[np.float64]:
     state = model.start(1)
     for token in ids.tolist():
         state = model.read(np.array([[token]]), state)
-        features.append(model.known(state)[0].double().cpu().numpy())
+        features.append(model.features_of(state)[0].double().cpu().numpy())
     return np.stack(features)

@@ -1,9 +1,9 @@
-"""Layers made of cells, and the parts that models are built of. `thereafter.nn` is the door to the recurrent ones.
+"""Layers made of cells, and the parts that models are built of. `thereafter.nn` exports the recurrent ones.
 
 recurrent           a stack of cells in one direction or both; residual and highway connections, numbers of parameters,
                     what TorchScript is answered
-inputs              what users hand in, checked and laid out as rows; the first state; the lanes of a stack,
-                    one a layer and direction
+inputs              the user's input, checked and laid out as rows; the first state; the lanes of a stack,
+                    one per layer and direction
 dropout             dropout, weight drop, zoneout; random numbers of a picture's own
 blocks              recurrent layers in residual blocks; many steps into one vector
 stream              a stack that is stepped token by token, over the steppers of `kernels.step`

@@ -1,4 +1,4 @@
-"""Attention of a decoder to what an encoder read: the sentence is looked at again at every word, not kept in one state;
+"""Attention of a decoder to an encoder's output: every word attends to the sentence again, not to one final state;
 and a causal Transformer block.
 
     a_ts = softmax over s of score(q_t, h_s),      c_t = sum_s a_ts h_s
@@ -7,14 +7,14 @@ and a causal Transformer block.
     bilinear:  score(q, h) = q . W h                      Luong, Pham and Manning 2015 ("general")
     additive:  score(q, h) = v . tanh(W1 q + W2 h)        Bahdanau, Cho and Bengio 2015
 
-What does not depend on the query (W h, W2 h) is worked out once for a sentence: `keys`. All queries of a teacher-forced
+What does not depend on the query (W h, W2 h) is computed once per sentence: `keys`. All queries of a teacher-forced
 sentence may come at once or one by one. Padding gets the weight 0, exactly.
 
 `attend` is torch's fused attention with gradients that add in a fixed order. The gradients of q are sums over blocks of
 keys, and torch's programs add these by atomic operations. Under its switch for deterministic algorithms they take a
 fixed order, but only where that switch is strict, an error instead of a warning (ATen,
-transformers/cuda/attention_backward.cu). In a training it warns, since other operations have no such form. So it is
-made strict for the time in which this one backward pass is launched: autograd is asked for it in a pass of its own.
+transformers/cuda/attention_backward.cu). During training it warns, since other operations have no such form. So it is
+made strict while this one backward pass is launched: autograd runs it in a pass of its own.
 
 Shapes: B rows, T queries or new tokens, N tokens in sight (those read before and the new), S places of the memory,
 Q query size, M memory size, A inner size, H features, K heads, D = size / K. Padding of the memory may hold any finite
@@ -40,8 +40,8 @@ from thereafter.kernels.switches import CountedSwitch, apply_one, traced, transf
 KINDS = ("dot", "bilinear", "additive")
 
 PIECE = 1 << 25
-"""Numbers of [B, T, S, A] that additive scores make at once (128 MB); more queries go in pieces, made again on the way
-back, so that one long pair of sentences cannot fill the memory."""
+"""Numbers of [B, T, S, A] that additive scores compute at once (128 MB); more queries go in pieces, recomputed in the
+backward pass, so that one long pair of sentences cannot fill the memory."""
 
 
 class Attention(nn.Module):
@@ -75,7 +75,7 @@ class Attention(nn.Module):
             self.v_A = nn.Parameter(torch.empty(size).uniform_(-1 / math.sqrt(size), 1 / math.sqrt(size)))
 
     def keys(self, memory_BSM: Tensor) -> Tensor:
-        """What each place of the memory is compared by, [B, S, Q] or [B, S, A]: once for a sentence."""
+        """The key of each place of the memory, [B, S, Q] or [B, S, A]: once per sentence."""
         keys: Tensor = memory_BSM if self.kind == "dot" else self.of_memory(memory_BSM)
         return keys
 
@@ -84,7 +84,7 @@ class Attention(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Contexts [B, T, M] and weights [B, T, S] of queries [B, T, Q]; without T for a single step, [B, Q].
 
-        `keys`: those of this memory, where the caller has them. `mask_BS`: true where the memory is real; each row
+        `keys`: those of this memory, if the caller has them. `mask_BS`: true where the memory is real; each row
         needs one such place.
         """
         if query.dim() not in (2, 3) or query.shape[-1] != self.query_size or memory_BSM.shape[-1] != self.memory_size:
@@ -113,11 +113,11 @@ class Attention(nn.Module):
         pieces = from_query_BTA.split(at_once, 1)
         if not torch.is_grad_enabled():
             return torch.cat([_additive(piece, keys, self.v_A) for piece in pieces], 1)
-        made = [
+        scores = [
             checkpoint(_additive, piece, keys, self.v_A, use_reentrant=False, preserve_rng_state=False)
             for piece in pieces
         ]
-        return torch.cat(made, 1)
+        return torch.cat(scores, 1)
 
     def extra_repr(self) -> str:
         return f"{self.query_size}, {self.memory_size}, {self.kind!r}"
@@ -144,7 +144,7 @@ class CrossAttention(nn.Module):
         self.out = nn.Linear(size, size)
 
     def keys(self, memory_BSM: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of the memory, [B, K, S, D] each: once for a sentence."""
+        """Keys and values of the memory, [B, K, S, D] each: once per sentence."""
         rows, places, _ = memory_BSM.shape
         k, v = self.of_memory(memory_BSM).view(rows, places, 2, self.heads, -1).permute(2, 0, 3, 1, 4)
         return k, v
@@ -179,7 +179,7 @@ def masked_softmax(scores: Tensor, mask_BS: Tensor | None) -> Tensor:
 
 
 def _additive(from_query_BTA: Tensor, keys_BSA: Tensor, v_A: Tensor) -> Tensor:
-    # tanh in its own place: half the memory, and the backward pass needs nothing but the result
+    # tanh in place: half the memory, and the backward pass needs only the result
     return (from_query_BTA.unsqueeze(2) + keys_BSA.unsqueeze(1)).tanh_() @ v_A
 
 
@@ -197,7 +197,7 @@ def _check_memory(query: Tensor, memory_BSX: Tensor, mask_BS: Tensor | None) -> 
             f"the mask is {mask_BS.dtype} of the shape {tuple(mask_BS.shape)}; expected true and false of the shape "
             f"({rows}, {places}), true where the memory is real; try mask.bool()"
         )
-    # a GPU is not asked, since it would have to stop and answer: there such a row becomes NaN, which training notices
+    # no check on a GPU, which would have to synchronise: there such a row becomes NaN, which training notices
     if mask_BS.device.type == "cpu" and not bool(mask_BS.any(1).all()):
         row = int((~mask_BS.any(1)).nonzero()[0])
         raise ShapeError(
@@ -242,7 +242,7 @@ def _set_warn_only(loose: bool) -> None:
 
 
 def _strictly(compute: Callable[[], R]) -> R:
-    """What `compute` gives while the switch is strict.
+    """The result of `compute` while the switch is strict.
 
     Heads of odd sizes go by matrix products, which a strict switch refuses where torch used the GPU before the
     environment was set (`training/numerics.py`); their order is fixed all the same.
@@ -286,8 +286,8 @@ class _OrderedAttention(torch.autograd.Function):
     def backward(ctx: _KeptAttention, dy: Tensor) -> tuple[Tensor | None, ...]:
         learned = [tensor for tensor in ctx.inputs if tensor.requires_grad]
         if ctx.y is None:
-            raise RuntimeError("the gradients of attention were asked for a second time; expected once")
-        y, ctx.y = ctx.y, None  # what it keeps is free after this
+            raise RuntimeError("the gradients of attention were requested a second time; expected once")
+        y, ctx.y = ctx.y, None  # its saved tensors are free after this
         gradients = iter(_strictly(lambda: torch.autograd.grad(y, learned, dy, retain_graph=True)))
         return (*(next(gradients) if tensor.requires_grad else None for tensor in ctx.inputs), None, None, None)
 
@@ -318,13 +318,13 @@ class Sight:
         return cls(position_BT, None, (seen_N <= position_BT.unsqueeze(-1)).unsqueeze(1))
 
     def put(self, cached_BKND: Tensor, new_BKTD: Tensor) -> Tensor:
-        """The keys or values of earlier tokens, with the new ones behind each row's own."""
+        """The keys or values of earlier tokens, with the new ones after each row's own."""
         if self.alike is not None:
             return torch.cat([cached_BKND[:, :, : self.alike], new_BKTD], dim=2) if self.alike else new_BKTD
         rows, heads, _, size = new_BKTD.shape
         room = new_BKTD.new_zeros(rows, heads, self._seen, size)
-        kept = min(cached_BKND.shape[2], self._seen)
-        room[:, :, :kept] = cached_BKND[:, :, :kept]
+        width = min(cached_BKND.shape[2], self._seen)
+        room[:, :, :width] = cached_BKND[:, :, :width]
         return room.scatter(2, self.position_BT[:, None, :, None].expand(-1, heads, -1, size), new_BKTD)
 
     @property
@@ -398,7 +398,7 @@ class Block(nn.Module):
         self, x_BTH: Tensor, cache: tuple[Tensor, Tensor] | None, sight: Sight, weights: list[Tensor] | None = None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         read = self.norm_attention(x_BTH) if self.pre else x_BTH
-        y_BTH, kept = self.attention(read, cache, sight, weights)
+        y_BTH, cached = self.attention(read, cache, sight, weights)
         x_BTH = x_BTH + F.dropout(y_BTH, self.dropout, self.training)
         x_BTH = x_BTH if self.pre else self.norm_attention(x_BTH)
         read = self.norm_forward(x_BTH) if self.pre else x_BTH
@@ -406,4 +406,4 @@ class Block(nn.Module):
             F.dropout(F.gelu(self.widen(read), approximate=self.approximate), self.dropout, self.training)
         )
         x_BTH = x_BTH + F.dropout(y_BTH, self.dropout, self.training)
-        return (x_BTH if self.pre else self.norm_forward(x_BTH)), kept
+        return (x_BTH if self.pre else self.norm_forward(x_BTH)), cached

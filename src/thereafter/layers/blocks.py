@@ -6,9 +6,9 @@ brought into one vector.
     x = x + feed(norm(x))                    plain: W2 gelu(W1 x);   gated: W3 (silu(W1 x) * W2 x)   (Shazeer 2020)
     y = norm(x)                              once, at the end
 
-A linear cell mixes steps and not units, and is no function but a linear one; the feed-forward layers between do both.
-So are stacks of state-space models built (Gu et al. 2022, S4; Orvieto et al. 2023, LRU) and those of minGRU (Feng et
-al. 2024). Norms before a layer: Xiong et al. 2020.
+A linear cell mixes steps but not units, and is linear in its input; the feed-forward layers do the rest. Stacks
+of state-space models (Gu et al. 2022, S4; Orvieto et al. 2023, LRU) and of minGRU (Feng et al. 2024) are built like
+this. Norms before a layer: Xiong et al. 2020.
 
 Many steps into one vector (`Pooling`): the last features, their mean, their maximum, or a learned weighting.
 
@@ -58,7 +58,7 @@ def locked_layers(
 
 
 class RecurrentBlocks(nn.Module):
-    """x_BTI and the lengths of the rows in, y_BTH out. What stands beyond a row's end reaches nothing inside it."""
+    """x_BTI and the lengths of the rows in, y_BTH out. Content beyond a row's end affects nothing inside it."""
 
     def __init__(
         self, cell: str, inputs: int, hidden: int, blocks: int, *, bidirectional: bool, feed: str, dropout: float

@@ -7,7 +7,7 @@ dh_t/dh_{t-1} = D_t U, that of several steps their product (Werbos 1990):
 
     dL_t/dU = sum over k <= t of  dL_t/dh_t  (D_t U ... D_{k+1} U)  d+h_k/dU
 
-Summed over t from the end, one vector is enough: what all later losses say about h_t,
+Summed over t from the end, one vector is enough, the gradient of all later losses in h_t:
 
     e_t = dL_t/dh_t + U^T D_{t+1} e_{t+1},    dz_t = D_t e_t
     dW = sum dz_t x_t^T,  dU = sum dz_t h_{t-1}^T,  db = sum dz_t,  dx_t = W^T dz_t,  dh_0 = U^T dz_1
@@ -47,9 +47,9 @@ DERIVATIVES: dict[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass(frozen=True)
 class Gradients:
-    """The gradient of the loss in everything it depends on, and what the backward pass had to keep.
+    """The gradient of the loss in everything it depends on, and what the backward pass had to store.
 
-    `stored_bytes`: the largest number of bytes of hidden states that were kept at once, counted on the tensors
+    `stored_bytes`: the largest number of bytes of hidden states in memory at once, counted on the tensors
     themselves. `last`: the state after the last step, to carry on from.
     """
 
@@ -99,8 +99,8 @@ def bptt(
         piece = x[:, start : start + (truncation or steps)]
         h_BSH = _forward(piece, carried, W, U, b, nonlinearity)
         stored = max(stored, h_BSH.nbytes)
-        given = dh(h_BSH, start) if callable(dh) else dh[:, start : start + piece.shape[1]]
-        dz_BSH, de_BH = _backward(h_BSH, given, U, nonlinearity)
+        dh_BSH = dh(h_BSH, start) if callable(dh) else dh[:, start : start + piece.shape[1]]
+        dz_BSH, de_BH = _backward(h_BSH, dh_BSH, U, nonlinearity)
         before = torch.cat([carried.unsqueeze(1), h_BSH[:, :-1]], dim=1)
         dW += dz_BSH.flatten(0, 1).t() @ piece.flatten(0, 1)
         dU += dz_BSH.flatten(0, 1).t() @ before.flatten(0, 1)
@@ -169,15 +169,15 @@ def saved_for_backward() -> Iterator[SavedMemory]:
     40
     """
     saved = SavedMemory()
-    kept: dict[
+    storages: dict[
         int, torch.UntypedStorage
     ] = {}  # by address, and kept alive, so that no address is used twice inside the block
 
     def pack(tensor: Tensor) -> Tensor:
         memory = tensor.untyped_storage()
         whole = tensor if tensor._base is None else tensor._base  # a view of a weight is no new memory
-        if not whole.is_leaf and memory.data_ptr() not in kept:
-            kept[memory.data_ptr()] = memory
+        if not whole.is_leaf and memory.data_ptr() not in storages:
+            storages[memory.data_ptr()] = memory
             saved.bytes += memory.nbytes()
             saved.pieces += 1
         return tensor

@@ -61,20 +61,20 @@ def arguments_of(module: nn.RNNBase) -> dict[str, Any]:
 
 
 def copy_weights(source: nn.RNNBase, target: Recurrent) -> None:
-    """Copy a torch module's weights into ours, by name; what only ours has keeps its value."""
-    given, own = dict(source.named_parameters()), dict(target.named_parameters())
-    missing = sorted(set(given) - set(own))
+    """Copy a torch module's weights into ours, by name; weights that only ours has keep their values."""
+    weights, own = dict(source.named_parameters()), dict(target.named_parameters())
+    missing = sorted(set(weights) - set(own))
     if missing:
         raise OptionError(f"the torch module has {', '.join(missing)}, which the layer has not; try the same options")
     with torch.no_grad():
-        for name, weight in given.items():
+        for name, weight in weights.items():
             if own[name].shape != weight.shape:
                 raise OptionError(f"{name} has the shape {tuple(weight.shape)}; expected {tuple(own[name].shape)}")
             own[name].copy_(weight)
 
 
 def to_torch(module: Recurrent) -> nn.RNNBase:
-    """The torch module that computes the same, with the same weights; OptionError says why there is none.
+    """The torch module that computes the same, with the same weights; an OptionError gives the reason if there is none.
 
     A single bias becomes `bias_ih` beside a `bias_hh` of zeros; a GRU with update="new" turns the sign of its update
     rows (1 - sigmoid(a) is sigmoid(-a)). Dropout inside the recurrence has no counterpart and must be 0.
@@ -95,28 +95,28 @@ def to_torch(module: Recurrent) -> nn.RNNBase:
         "device": weight.device,
         "dtype": weight.dtype,
     }
-    made: nn.RNNBase
+    layer: nn.RNNBase
     if isinstance(cell, LSTM):
-        made = nn.LSTM(**common, proj_size=cell.options.proj_size)
+        layer = nn.LSTM(**common, proj_size=cell.options.proj_size)
     elif isinstance(cell, GRU):
-        made = nn.GRU(**common)
+        layer = nn.GRU(**common)
     elif isinstance(cell, Elman):
-        made = nn.RNN(**common, nonlinearity=cell.options.nonlinearity)
+        layer = nn.RNN(**common, nonlinearity=cell.options.nonlinearity)
     else:
         raise OptionError(f"torch has no such layer: it does not know the cell {cell.name!r}")
     own = dict(module.named_parameters())
     with torch.no_grad():
-        for name, target in made.named_parameters():
+        for name, target in layer.named_parameters():
             target.copy_(own[name]) if name in own else target.zero_()
             if isinstance(cell, GRU) and cell.options.update == "new":
                 target[cell.rows("update")] *= -1
-    made.train(module.training)
-    return made
+    layer.train(module.training)
+    return layer
 
 
 def _not_torch(module: Recurrent) -> str | None:
     cell = module.lanes[0].cell
-    if type(cell) not in (LSTM, GRU, Elman):  # one that was made from these may compute something else
+    if type(cell) not in (LSTM, GRU, Elman):  # a subclass may compute something else
         return f"it does not know the cell {cell.name!r}"
     checks: list[tuple[bool, str]] = [
         (cell.layer_norm, "layer norm"),

@@ -1,11 +1,11 @@
-"""Noise that keeps recurrent networks from learning by heart, and random numbers that belong to a picture.
+"""Noise that keeps recurrent networks from overfitting, and random numbers that belong to a picture.
 
 Those are no matter of a moment but a pure function of the picture's pixels, on any device.
 
     key = mix(sum over pixels of byte x odd number of the place)        modulo 2^64
     bits of place k = mix(key + k golden),       k = 1, 2, ...           mix: SplitMix64 (Steele, Lea and Flood 2014)
 
-Wherever a picture stands in a batch and however often it is asked about, it has the same numbers. Integers wrap around
+Wherever a picture stands in a batch and however often it is used, it has the same numbers. Integers wrap around
 in 64 bits, so that a CPU and a GPU make the same bits.
 
 Shapes: B rows or pictures, T steps, F features, P pixels, K numbers.
@@ -25,7 +25,7 @@ from thereafter.layers.inputs import probability
 
 
 class LockedDropout(nn.Module):
-    """Dropout whose mask is drawn once for each row and held for all its steps (Gal and Ghahramani 2016).
+    """Dropout whose mask is drawn once for each row and used for all its steps (Gal and Ghahramani 2016).
 
     >>> x = torch.ones(2, 5, 3)
     >>> dropped = LockedDropout(0.5)(x)
@@ -58,7 +58,7 @@ def locked(x: Tensor, p: float, training: bool, time_axis: int = 1) -> Tensor:
 def weight_drop(weight: Tensor, p: float, training: bool) -> Tensor:
     """A weight matrix with a fresh share `p` of its entries at 0, the others times 1/(1-p).
 
-    DropConnect (Wan et al. 2013) on the recurrent matrix (Merity et al. 2018). The parameter itself stays what it is.
+    DropConnect (Wan et al. 2013) on the recurrent matrix (Merity et al. 2018). The parameter itself does not change.
     """
     if not training or p == 0.0:
         return weight

@@ -2,11 +2,11 @@
 numbers what the softmax is for words.
 
 A network is a reader (inputs to vectors), a body (vectors to features) and a head (features to a distribution over
-what comes). Who trains asks a head for nats, who writes for a sample, who forecasts for quantiles; none of them needs
+what comes). Training needs a head's nats, generation a sample, forecasting quantiles; none of them needs
 to know whether words or numbers come out.
 
-Shapes: N places, V words, H features, D numbers at a place, Q levels. Targets are [N], with more axes behind where
-several numbers stand at a place.
+Shapes: N places, V words, H features, D numbers at a place, Q levels. Targets are [N], with more axes behind if
+a place has several numbers.
 
 The softmax over a vocabulary, and its loss in pieces, so that the logits of a whole batch never exist at once.
 
@@ -43,16 +43,16 @@ from thereafter.layers.embedding import Embedding
 
 
 class Head(Protocol):
-    """A distribution over what stands at each of N places, given features [N, H]."""
+    """A distribution over the target at each of N places, given features [N, H]."""
 
     features: int
-    """H: how many numbers it is made of."""
+    """H: the number of features it reads."""
 
     def nll(self, f_NH: Tensor, targets_N: Tensor, table_RH: Tensor | None = None) -> Tensor:
         """-log p of each target, [N], with gradients. `table_RH`: the reader's matrix, for a head that shares it."""
 
     def total(self, f_NH: Tensor, targets_N: Tensor, table_RH: Tensor | None = None) -> Tensor:
-        """The sum of `nll`, whose mean is about to be made small."""
+        """The sum of `nll`, whose mean is minimised."""
 
     def log_prob_of(self, f_NH: Tensor, targets_N: Tensor) -> Tensor:
         """log p of each target, [N], without gradients."""
@@ -71,13 +71,13 @@ class WordHead(Head, Protocol):
 
 
 def check_places(f_NH: Tensor, features: int, targets: Tensor | None = None, behind: tuple[int, ...] = ()) -> None:
-    """Features are [N, H] and targets, where there are any, [N] with the axes `behind`."""
+    """Check that features are [N, H] and targets, if any, [N] with the axes `behind`."""
     wrong = targets is not None and targets.shape != (*f_NH.shape[:1], *behind)
     if f_NH.dim() != 2 or f_NH.shape[1] != features or wrong:
-        given = "" if targets is None else f" and targets {tuple(targets.shape)}"
+        and_targets = "" if targets is None else f" and targets {tuple(targets.shape)}"
         wanted = "" if targets is None else f" and [{', '.join(map(str, ('N', *behind)))}]"
         raise ShapeError(
-            f"features are {tuple(f_NH.shape)}{given}; expected [N, {features}]{wanted}; try flatten(0, 1)"
+            f"features are {tuple(f_NH.shape)}{and_targets}; expected [N, {features}]{wanted}; try flatten(0, 1)"
         )
 
 
@@ -160,7 +160,7 @@ but never fewer rows than a matrix product needs to run at full speed."""
 
 
 def rows_at_once(tokens: int, words: int, chunk: int | None = None, device: str = "cpu") -> int:
-    """How many rows of logits a piece has: all pieces of one size, none larger than `chunk`."""
+    """Number of rows of logits per piece: all pieces of one size, none larger than `chunk`."""
     most = chunk or max(FEWEST_ROWS, PIECE.get(device, LARGE_PIECE) // max(words, 1))
     return math.ceil(tokens / math.ceil(tokens / most)) if tokens else 1
 
@@ -179,7 +179,7 @@ def softmax_nll(
     """-log p of each target, [N], in float32 (float64 for float64 features); at most `chunk` rows of logits at once.
 
     `counted_N`: where it is false a target counts for nothing: its -log p is 0. `mean_of`: gradients are prepared for
-    the sum divided by so many; others come out right too, with one more pass over them. Under autocast the products are
+    the sum divided by it; others come out right too, with one more pass over them. Under autocast the products are
     taken in its type, the softmax never is.
     """
     if f_NH.dim() != 2 or targets_N.shape != f_NH.shape[:1] or matrix_RH.shape[1] != f_NH.shape[1]:
@@ -188,14 +188,14 @@ def softmax_nll(
             f"expected [N, {matrix_RH.shape[1]}] and [N]; try flatten(0, 1)"
         )
     kind = f_NH.device.type
-    low = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else matrix_RH.dtype
+    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else matrix_RH.dtype
     with torch.autocast(kind, enabled=False):
         learned = (f_NH, matrix_RH) if bias_V is None else (f_NH, matrix_RH, bias_V)
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in learned):
             # the factor as autograd will have it, in float32
             scale = float(1.0 / torch.tensor(float(mean_of)))
-            return apply_one(_SoftmaxNll, f_NH, matrix_RH, bias_V, targets_N, counted_N, words, chunk, low, scale)
-        nll_N = _Walk(f_NH, matrix_RH, bias_V, targets_N, words, chunk, low).run(None)
+            return apply_one(_SoftmaxNll, f_NH, matrix_RH, bias_V, targets_N, counted_N, words, chunk, dtype, scale)
+        nll_N = _Walk(f_NH, matrix_RH, bias_V, targets_N, words, chunk, dtype).run(None)
         return nll_N if counted_N is None else nll_N.masked_fill(~counted_N, 0.0)
 
 
@@ -224,11 +224,11 @@ class _Walk:
         targets_N: Tensor,
         words: int,
         chunk: int | None,
-        low: torch.dtype,
+        dtype: torch.dtype,
     ) -> None:
-        self.low, self.wide = low, torch.promote_types(low, torch.float32)
-        self.f_NH, self.W_VH = f_NH.to(low), matrix_RH[:words].to(low)
-        self.bias_V = None if bias_V is None else bias_V.to(low)
+        self.dtype, self.wide = dtype, torch.promote_types(dtype, torch.float32)
+        self.f_NH, self.W_VH = f_NH.to(dtype), matrix_RH[:words].to(dtype)
+        self.bias_V = None if bias_V is None else bias_V.to(dtype)
         self.targets_N = targets_N
         self.words, self.spare = words, len(matrix_RH) - words
         self.rows = rows_at_once(len(f_NH), words, chunk, f_NH.device.type)
@@ -241,7 +241,7 @@ class _Walk:
         nll_N = self.f_NH.new_empty(tokens, dtype=self.wide)
         shape = (min(self.rows, tokens), self.words)
         logits_PV = self.f_NH.new_empty(shape)
-        logp_PV = logits_PV if self.low == self.wide else self.f_NH.new_empty(shape, dtype=self.wide)
+        logp_PV = logits_PV if self.dtype == self.wide else self.f_NH.new_empty(shape, dtype=self.wide)
         if wanted is not None:
             self._prepare(wanted)
         for begin in range(0, tokens, self.rows):
@@ -276,7 +276,7 @@ class _Walk:
             self.db_V = self.W_VH.new_zeros(self.words, dtype=self.wide)
 
     def _collect(self, part: slice, dz: Tensor, scale: float) -> None:
-        """Add up what one piece says; the products put in the scale at no cost."""
+        """Add the gradients of one piece; the products apply the scale at no cost."""
         if self.db_V is not None:
             self.db_V.add_(dz.sum(0, dtype=self.wide), alpha=scale)
         if self.df_NH is not None:
@@ -284,8 +284,8 @@ class _Walk:
             torch.addmm(out, dz, self.W_VH, beta=0.0, alpha=scale, out=out)
         if self.dW_RH is not None:
             total, f = self.dW_RH[: self.words], self.f_NH[part]
-            keep = 1.0 if part.start else 0.0  # what lies in fresh memory counts for nothing
-            if self.low == self.wide:
+            keep = 1.0 if part.start else 0.0  # the content of fresh memory is ignored
+            if self.dtype == self.wide:
                 total.addmm_(dz.t(), f, beta=keep, alpha=scale)
             elif keep:
                 total.add_(dz.t() @ f, alpha=scale)
@@ -306,18 +306,18 @@ class _SoftmaxNll(torch.autograd.Function):
         counted_N: Tensor | None,
         words: int,
         chunk: int | None,
-        low: torch.dtype,
+        dtype: torch.dtype,
         scale: float,
     ) -> Tensor:
-        walk = _Walk(f_NH, matrix_RH, bias_V, targets_N, words, chunk, low)
-        weights_N = None if counted_N is None else counted_N.to(low)
+        walk = _Walk(f_NH, matrix_RH, bias_V, targets_N, words, chunk, dtype)
+        weights_N = None if counted_N is None else counted_N.to(dtype)
         nll_N = walk.run(ctx.needs_input_grad[:3], weights_N, scale)
         if counted_N is not None:
             nll_N.masked_fill_(~counted_N, 0.0)
         ctx.save_for_backward(f_NH, matrix_RH, bias_V, targets_N)
         ctx.counted_N = counted_N
         ctx.gradients = (walk.df_NH, walk.dW_RH, walk.db_V)
-        ctx.sizes, ctx.scale = (words, chunk, low), scale
+        ctx.sizes, ctx.scale = (words, chunk, dtype), scale
         return nll_N
 
     @staticmethod
@@ -325,7 +325,7 @@ class _SoftmaxNll(torch.autograd.Function):
     def backward(ctx: Any, grad_N: Tensor) -> tuple[Tensor | None, ...]:
         common = grad_N.numel() > 0 and (grad_N.numel() == 1 or grad_N.stride(0) == 0)
         if common and ctx.gradients is not None:
-            # given away, not kept: whoever gets them may add to them in place
+            # handed over, not kept: the receiver may add to them in place
             gradients, ctx.gradients = ctx.gradients, None
             if grad_N.device.type != "cpu" or float(grad_N[0]) != ctx.scale:
                 factor = grad_N[0] / ctx.scale
@@ -378,7 +378,7 @@ class Softmax(nn.Module):
     def total(
         self, f_NH: Tensor, targets_N: Tensor, table_RH: Tensor | None = None, counted_N: Tensor | None = None
     ) -> Tensor:
-        """The sum of `nll` over all targets, or over those that are counted; its mean is about to be made small."""
+        """The sum of `nll` over all targets, or over those that are counted; its mean is minimised."""
         matrix, mean_of = self.matrix if table_RH is None else table_RH, max(1, len(f_NH))
         nll_N = softmax_nll(
             f_NH, matrix, self.bias, targets_N, self.words, self.chunk, mean_of=mean_of, counted_N=counted_N
@@ -406,14 +406,14 @@ class Softmax(nn.Module):
 
 
 class AdaptiveSoftmax(nn.Module):
-    """Words sorted by frequency: a short list, and clusters that are looked into only where they are meant.
+    """Words sorted by frequency: a short list, and clusters that are evaluated only for their own words.
 
         p(w) = p_head(w)                               for the S words of the short list
         p(w) = p_head(cluster i) p_i(w)                for the others,  p_i = softmax(W_i P_i f)
 
     P_i takes the features down to H / shrink^i: rare words get few parameters (Grave et al. 2017, Efficient softmax
     approximation for GPUs). `cutoffs`: the rank at which each cluster begins. `counts`: how often each word was seen;
-    without them ids are taken for ranks.
+    without them ids are ranks.
 
     >>> head = AdaptiveSoftmax(8, 20, cutoffs=(5, 10))
     >>> head.log_prob(torch.zeros(1, 8)).exp().sum().round(decimals=5).item()
@@ -449,7 +449,7 @@ class AdaptiveSoftmax(nn.Module):
         narrow = [max(1, int(features / shrink ** (i + 1))) for i in range(len(cutoffs))]
         sizes = [end - begin for begin, end in zip(self.ends, self.ends[1:], strict=False)]
         self.down = nn.ParameterList(_drawn(size, features) for size in narrow)
-        self.out = nn.ParameterList(_drawn(size, low) for size, low in zip(sizes, narrow, strict=True))
+        self.out = nn.ParameterList(_drawn(size, width) for size, width in zip(sizes, narrow, strict=True))
 
     def nll(self, f_NH: Tensor, targets_N: Tensor, table_RH: Tensor | None = None) -> Tensor:
         """-log p of each target, [N]; there is no matrix to share."""
@@ -464,7 +464,7 @@ class AdaptiveSoftmax(nn.Module):
         return nll_N.sum() + sum(nll.sum() for _, nll in inside)
 
     def _parts(self, f_NH: Tensor, targets_N: Tensor, mean_of: int = 1) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-        """What the head pays for each token, and for each cluster its tokens and what they pay inside it."""
+        """The head's nats of each token, and for each cluster its tokens and their nats inside it."""
         rank_N = self.rank_V[targets_N]
         first_N, inside = rank_N, []
         for i, (begin, end) in enumerate(zip(self.ends, self.ends[1:], strict=False)):

@@ -1,5 +1,5 @@
-"""What users hand to a recurrent layer, checked once and turned into rows; rows turned back into what users get; the
-state before the first step, given, zero, random or learned; the sizes of a stack, its lanes and its rates of noise.
+"""The input of a recurrent layer, checked once and turned into rows; rows turned back into the output; the
+state before the first step, passed, zero, random or learned; the sizes of a stack, its lanes and its rates of noise.
 
 A stack is a list of lanes: one cell for each layer and direction. The name of a lane, "l0" or "l2_reverse", ends the
 names of its weights, as in torch: weight_ih_l0, bias_hh_l2_reverse.
@@ -59,14 +59,14 @@ class Rows:
         order = packed.sorted_indices
         sorted_BTO = y_BTO if order is None else y_BTO.index_select(0, order)
         sizes_T = packed.batch_sizes
-        # row k of the sorted batch lives as long as more than k rows do
+        # row k of the sorted batch is alive as long as more than k rows are
         ends_B = (sizes_T.unsqueeze(0) > torch.arange(int(sizes_T[0])).unsqueeze(1)).sum(1)
         data = pack_padded_sequence(sorted_BTO, ends_B, batch_first=True).data
         return PackedSequence(data, sizes_T, order, packed.unsorted_indices)
 
 
 def take_rows(
-    given: Tensor | PackedSequence,
+    input: Tensor | PackedSequence,
     lengths: Lengths | None,
     reset: Tensor | None,
     *,
@@ -77,16 +77,16 @@ def take_rows(
 ) -> Rows:
     """Check an input against the layer's size and weights (`like`) and bring it into rows."""
     packed, batched = None, True
-    if isinstance(given, PackedSequence):
+    if isinstance(input, PackedSequence):
         if lengths is not None:
             raise ShapeError("got lengths= beside a packed sequence, which has its own; try leaving lengths= out")
-        _check_content(given.data, input_size, like, "the packed data", (2,))
-        packed = given
-        x_BTI, lengths = pad_packed_sequence(given, batch_first=True)
+        _check_content(input.data, input_size, like, "the packed data", (2,))
+        packed = input
+        x_BTI, lengths = pad_packed_sequence(input, batch_first=True)
     else:
-        _check_content(given, input_size, like, "the input", (2, 3))
-        batched = given.dim() == 3
-        x_BTI = given.unsqueeze(0) if not batched else given if batch_first else given.transpose(0, 1)
+        _check_content(input, input_size, like, "the input", (2, 3))
+        batched = input.dim() == 3
+        x_BTI = input.unsqueeze(0) if not batched else input if batch_first else input.transpose(0, 1)
     batch, steps = x_BTI.shape[:2]
     reset_BT = None if reset is None else _take_reset(reset, batch, steps, x_BTI.device, batched)
     lengths_B = None if lengths is None else take_lengths(lengths, batch, steps)
@@ -109,8 +109,8 @@ def take_rows(
 def take_lengths(lengths: Lengths, batch: int, steps: int) -> Tensor:
     """Lengths as an integer tensor on the CPU, one for each row, each from 0 to `steps`.
 
-    Where torch writes the call down they have no numbers yet: the operator looks at them when it runs. Where a step is
-    recorded as a graph they stay on the GPU, and nobody looks.
+    While torch traces the call they have no numbers yet: the operator checks them when it runs. While a step is
+    recorded as a graph they stay on the GPU and are not checked.
     """
     if isinstance(lengths, Tensor):
         lengths_B = lengths.detach() if is_unread(lengths) else lengths.detach().cpu()
@@ -171,7 +171,7 @@ SPREAD = 0.1
 
 
 def fresh_state(cell: Cell, kind: str, batch: int, like: Tensor, learned: dict[str, Tensor], training: bool) -> State:
-    """The state of one cell where the caller gave none.
+    """The state of one cell if the caller passed none.
 
     "random" draws a normal state of spread 0.1 for each row and call while training, so that nothing can be learned
     from the start being always the same, and its mean 0 otherwise (Zimmermann, Tietz and Grothmann 2012). "learned" is
@@ -189,43 +189,42 @@ def fresh_state(cell: Cell, kind: str, batch: int, like: Tensor, learned: dict[s
 
 
 def split_state(
-    given: Any, cells: Sequence[Cell], batch: int, like: Tensor, *, ragged: bool, batched: bool
+    hx: Any, cells: Sequence[Cell], batch: int, like: Tensor, *, ragged: bool, batched: bool
 ) -> list[State]:
-    """The state of every cell from what the user gave: h, or (h, c), stacked [L, B, S] or a sequence of [B, S].
+    """The state of every cell from the user's: h, or (h, c), stacked [L, B, S] or a sequence of [B, S].
 
     Without a batch the rows' axis is missing, as in torch.
     """
     fields = tuple(cells[0].state_sizes())
     if len(fields) == 1:
-        if isinstance(given, tuple | list) and not ragged:
-            raise ShapeError(f"the state is a {type(given).__name__}; expected one tensor, h; try hx[0]")
-        given = (given,)
-    elif not isinstance(given, tuple | list) or len(given) != len(fields):
-        got = f"{len(given)} parts" if isinstance(given, tuple | list) else f"a {type(given).__name__}"
+        if isinstance(hx, tuple | list) and not ragged:
+            raise ShapeError(f"the state is a {type(hx).__name__}; expected one tensor, h; try hx[0]")
+        hx = (hx,)
+    elif not isinstance(hx, tuple | list) or len(hx) != len(fields):
+        got = f"{len(hx)} parts" if isinstance(hx, tuple | list) else f"a {type(hx).__name__}"
         raise ShapeError(
             f"the state is {got}; expected a pair of tensors ({', '.join(fields)}); try (h, torch.zeros_like(h))"
         )
     columns = [
-        _split_field(name, field, cells, batch, like, ragged, batched)
-        for name, field in zip(fields, given, strict=True)
+        _split_field(name, field, cells, batch, like, ragged, batched) for name, field in zip(fields, hx, strict=True)
     ]
     return [cell.state_type(*parts) for cell, *parts in zip(cells, *columns, strict=True)]
 
 
 def _split_field(
-    name: str, given: Any, cells: Sequence[Cell], batch: int, like: Tensor, ragged: bool, batched: bool
+    name: str, field: Any, cells: Sequence[Cell], batch: int, like: Tensor, ragged: bool, batched: bool
 ) -> list[Tensor]:
     sizes = [cell.state_sizes()[name] for cell in cells]
     rows = (batch,) if batched else ()
     if ragged:
-        if not isinstance(given, tuple | list) or len(given) != len(cells):
+        if not isinstance(field, tuple | list) or len(field) != len(cells):
             raise ShapeError(
-                f"the state {name} is a {type(given).__name__}; expected {len(cells)} tensors, one for each layer and "
+                f"the state {name} is a {type(field).__name__}; expected {len(cells)} tensors, one for each layer and "
                 "direction, since hidden_size is a list"
             )
-        parts, expected = list(given), [(*rows, size) for size in sizes]
+        parts, expected = list(field), [(*rows, size) for size in sizes]
     else:
-        parts, expected = [given], [(len(cells), *rows, sizes[0])]
+        parts, expected = [field], [(len(cells), *rows, sizes[0])]
     for part, shape in zip(parts, expected, strict=True):
         if not isinstance(part, Tensor):
             raise ShapeError(f"the state {name} is a {type(part).__name__}; expected a tensor of the shape {shape}")
@@ -240,12 +239,12 @@ def _split_field(
                 f"the state {name} is {part.dtype} on {part.device}; expected {like.dtype} on {like.device}; "
                 f"try {name}.to(x)"
             )
-    parts = parts if ragged else list(given)
+    parts = parts if ragged else list(field)
     return parts if batched else [part.unsqueeze(0) for part in parts]
 
 
 def join_state(states: Sequence[State], *, ragged: bool, batched: bool) -> Any:
-    """What the user gets back: h, or (h, c), each stacked, or a tuple of tensors where sizes may differ."""
+    """The state returned to the user: h, or (h, c), each stacked, or a tuple of tensors where sizes may differ."""
     fields = []
     for column in zip(*states, strict=True):
         parts = column if batched else tuple(part.squeeze(0) for part in column)
@@ -288,13 +287,13 @@ def build_lanes(
 
 
 def layer_sizes(hidden_size: Sizes, num_layers: int, bidirectional: bool) -> list[tuple[int, ...]]:
-    """One size for each layer and direction; a list says itself how many layers there are, where `num_layers` is 1.
+    """One size for each layer and direction; a list sets the number of layers if `num_layers` is 1.
 
     >>> layer_sizes([4, (3, 2)], 2, bidirectional=True)
     [(4, 4), (3, 2)]
     """
     if not isinstance(hidden_size, int | Sequence) or isinstance(hidden_size, str):
-        raise OptionError(f"hidden_size is {hidden_size!r}; expected a positive integer, or a list with one a layer")
+        raise OptionError(f"hidden_size is {hidden_size!r}; expected a positive integer, or a list with one per layer")
     if num_layers < 1:
         raise OptionError(f"num_layers is {num_layers}; expected at least 1")
     listed = [hidden_size] * num_layers if isinstance(hidden_size, int) else list(hidden_size)
@@ -317,11 +316,11 @@ def layer_sizes(hidden_size: Sizes, num_layers: int, bidirectional: bool) -> lis
 Zoneout = float | tuple[float, float]
 
 
-def zoneout_rates(given: Zoneout) -> tuple[float, float]:
+def zoneout_rates(rates: Zoneout) -> tuple[float, float]:
     """The rates of h and c: one number stands for both."""
-    pair = tuple(given) if isinstance(given, tuple | list) else (given, given)
+    pair = tuple(rates) if isinstance(rates, tuple | list) else (rates, rates)
     if len(pair) != 2:
-        raise OptionError(f"zoneout is {given!r}; expected one probability, or a pair for h and c")
+        raise OptionError(f"zoneout is {rates!r}; expected one probability, or a pair for h and c")
     return probability("zoneout", pair[0]), probability("zoneout", pair[1])
 
 

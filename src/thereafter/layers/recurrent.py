@@ -48,7 +48,7 @@ class Unscriptable(nn.Module):
     """A module that `torch.jit.script` refuses in a sentence; `torch.jit.trace` takes it."""
 
     def __prepare_scriptable__(self) -> NoReturn:
-        """What torch.jit.script asks of every module before it looks into it."""
+        """What torch.jit.script reads of every module before it compiles it."""
         raise OptionError(
             f"{type(self).__name__} cannot be compiled by torch.jit.script: it chooses its kernel while it runs; "
             "try torch.export.export(layer, ...) or torch.jit.trace(layer, x), or `thereafter export` for a model"
@@ -97,7 +97,7 @@ class Recurrent(Unscriptable):
     `connect`: None, "residual" or "highway", round every layer but the first; what is carried is not dropped out.
     `kernel`: "auto", or a name that must run or raises: "reference" (the plain loop), "cpu", "parallel", "vendor",
         "operator". What torch compiles or exports is the operator, whatever is named, but for "reference".
-    `check`: look for NaN and infinity in every input; not where torch compiles or exports, which sees no numbers.
+    `check`: look for NaN and infinity in every input, except while torch compiles or exports, without numbers.
     `input_size`, `num_layers`, `batch_first`, `bidirectional`, `device`, `dtype` are torch's. `cell`: a name of
         `thereafter.cells`; `cell_options`: its options.
     """
@@ -182,7 +182,7 @@ class Recurrent(Unscriptable):
         return [[getattr(self, full) for full in lane.weight_names().values()] for lane in self.lanes]
 
     def flatten_parameters(self) -> None:
-        """Put the weights of each cell in one piece of memory where cuDNN runs them; done whenever the module moves."""
+        """Put the weights of each cell in one piece of memory if cuDNN runs them; done whenever the module moves."""
         for lane in self.lanes:
             weights = self.lane_weights(lane)
             if all(weight.is_cuda for weight in weights.values()):
@@ -195,7 +195,7 @@ class Recurrent(Unscriptable):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]
-        self.flatten_parameters()  # a copy's weights lie apart again
+        self.flatten_parameters()  # a copy's weights are separate again
 
     def forward(
         self,
@@ -226,8 +226,8 @@ class Recurrent(Unscriptable):
         """The same call with every step's gates and states kept, by a kernel that can show them."""
         rows = self._take(input, lengths, reset)
         y_BTO, states, records = self._unroll(rows, hx, record=True, kernel="auto")
-        shown = {lane: {name: rows.array(a) for name, a in record.items()} for lane, record in records.items()}
-        return Traced(rows.restore(y_BTO), join_state(states, ragged=self.ragged, batched=rows.batched), shown)
+        arrays = {lane: {name: rows.array(a) for name, a in record.items()} for lane, record in records.items()}
+        return Traced(rows.restore(y_BTO), join_state(states, ragged=self.ragged, batched=rows.batched), arrays)
 
     def stream(self, batch: int = 1, *, weights: str | None = None) -> Stream:
         """A `Stream` that steps token by token with this module's present weights, without allocating.
@@ -236,10 +236,10 @@ class Recurrent(Unscriptable):
         """
         return Stream(self, batch, weights=weights)
 
-    def _take(self, given: Tensor | PackedSequence, lengths: Lengths | None, reset: Tensor | None) -> Rows:
+    def _take(self, input: Tensor | PackedSequence, lengths: Lengths | None, reset: Tensor | None) -> Rows:
         like = getattr(self, f"weight_ih_{self.lanes[0].name}")
         return take_rows(
-            given, lengths, reset, batch_first=self.batch_first, input_size=self.input_size, like=like, check=self.check
+            input, lengths, reset, batch_first=self.batch_first, input_size=self.input_size, like=like, check=self.check
         )
 
     def _initial(self, hx: StateGiven | None, rows: Rows) -> list[State]:
@@ -307,21 +307,21 @@ class Recurrent(Unscriptable):
         named = ("num_layers", "bias", "batch_first", "dropout", "bidirectional", *Extras.__annotations__)
         cell = self.lanes[0].cell
         plain = type(cell)(cell.input_size, cell.hidden_size).describe()
-        shown = {name: getattr(self, name) for name in named}
-        shown = {name: value for name, value in shown.items() if value != defaults.get(name, False)}
-        shown |= {name: value for name, value in cell.describe().items() if name != "bias" and value != plain[name]}
-        return ", ".join([f"{self.input_size}, {self.hidden_size}", *(f"{n}={v!r}" for n, v in shown.items())])
+        options = {name: getattr(self, name) for name in named}
+        options = {name: value for name, value in options.items() if value != defaults.get(name, False)}
+        options |= {name: value for name, value in cell.describe().items() if name != "bias" and value != plain[name]}
+        return ", ".join([f"{self.input_size}, {self.hidden_size}", *(f"{n}={v!r}" for n, v in options.items())])
 
 
-def bias_kind(given: Bias) -> str:
+def bias_kind(bias: Bias) -> str:
     """Cells' name of a bias convention: torch's True means two."""
-    if isinstance(given, bool):
-        return "two" if given else "none"
-    return given
+    if isinstance(bias, bool):
+        return "two" if bias else "none"
+    return bias
 
 
 def count_parameters(*parts: Cell | nn.Module) -> int:
-    """The learned numbers of cells or modules together, each counted once.
+    """The number of parameters of cells or modules together, each counted once.
 
     Text books count one bias for each gate, torch keeps two: what is counted is what the part was made with.
 

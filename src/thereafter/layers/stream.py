@@ -1,4 +1,4 @@
-"""Token by token with no allocation: the next-word latency of a keyboard.
+"""Token by token without allocation, for the next-word latency of a keyboard.
 
 Shapes: B rows, I inputs, O outputs.
 """
@@ -19,11 +19,11 @@ from thereafter.kernels.step.storing import Narrow, check_narrow, rounded
 from thereafter.layers.inputs import Lane, StateGiven, fresh_state, join_state, split_state
 
 Packed = dict[str, dict[str, Tensor]]
-"""The weights of streams, laid out for them, by the lane they belong to: nobody ever writes to them."""
+"""The weights of streams, laid out for them, by the lane they belong to: they are never written to."""
 
 
 class Stack(Protocol):
-    """What a stream asks of the layers it steps through: `layers.recurrent.Recurrent` has it."""
+    """What a stream needs of the layers it steps through: `layers.recurrent.Recurrent` has it."""
 
     input_size: int
     bidirectional: bool
@@ -48,7 +48,7 @@ class Stream:
     and dropout is off. LSTM, GRU, Elman and the linear cells step in place; other options (layer norm, projection,
     zoneout) go through the cell's own step, with the same numbers and ordinary allocation.
 
-    `weights`: "bfloat16" or "int8" stores the matrices in two bytes or one a number, which are read in less time, and
+    `weights`: "bfloat16" or "int8" stores the matrices in two bytes or one per number, which are read in less time, and
     multiplies in float32; the numbers are then those of the rounded matrices (`kernels.step.storing`).
 
     >>> from thereafter.nn import LSTM
@@ -120,8 +120,8 @@ class Stream:
             cells = [lane.cell for lane in self._lanes]
             states = split_state(state, cells, self._shape[0], self._output, ragged=self._ragged, batched=True)
         with torch.no_grad():
-            for stepper, given in zip(self._steppers, states, strict=True):
-                for target, part in zip(stepper.state, given, strict=True):
+            for stepper, parts in zip(self._steppers, states, strict=True):
+                for target, part in zip(stepper.state, parts, strict=True):
                     target.copy_(part)
 
     def step(self, x_BI: Tensor) -> Tensor:

@@ -7,4 +7,4 @@ from typing import Any
 from thereafter.models.base import SequenceModel
 
 AnyModel = SequenceModel[Any]
-"""A `SequenceModel` whose states are of some kind, always its own. Python cannot say "some": `Any` stands for it."""
+"""A `SequenceModel` whose states are of some kind, always its own. Python has no "some": `Any` stands for it."""

@@ -39,25 +39,25 @@ def checked_tokens(tokens_BT: Ids, vocabulary_size: int) -> Ids:
 
 
 def rows_at_once(vocabulary_size: int) -> int:
-    """How many predictions over a vocabulary are kept at once: those of a whole text never exist."""
+    """How many predictions over a vocabulary are in memory at once: those of a whole text never exist."""
     return max(1, min(1024, _NUMBERS_AT_ONCE // max(1, vocabulary_size)))
 
 
 NOT_NORMALISED = (
-    "the scores are not normalised: they are no probabilities, so they have no perplexity and no bits per byte"
+    "the scores are not normalised: they are not probabilities, so they have no perplexity and no bits per byte"
 )
-"""The message wherever such a score would stand beside others."""
+"""The message wherever such a score would be compared with others."""
 
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What can be known of a model without running it.
+    """The facts about a model that need no run of it.
 
-    `restart`: the token after which the state begins anew, None where a text is read straight on. `normalised`: what
-    it gives are probabilities, which sum to 1 after every context. `parameters`: how many numbers it has learned, tied
-    ones counted once; those of an n-gram are the probabilities it stores. `features`: how many numbers its next
-    prediction is made of; 0 where there are none to look at. `differentiable`: it is a neural model, and can learn
-    further by gradients.
+    `restart`: the token after which the state begins anew, None if the state is carried over line ends. `normalised`:
+    its outputs are probabilities, which sum to 1 after every context. `parameters`: how many numbers it has learned,
+    tied ones counted once; those of an n-gram are the probabilities it stores. `features`: the size of the features of
+    its next prediction; 0 if it has none. `differentiable`: it is a neural model, and can be trained further by
+    gradients.
     """
 
     vocabulary_size: int
@@ -69,12 +69,12 @@ class ModelFacts:
 
     @property
     def context(self) -> str:
-        """`line` where every line starts afresh, else `stream`."""
+        """`line` if every line starts afresh, else `stream`."""
         return "stream" if self.restart is None else "line"
 
 
 class State(Protocol):
-    """What a model remembers of the tokens it has read. A value: a step returns a new one, the old one is unchanged."""
+    """The state of a model after some tokens. A value: a step returns a new one, the old one is unchanged."""
 
     def select(self, index: Ids) -> Self:
         """The rows `index`, in that order, as a beam search reorders its hypotheses."""
@@ -92,9 +92,9 @@ class SequenceModel(Protocol[S]):
     `<s>` is fed by `start`, so the first token is predicted like any other. Feeding a sequence token by token gives the
     same numbers as the whole pass; a contract suite tests it for every registered model.
 
-    This is all that is ever asked of a model. One that inherits from it gets `read`, `stack`, `stored`, `observe`,
+    No caller uses more of a model than this. One that inherits from it gets `read`, `stack`, `stored`, `observe`,
     `predictions`, `context_sizes`, `last_features` and `input_embedding` by itself, and overrides those for which it
-    has a quicker way or an answer.
+    has a faster way or an answer.
     """
 
     vocabulary_size: int
@@ -102,7 +102,7 @@ class SequenceModel(Protocol[S]):
     @property
     @abstractmethod
     def facts(self) -> ModelFacts:
-        """What can be known of it without running it."""
+        """The facts about it that need no run of it."""
 
     @abstractmethod
     def start(self, batch: int) -> S:
@@ -114,11 +114,11 @@ class SequenceModel(Protocol[S]):
 
     @abstractmethod
     def step(self, token_B: Ids, state: S) -> tuple[Logs, S]:
-        """Read one token a row; log p of every token after it [B, V], and the new state."""
+        """Read one token per row; log p of every token after it [B, V], and the new state."""
 
     @abstractmethod
     def log_probs(self, tokens_BT: Ids, state: S) -> tuple[Logs, S]:
-        """log p of each token that came, [B, T], and the state after the last."""
+        """log p of each observed token, [B, T], and the state after the last."""
 
     @abstractmethod
     def record(self, tokens_T: Ids, state: S) -> Fields:
@@ -141,7 +141,7 @@ class SequenceModel(Protocol[S]):
     def stack(self, states: Sequence[S]) -> S:
         """The rows of several states one below the other, so that texts of any length share their steps.
 
-        A model that does not say how this is done takes one state: a server then reads its texts one beside the other.
+        A model that does not implement this takes one state: a server then reads its texts one by one.
         """
         if len(states) == 1:
             return states[0]

@@ -52,12 +52,12 @@ def build(
     `settings` are of the type `settings_of(name)` (None: its defaults); the model keeps them completed as `.settings`.
     `counts`: how often each token was seen; an adaptive head sorts the words by them, and takes ids as ranks without.
     """
-    made: type[NeuralModel] = NEURAL.load(name)  # raises, with the nearest names
+    model_type: type[NeuralModel] = NEURAL.load(name)  # raises, with the nearest names
     own = settings_of(name)
     settings = own() if settings is None else settings
     if not isinstance(settings, own):
         raise OptionError(f"settings of the model {name!r} are {type(settings).__name__}; expected {own.__name__}")
-    return made(
+    return model_type(
         settings.complete(vocabulary_size),
         vocabulary_size=vocabulary_size,
         context=context,
@@ -66,7 +66,7 @@ def build(
     )
 
 
-_CLASSES: dict[str, type[object]] = {}  # what the rows of registered kinds lead to, see `__getattr__`
+_CLASSES: dict[str, type[object]] = {}  # the classes that the rows of registered kinds name, see `__getattr__`
 _VALUES = (bool, int, float, str)
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
@@ -132,7 +132,7 @@ def _settings_of(cell: type[Cell], base: type[RecurrentSettings], parent: type[C
         if "__init__" in vars(owner):
             arguments = inspect.signature(vars(owner)["__init__"]).parameters.values()
             options |= {
-                one.name: one.default for one in arguments if one.kind is one.KEYWORD_ONLY and one.name != "bias"
+                arg.name: arg.default for arg in arguments if arg.kind is arg.KEYWORD_ONLY and arg.name != "bias"
             }
     wrong = [name for name, value in options.items() if not isinstance(value, _VALUES)]
     if wrong:
@@ -150,7 +150,7 @@ def _settings_of(cell: type[Cell], base: type[RecurrentSettings], parent: type[C
 
 
 def _check_step(cell: type[Cell]) -> None:
-    """Take one step of a small one, so that a mistake in it is named here and not in the middle of a training."""
+    """Take one step of a small one, so that a mistake in it is reported here and not in the middle of training."""
     import torch
 
     rows, size = 2, 4

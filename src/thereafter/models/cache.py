@@ -29,7 +29,7 @@ WEIGHT, THETA, DECAY = 0.1, 0.3, 0.995
 Kind = TypeVar("Kind", np.int64, np.float32)
 
 NOTHING = -1
-"""Where a row remembers no word."""
+"""Marks places where a row remembers no word."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class CacheSettings:
     """The options of a cache.
 
     `size`: how many words are remembered. `weight`: the share of the cache in every prediction. `theta`: how much more
-    words count that came in a similar context (neural models; 0 not at all). `decay`: each word counts so much less
-    than the one after it. None: chosen by the kind of model, or tuned where there is a text to tune on.
+    words count that came in a similar context (neural models; 0 not at all). `decay`: the weight of each word
+    relative to the one after it. None: chosen by the kind of model, or tuned if there is a text to tune on.
     """
 
     size: int = 500
@@ -119,7 +119,7 @@ class CacheModel(SequenceModel[CacheState[S]]):
 
     @property
     def facts(self) -> ModelFacts:
-        """The model's, but for what the memory changes: it goes on over line ends, and no features tell all of it."""
+        """The model's, but for what the memory changes: it continues over line ends, and has no features."""
         return replace(self.model.facts, restart=None, features=0, differentiable=False)
 
     def start(self, batch: int) -> CacheState[S]:
@@ -132,7 +132,7 @@ class CacheModel(SequenceModel[CacheState[S]]):
         return self._with_cache(np.asarray(self.model.predict(state.inner)), state)
 
     def step(self, token_B: Ids, state: CacheState[S]) -> tuple[Floats, CacheState[S]]:
-        query_BH = self._query(state.inner)  # before the step: a model that learns is another one after it
+        query_BH = self._query(state.inner)  # before the step: a model that learns has changed after it
         queries = None if query_BH is None else query_BH[:, None]
         logp_BV, inner = self.model.step(token_B, state.inner)
         after = self._remember(state, inner, np.asarray(token_B).reshape(-1, 1), queries)
@@ -157,7 +157,7 @@ class CacheModel(SequenceModel[CacheState[S]]):
     def apart(self, tokens_BT: Ids, state: CacheState[S], ways: Sequence[Way]) -> tuple[Floats, Floats, CacheState[S]]:
         """log p of each token under the model [B, T] and under the memory, weighed in each of the ways [G, B, T].
 
-        Where nothing is remembered yet the memory says what the model says.
+        While nothing is remembered the memory predicts what the model predicts.
         """
         tokens = np.asarray(tokens_BT)
         if tokens.ndim != 2:
@@ -190,7 +190,7 @@ class CacheModel(SequenceModel[CacheState[S]]):
         return self.model.input_embedding()
 
     def record(self, tokens_T: Ids, state: CacheState[S]) -> Fields:
-        """What the model shows, log p of what came, and how much of that probability came from the memory."""
+        """The model's record, log p of the observed tokens, and the share of that probability due to the memory."""
         tokens = np.asarray(tokens_T)
         plain_1T, cached_G1T, _ = self.apart(tokens.reshape(1, -1), state, [self._way])
         logp_T = mix([plain_1T, cached_G1T[0]], self._log_weights)[0]

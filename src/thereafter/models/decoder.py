@@ -50,7 +50,7 @@ class Decoder(SharedNetwork, ABC):
 
     @abstractmethod
     def prepare(self, memory: Memory) -> Tensors:
-        """What every step needs of a memory, worked out once."""
+        """What every step needs of a memory, computed once."""
 
     @abstractmethod
     def begin(self, source: Tensors) -> Tensors:
@@ -104,7 +104,7 @@ class ConditionedState:
         )
 
     def key(self) -> Hashable:
-        """Continuous states are never met twice."""
+        """Continuous states never recur."""
         return self.inner.key()
 
 
@@ -122,24 +122,24 @@ class Conditioned(SequenceModel[ConditionedState]):
         return ModelFacts(self.vocabulary_size, count_parameters(self._decoder))
 
     def start(self, batch: int) -> ConditionedState:
-        """A row for each source, or as many for each: rows k to 2k - 1 are those of the second."""
+        """A row for each source, or k for each: rows k to 2k - 1 are those of the second."""
         each = batch // max(1, self._sources)
         if not each or each * self._sources != batch:
             raise OptionError(
-                f"{batch} rows were asked of a decoder that was given {self._sources} sources; expected a row for each "
-                f"of them, or as many for each; try start({self._sources})"
+                f"{batch} rows were requested of a decoder with {self._sources} sources; expected a row for each "
+                f"of them, or the same number for each; try start({self._sources})"
             )
         with self._decoder.quietly():
-            one = np.arange(self._sources)
+            sources = np.arange(self._sources)
             unread = ConditionedState(
-                one,
+                sources,
                 self._source,
                 np.empty((self._sources, 0), np.int64),
                 NeuralState(self._decoder.begin(self._source)),
             )
             _, begun = self._read(np.full((self._sources, 1), self._decoder.start), unread)
             begun = replace(begun, read_RT=unread.read_RT)
-            return begun if each == 1 else begun.select(one.repeat(each))
+            return begun if each == 1 else begun.select(sources.repeat(each))
 
     def predict(self, state: ConditionedState) -> NDArray[np.float32]:
         with self._decoder.quietly():
@@ -174,7 +174,7 @@ class Conditioned(SequenceModel[ConditionedState]):
             return self._log_prob_of(before_RTF, tokens), state
 
     def record(self, tokens_T: Ids, state: ConditionedState) -> Arrays:
-        """Per step: log p of what came, and what the decoder did to predict it: its gates, where it looked.
+        """Per step: log p of the observed word, and how the decoder predicted it: its gates, its attention.
 
         The words before are read again from the start mark on, since a state does not keep how it came about.
         """
@@ -188,8 +188,8 @@ class Conditioned(SequenceModel[ConditionedState]):
             begun = self._decoder.begin(state.source)
             f_1TF, _ = self._decoder.advance(self._tensor(words), state.source, begun, fields)
             logp_1T = self._log_prob_of(f_1TF[:, before:], tokens)
-        shown: Arrays = {name: (axes, _numbers(tensor[0, before:])) for name, (axes, tensor) in fields.items()}
-        return {"log_prob": (("step",), logp_1T[0, :steps]), **shown}
+        arrays: Arrays = {name: (axes, _numbers(tensor[0, before:])) for name, (axes, tensor) in fields.items()}
+        return {"log_prob": (("step",), logp_1T[0, :steps]), **arrays}
 
     def _read(self, tokens_RT: Ids, state: ConditionedState) -> tuple[Tensor, ConditionedState]:
         """Features after each token, and the state after the last."""
@@ -220,7 +220,7 @@ def _numbers(tensor: Tensor) -> NDArray[np.float32]:
 
 # The few greatest of many numbers, found where they were computed.
 #
-# Shapes: R rows, V words, C of them that are asked for.
+# Shapes: R rows, V words, C of them requested.
 
 
 _STRETCH = 64  # words whose greatest is found first

@@ -1,4 +1,4 @@
-"""Models without recurrence: the Transformer as a language model that reads on for ever, and models of the last tokens.
+"""Models without recurrence: the Transformer as a language model for unbounded text, and models of the last tokens.
 
 Those have a hidden layer over the vectors of the last few tokens; or the mean of them, in which order is lost: that is
 the point of the comparison.
@@ -76,11 +76,11 @@ class TransformerModel(NeuralModel):
     def context_sizes(self, tokens_T: Ids) -> NDArray[np.int64]:
         """All since the state began, until the context is full; then the last half of it and what came since."""
         inputs_T, full = super().context_sizes(tokens_T), self.settings.context
-        kept = full // 2
-        return np.where(inputs_T <= full, inputs_T, kept + 1 + (inputs_T - full - 1) % (full - kept))
+        half = full // 2
+        return np.where(inputs_T <= full, inputs_T, half + 1 + (inputs_T - full - 1) % (full - half))
 
     def stack(self, states: Sequence[NeuralState]) -> NeuralState:
-        """Rows may differ in how many tokens they hold; no more room is kept than the fullest needs."""
+        """Rows may differ in how many tokens they hold; no more room is reserved than the fullest needs."""
         width = max(max(state.memory["held"].tolist(), default=0) for state in states)
         return stacked([NeuralState(_widen(state.memory, width), state.features_BH) for state in states])
 
@@ -90,23 +90,23 @@ class TransformerModel(NeuralModel):
         memory, steps, done = dict(state.memory), tokens_BT.shape[1], 0
         parts: list[Tensor] = []
         table: Tensor | None = None
-        shown: list[Tensor] | None = [] if observer is not None and observer.attention else None
+        attention: list[Tensor] | None = [] if observer is not None and observer.attention else None
         while done < steps:
             memory = self._make_room(memory)
             room = self.settings.context - max(memory["held"].tolist(), default=0)
             piece = tokens_BT[:, done : done + room]
-            h_BTH, table, memory = self._attend(piece, memory, observer, shown)
+            h_BTH, table, memory = self._attend(piece, memory, observer, attention)
             parts.append(h_BTH)
             done += piece.shape[1]
-        if observer is not None and shown is not None:
-            widest = max((part.shape[-1] for part in shown), default=0)
-            distances = torch.cat([F.pad(part, (0, widest - part.shape[-1])) for part in shown])
+        if observer is not None and attention is not None:
+            widest = max((part.shape[-1] for part in attention), default=0)
+            distances = torch.cat([F.pad(part, (0, widest - part.shape[-1])) for part in attention])
             observer.show("attention", ("step", "layer", "head", "back"), distances)
         h_BTH = torch.cat(parts, dim=1) if len(parts) != 1 else parts[0]
         return h_BTH, table if self.settings.tied else None, NeuralState(memory)
 
     def _attend(
-        self, tokens_BT: Tensor, memory: Memory, observer: Observer | None = None, shown: list[Tensor] | None = None
+        self, tokens_BT: Tensor, memory: Memory, observer: Observer | None = None, attention: list[Tensor] | None = None
     ) -> tuple[Tensor, Tensor, Memory]:
         """Tokens for which there is room in every row."""
         sight = Sight.of(memory["held"].tolist(), tokens_BT.shape[1], self.device)
@@ -115,17 +115,17 @@ class TransformerModel(NeuralModel):
             x_BTH = observer.words(x_BTH)
         x_BTH = x_BTH * math.sqrt(self.settings.hidden) + self.positions(sight.position_BT)
         x_BTH = F.dropout(x_BTH, self.settings.dropout, self.training)
-        weights: list[Tensor] | None = None if shown is None else []
+        weights: list[Tensor] | None = None if attention is None else []
         after = {"tokens": sight.put(memory["tokens"][:, None, :, None], tokens_BT[:, None, :, None])[:, 0, :, 0]}
         after["held"] = memory["held"] + tokens_BT.shape[1]
         for number, block in enumerate(self.blocks):
             names = (f"keys_{number}", f"values_{number}")
-            x_BTH, kept = block(x_BTH, (memory[names[0]], memory[names[1]]), sight, weights)
-            after |= dict(zip(names, kept, strict=True))
+            x_BTH, cached = block(x_BTH, (memory[names[0]], memory[names[1]]), sight, weights)
+            after |= dict(zip(names, cached, strict=True))
             if observer is not None:
                 observer.stream(f"block {number}", x_BTH)
-        if shown is not None and weights is not None:
-            shown.append(_by_distance(torch.stack(weights)[:, 0], int(memory["held"][0])))
+        if attention is not None and weights is not None:
+            attention.append(_by_distance(torch.stack(weights)[:, 0], int(memory["held"][0])))
         return self.norm(x_BTH), table, after
 
     def _make_room(self, memory: Memory) -> Memory:
@@ -144,7 +144,7 @@ class TransformerModel(NeuralModel):
 
 
 def _widen(memory: Mapping[str, Tensor], width: int) -> Memory:
-    """The same tokens with room for `width` of them; the padding is never attended to, and what is too much is cut."""
+    """The same tokens with room for `width` of them; the padding is never attended to, and the excess is cut."""
     wide = {}
     for name, part in memory.items():
         axis = 1 if name == "tokens" else 2
@@ -185,7 +185,7 @@ class LastTokens(NeuralModel):
 
     settings: AverageSettings | WindowSettings
     nothing: int
-    """What stands in the window where nothing was read."""
+    """The filler of the window before the first token."""
 
     def fresh(self, batch: int) -> WindowState:
         shape = (batch, self.settings.window)

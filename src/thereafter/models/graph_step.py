@@ -1,7 +1,7 @@
 """One step of a neural language model as one CUDA graph: token ids in, log probabilities out.
 
 A step is a chain of ten to forty short kernels; launched one by one from Python it takes the host many times as long as
-the GPU. Recorded once, the whole chain is one launch. Weights are copied, in bfloat16 where asked for: a step of few
+the GPU. Recorded once, the whole chain is one launch. Weights are copied, in bfloat16 if requested: a step of few
 rows takes as long as reading them.
 
 Shapes: B rows, V words, H features.
@@ -91,7 +91,7 @@ class GraphStep:
         return self._model.fresh(1).with_tensors(memory | {FEATURES: self._features_BS.float().clone()})
 
     def reset(self, state: NeuralState | None = None) -> Tensor:
-        """Start again with a text, or go on from a given state; returns log p of every first word, [B, V]."""
+        """Start a new text, or continue from a state; returns log p of every first word, [B, V]."""
         model = self._model
         with model.quietly():
             if (
@@ -107,7 +107,7 @@ class GraphStep:
                 raise ShapeError(f"the state has {state.rows} rows; expected {self._rows}")
             for name, part in self._body.memory.items():
                 part.copy_(state.memory[name])
-            self._features_BS = model.known(state).clone()
+            self._features_BS = model.features_of(state).clone()
             self._head(self._features_BS, self.logp_BV)
         return self.logp_BV
 
@@ -135,7 +135,7 @@ class GraphStep:
         return self.logp_BV
 
     def run(self) -> Tensor:
-        """The step itself, from `token_B` to `logp_BV`, for whoever records it with more; returns the features."""
+        """The step itself, from `token_B` to `logp_BV`, for callers that record it with more; returns the features."""
         f_BS = self._body.step(self.token_B)
         self._head(f_BS, self.logp_BV)
         return f_BS[:, : self._model.head.features]
@@ -149,12 +149,12 @@ class GraphStep:
 
 
 def record(run: Callable[[], None], changed: Iterable[Tensor], device: torch.device) -> torch.cuda.CUDAGraph:
-    """A graph of what `run` launches; the tensors it changes are afterwards what they were before.
+    """A graph of what `run` launches; the tensors it changes are restored afterwards.
 
     It runs once as usual first: programs are compiled and libraries loaded then, not while the graph is recorded.
     """
     with RECORDING, torch.cuda.device(device):
-        kept = [(tensor, tensor.clone()) for tensor in changed]
+        saved = [(tensor, tensor.clone()) for tensor in changed]
         graph = torch.cuda.CUDAGraph()
         try:
             run()
@@ -162,7 +162,7 @@ def record(run: Callable[[], None], changed: Iterable[Tensor], device: torch.dev
             with torch.cuda.graph(graph, capture_error_mode="thread_local"):
                 run()
         finally:
-            for tensor, before in kept:
+            for tensor, before in saved:
                 tensor.copy_(before)
     return graph
 
@@ -192,7 +192,7 @@ def _softmax_row(matrix_VS: Tensor, bias_V: Tensor, tile: VectorTile) -> _StepHe
     program, place_1S = RowHeadProgram(matrix_VS, bias_V, tile), matrix_VS.new_zeros(1, matrix_VS.shape[1])
 
     def head(f_BS: Tensor, logp_BV: Tensor) -> None:
-        if f_BS.shape != place_1S.shape or f_BS.dtype != place_1S.dtype:  # a state that was given
+        if f_BS.shape != place_1S.shape or f_BS.dtype != place_1S.dtype:  # a state passed by the caller
             place_1S[:, : f_BS.shape[1]] = f_BS
             f_BS = place_1S
         program(f_BS, logp_BV)

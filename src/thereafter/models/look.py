@@ -1,7 +1,7 @@
 """One way to look into a network: what its layers did over some tokens, by the names of the layers.
 
 `NeuralModel.look` returns a `Look`; traces, instruments and the studio read it and nothing else of a network. A model
-is looked at while it encodes: `encode` shows an `Observer` its word vectors, its layers, and what else there is to see.
+is looked at while it encodes: `encode` shows an `Observer` its word vectors, its layers, and what else it has to show.
 
 Shapes: B rows, T steps, P steps of one piece, S size of a state (all fields), M size of the memory, I inputs of a
 layer, G gate rows, U units of a gate, E word vector, H features.
@@ -25,7 +25,7 @@ from thereafter.models.quiet import NeuralState
 WORDS = "words"
 """The layer that the word vectors are. Like a residual stream it has one field, "x"."""
 Shown = dict[str, tuple[tuple[str, ...], Tensor]]
-"""What only one kind of model has to show, of the first row: `{name: (axis names, tensor)}`, first axis "step"."""
+"""What only one kind of model has to show, for the first row: `{name: (axis names, tensor)}`, first axis "step"."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class LayerLook:
     `arrays`: its states and gates by name, [B, T, size] each. `cell`: that of a recurrent layer. `nodes`: the states as
     tensors of the computation itself, of which a gradient can be asked: one [B, size] for each step of a recurrent
     layer, else one [B, P, size] for each piece that was read at once. `steps`: those of a recurrent layer, to be run
-    again. Only a look that asked for nodes has these two. `before`: how many vectors stand before the first token, as
+    again. Only a look with `nodes=True` has these two. `before`: how many vectors precede the first token, as
     in a window.
     """
 
@@ -116,14 +116,14 @@ class Look:
     """What a network did over [B, T] tokens.
 
     `layers`: "words", then "l0", "l1", ... of a recurrent model or "block 0", "block 1", ... of a Transformer.
-    `features_BTH`: what the head sees after each token. `state`: that after the last. `shown`: what only this kind of
-    model has; "attention" where it was asked for.
+    `features_BTH`: what the head sees after each token. `state`: that after the last. `extras`: what only this kind of
+    model has; "attention" if it was requested.
     """
 
     layers: dict[str, LayerLook]
     features_BTH: Tensor
     state: NeuralState
-    shown: Shown
+    extras: Shown
 
     @property
     def arrays(self) -> dict[str, Tensor]:
@@ -144,7 +144,7 @@ class Look:
 
 
 class Observer:
-    """Whom `encode` shows what it does.
+    """Receives what `encode` computes.
 
     `nodes`: keep tensors of which a gradient can be asked, from the word vectors on. `attention`: show the attention
     weights too. `reset_BT`: the rows of a recurrent model whose state is set to 0 before a step.
@@ -154,10 +154,10 @@ class Observer:
         self.nodes, self.attention, self.reset_BT = nodes, attention, reset_BT
         self._streams: dict[str, list[Tensor]] = {}
         self._recurrent: list[LayerLook] = []
-        self._shown: Shown = {}
+        self._extras: Shown = {}
 
     def words(self, x_BPE: Tensor) -> Tensor:
-        """Take the word vectors as they were looked up; returns those to go on with."""
+        """Take the word vectors as they were looked up; returns those to continue with."""
         x_BPE = x_BPE.detach().requires_grad_() if self.nodes else x_BPE
         self.stream(WORDS, x_BPE)
         return x_BPE
@@ -167,11 +167,11 @@ class Observer:
         self._streams.setdefault(name, []).append(x_BPH)
 
     def show(self, name: str, axes: tuple[str, ...], array: Tensor) -> None:
-        """Take something of the first row that only this kind of model has."""
-        self._shown[name] = (axes, array)
+        """Take an array of the first row that only this kind of model has."""
+        self._extras[name] = (axes, array)
 
     def run(self, stack: Recurrent, x_BTE: Tensor, before: Any) -> tuple[Tensor, Any]:
-        """Run recurrent layers and take what they do; returns what a call of them returns."""
+        """Run recurrent layers and take what they compute; returns what a call of them returns."""
         if self.nodes:
             self._recurrent, y_BTO, after = _step_by_step(stack, x_BTE, before)
             return y_BTO, after
@@ -180,14 +180,14 @@ class Observer:
         return traced.output, traced.state
 
     def look(self, features_BTH: Tensor, state: NeuralState) -> Look:
-        """All that was taken."""
+        """Everything that was taken."""
         layers = {}
         for name, parts in self._streams.items():
             before = sum(part.shape[1] for part in parts) - features_BTH.shape[1]
             nodes = {"x": parts} if self.nodes else {}
             layers[name] = LayerLook(name, {"x": _joined(parts, before)}, nodes=nodes, before=before)
         layers |= {layer.name: layer for layer in self._recurrent}
-        return Look(layers, features_BTH, state, self._shown)
+        return Look(layers, features_BTH, state, self._extras)
 
 
 def memory_name(layer: str, name: str) -> str:
@@ -197,7 +197,7 @@ def memory_name(layer: str, name: str) -> str:
 
 @contextmanager
 def watch(net: nn.Module, names: Iterable[str]) -> Iterator[dict[str, list[LayerLook]]]:
-    """Within it the recurrent modules of these names are looked at; of several calls of one the last is kept."""
+    """Inside the block the recurrent modules of these names are traced; of several calls of one the last counts."""
     wanted = set(names)
     seen: dict[str, list[LayerLook]] = {}
 
@@ -209,8 +209,8 @@ def watch(net: nn.Module, names: Iterable[str]) -> Iterator[dict[str, list[Layer
 
         return look
 
-    stacks = {name: one for name, one in net.named_modules() if name in wanted and isinstance(one, Recurrent)}
-    hooks = [one.register_forward_hook(looking(name, one), with_kwargs=True) for name, one in stacks.items()]
+    stacks = {name: module for name, module in net.named_modules() if name in wanted and isinstance(module, Recurrent)}
+    hooks = [module.register_forward_hook(looking(name, module), with_kwargs=True) for name, module in stacks.items()]
     try:
         yield seen
     finally:
@@ -219,7 +219,7 @@ def watch(net: nn.Module, names: Iterable[str]) -> Iterator[dict[str, list[Layer
 
 
 def _joined(parts: list[Tensor], before: int) -> Tensor:
-    """Steps [B, size] or pieces [B, P, size] as one tensor, without what stands before the first token."""
+    """Steps [B, size] or pieces [B, P, size] as one tensor, without what is before the first token."""
     if parts[0].dim() == 2:
         return torch.stack(parts, dim=1)
     return (parts[0] if len(parts) == 1 else torch.cat(parts, dim=1))[:, before:]
@@ -232,11 +232,11 @@ def _layers(stack: Recurrent, traced: Traced) -> list[LayerLook]:
 def _step_by_step(stack: Recurrent, x_BTI: Tensor, before: Any) -> tuple[list[LayerLook], Tensor, Any]:
     """Layers of one direction by the plain loop, without dropout, every state kept as it stands in the computation."""
     cells = [lane.cell for lane in stack.lanes]
-    given = split_state(before, cells, len(x_BTI), x_BTI, ragged=stack.ragged, batched=True)
+    initial = split_state(before, cells, len(x_BTI), x_BTI, ragged=stack.ragged, batched=True)
     highway = dict(stack.named_parameters())
     layers: list[LayerLook] = []
     last: list[State] = []
-    for lane, state in zip(stack.lanes, given, strict=True):
+    for lane, state in zip(stack.lanes, initial, strict=True):
         cell, weights = lane.cell, stack.lane_weights(lane)
         z_BTG = cell.project(x_BTI, weights)
         states, outputs, records = [state], [], []

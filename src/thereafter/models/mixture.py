@@ -22,7 +22,7 @@ TOKENS_AT_ONCE = 1 << 16
 
 @dataclass(frozen=True)
 class MixtureState:
-    """What each of the models remembers."""
+    """The states of the models."""
 
     parts: tuple[State, ...]
 
@@ -43,7 +43,7 @@ class MixtureModel(SequenceModel[MixtureState]):
         self, models: Sequence[AnyModel], weights: Sequence[float], names: Sequence[str] | None = None
     ) -> None:
         if not models:
-            raise OptionError("a mixture of no models was asked for; expected one model at least")
+            raise OptionError("a mixture of no models was requested; expected one model at least")
         sizes = sorted({model.vocabulary_size for model in models})
         if len(sizes) > 1:
             raise OptionError(
@@ -59,14 +59,14 @@ class MixtureModel(SequenceModel[MixtureState]):
 
     @property
     def facts(self) -> ModelFacts:
-        """It starts afresh where all of its models do, and gives probabilities where all of them do."""
+        """It starts afresh if all of its models do, and gives probabilities if all of them do."""
         facts = [model.facts for model in self.models]
-        restarts = {one.restart for one in facts}
+        restarts = {part.restart for part in facts}
         return ModelFacts(
             vocabulary_size=self.vocabulary_size,
-            parameters=sum(one.parameters for one in facts),
+            parameters=sum(part.parameters for part in facts),
             restart=restarts.pop() if len(restarts) == 1 else None,
-            normalised=all(one.normalised for one in facts),
+            normalised=all(part.normalised for part in facts),
         )
 
     def start(self, batch: int) -> MixtureState:
@@ -104,7 +104,7 @@ class MixtureModel(SequenceModel[MixtureState]):
         return (self._mix(pieces) for pieces in zip(*parts, strict=True))
 
     def context_sizes(self, tokens_T: Ids) -> NDArray[np.int64]:
-        """That of the model that sees most."""
+        """Those of the model that sees most."""
         sizes: NDArray[np.int64] = np.stack([model.context_sizes(tokens_T) for model in self.models]).max(axis=0)
         return sizes
 
@@ -114,7 +114,7 @@ class MixtureModel(SequenceModel[MixtureState]):
         return [np.asarray(logp) for logp, _ in results], MixtureState(tuple(after for _, after in results))
 
     def record(self, tokens_T: Ids, state: MixtureState) -> Fields:
-        """Per step: log p of what came, and each model's share in it, `weights_k p_k / p`."""
+        """Per step: log p of the observed token, and each model's share in it, `weights_k p_k / p`."""
         apart, _ = self.apart(np.asarray(tokens_T).reshape(1, -1), state)
         logp_T = self._mix(apart)[0]
         weighted_TK = np.stack([logp[0] for logp in apart], axis=1) + self._log_weights_K
@@ -140,11 +140,11 @@ def checked_weights(weights: Sequence[float], count: int) -> tuple[float, ...]:
     >>> checked_weights([0.25, 0.75], 2)
     (0.25, 0.75)
     """
-    given = [float(weight) for weight in weights]
-    shown = ", ".join(f"{weight:g}" for weight in given)
-    if len(given) != count:
-        raise OptionError(f"there are {len(given)} weights ({shown}) for {count} models; expected one for each")
-    if not all(math.isfinite(weight) and weight >= 0 for weight in given) or abs(sum(given) - 1) > 1e-3:
+    shares = [float(weight) for weight in weights]
+    listed = ", ".join(f"{weight:g}" for weight in shares)
+    if len(shares) != count:
+        raise OptionError(f"there are {len(shares)} weights ({listed}) for {count} models; expected one for each")
+    if not all(math.isfinite(weight) and weight >= 0 for weight in shares) or abs(sum(shares) - 1) > 1e-3:
         even = ", ".join([f"{1 / count:.3g}"] * count)
-        raise OptionError(f"the weights are {shown}; expected shares of 0 or more that add up to 1; try {even}")
-    return tuple(weight / sum(given) for weight in given)
+        raise OptionError(f"the weights are {listed}; expected shares of 0 or more that add up to 1; try {even}")
+    return tuple(weight / sum(shares) for weight in shares)

@@ -53,13 +53,13 @@ def score(
 def _score_straight(
     model: NeuralModel, tokens_BT: Tensor, state: NeuralState, mask_BT: Tensor | None, scored: bool
 ) -> tuple[NDArray[np.float32], NeuralState]:
-    """Tokens read straight on; what lies outside the mask is read and not scored."""
+    """Score tokens without a restart at line ends; those outside the mask are read but not scored."""
     rows, steps = tokens_BT.shape
     logp_BT = torch.zeros(rows, steps, device=model.device)
     size = max(1, TOKENS_AT_ONCE // max(rows, 1))
     for begin in range(0, steps, size):
         piece_BT, part_BT = tokens_BT[:, begin : begin + size], logp_BT[:, begin : begin + size]
-        first_BH = model.known(state)
+        first_BH = model.features_of(state)
         h_BTH, state = model.advance(piece_BT, state)
         if not scored:
             continue
@@ -82,8 +82,8 @@ def score_lines(
 
     def read(spans: list[Span], before: NeuralState) -> NeuralState:
         rows, mask = padded(tokens, spans, model.vocabulary_size)
-        ids, known = (torch.from_numpy(array).to(model.device) for array in (rows, mask))
-        logp_rows, after = _score_straight(model, ids, before, None if mask.all() else known, scored)
+        ids, mask_BT = (torch.from_numpy(array).to(model.device) for array in (rows, mask))
+        logp_rows, after = _score_straight(model, ids, before, None if mask.all() else mask_BT, scored)
         for span, logp in zip(spans, logp_rows, strict=True):
             logp_BT[span.row, span.begin : span.end] = logp[: span.size]
         return after
@@ -114,7 +114,7 @@ def past_line_ends(model: NeuralModel, tokens_B1: Tensor, state: NeuralState) ->
 
 
 def recorded(model: NeuralModel, tokens_1T: Tensor, state: NeuralState) -> Fields:
-    """What the model shows of itself after each token of one row; reading a line end is starting again with `<s>`."""
+    """The model's arrays after each token of one row; reading a line end starts again with `<s>`."""
     ends: list[int] = []
     if model.restart is not None:
         ends = torch.eq(tokens_1T[0], model.restart).nonzero().flatten().tolist()
@@ -126,11 +126,11 @@ def recorded(model: NeuralModel, tokens_1T: Tensor, state: NeuralState) -> Field
         if end > begin:
             look = model.look(piece_1T, before, attention=True)
             units: Shown = {name: (("step", "unit"), array_1TS[0]) for name, array_1TS in look.arrays.items()}
-            pieces.append(units | look.shown)
-    shown: Fields = {}
+            pieces.append(units | look.extras)
+    arrays: Fields = {}
     for name, (axes, _) in pieces[0].items() if pieces else ():
-        shown[name] = (axes, _join([piece[name][1].cpu().numpy() for piece in pieces]))
-    return shown
+        arrays[name] = (axes, _join([piece[name][1].cpu().numpy() for piece in pieces]))
+    return arrays
 
 
 def _join(parts: list[NDArray[np.number]]) -> NDArray[np.number]:
@@ -159,7 +159,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Cut:
-    """Rows in parts: `first`, one a row, up to its first line end; then whole `lines`; `tails` that have no end."""
+    """Rows in parts: `first`, one per row, up to its first line end; then whole `lines`; `tails` that have no end."""
 
     first: list[Span]
     lines: list[Span]
@@ -213,7 +213,7 @@ def padded(tokens_BT: Ids, spans: list[Span], filler: int) -> tuple[NDArray[np.i
 def features_before(model: NeuralModel, tokens_BT: Tensor, state: NeuralState) -> tuple[Tensor, NeuralState]:
     """The features that each token was predicted from, [B, T, H], and the state after the last."""
     if model.restart is None or not tokens_BT.numel():
-        first_B1H = model.known(state).unsqueeze(1)
+        first_B1H = model.features_of(state).unsqueeze(1)
         if not tokens_BT.numel():
             return first_B1H[:, :0], state
         h_BTH, after = model.advance(tokens_BT, state)
@@ -231,7 +231,7 @@ def _over_lines(model: NeuralModel, tokens_T: Tensor, state: NeuralState) -> tup
             state = model.begin(1)
         if end == begin:
             continue
-        parts.append(model.known(state).unsqueeze(1))
+        parts.append(model.features_of(state).unsqueeze(1))
         # the line end itself is scored and not read
         stop = end - 1 if end in ends else end
         if stop > begin:
@@ -241,7 +241,7 @@ def _over_lines(model: NeuralModel, tokens_T: Tensor, state: NeuralState) -> tup
 
 
 class TextFacts(TypedDict):
-    """What every neural model needs to know of its text, beside its settings."""
+    """What every neural model needs to know about its text, beside its settings."""
 
     vocabulary_size: int
     context: str
@@ -260,11 +260,11 @@ class NeuralModel(SharedNetwork, SequenceModel[NeuralState]):
     embedding: Embedding
     head: WordHead
     narrow: Narrow | None = None
-    """The form in which its matrices are stored for single steps: see `stored`."""
+    """The format in which its matrices are stored for single steps: see `stored`."""
     trained: float = 0.0
-    """The share of its training that is done, which the loop sets before every step."""
+    """The share of its training that is completed, which the loop sets before every step."""
     forgotten: int = 0
-    """How often it forgot what was worked out from its weights: what somebody has in use then is out of date."""
+    """How often it dropped what was derived from its weights: copies still in use are out of date then."""
 
     def __init__(
         self,
@@ -283,12 +283,12 @@ class NeuralModel(SharedNetwork, SequenceModel[NeuralState]):
         self.context = context
         self.line_end = line_end
         self.restart = line_end if context == "line" else None
-        """The token after which the state begins anew, where there is one."""
+        """The token after which the state begins anew, if there is one."""
         self._counts = counts
         self._begun: tuple[Versions, NeuralState] | None = None
         self._row_head = RowHead()
 
-    # ---- what each kind of model says of itself
+    # ---- what each kind of model defines
 
     @abstractmethod
     def fresh(self, batch: int) -> NeuralState:
@@ -300,7 +300,7 @@ class NeuralModel(SharedNetwork, SequenceModel[NeuralState]):
     ) -> tuple[Tensor, Tensor | None, NeuralState]:
         """Features before the last dropout, the word vectors' matrix for a tied head (or None), the new state.
 
-        Whoever looks is shown the word vectors, and the layers if there are any: see `look.Observer`.
+        The observer is shown the word vectors, and the layers if there are any: see `look.Observer`.
         """
 
     def _dropped(self, h_BTH: Tensor) -> Tensor:
@@ -311,14 +311,14 @@ class NeuralModel(SharedNetwork, SequenceModel[NeuralState]):
         """The rows of several states one below the other."""
         return stacked(states)
 
-    # ---- what instruments ask of every kind
+    # ---- for instruments, of every kind
 
     fields: tuple[str, ...] = ()
-    """The states its layers carry from token to token, such as h and c; none where it does not recur."""
+    """The states its layers carry from token to token, such as h and c; none if it does not recur."""
 
     @property
     def cells(self) -> Mapping[str, Cell]:
-        """The cells of its recurrent layers by the names of the layers; none where it does not recur."""
+        """The cells of its recurrent layers by the names of the layers; none if it does not recur."""
         return {}
 
     @property
@@ -328,7 +328,7 @@ class NeuralModel(SharedNetwork, SequenceModel[NeuralState]):
 
     @property
     def most_at_once(self) -> int | None:
-        """How many tokens it can see at once, where that has an end."""
+        """The maximum number of tokens it can see at once; None if unbounded."""
         return None
 
     def carried(self, state: NeuralState) -> dict[str, Tensor]:
@@ -345,9 +345,9 @@ class NeuralModel(SharedNetwork, SequenceModel[NeuralState]):
         attention: bool = False,
         reset_BT: Tensor | None = None,
     ) -> Look:
-        """What it does with the tokens, layer by layer; the arguments are those of `look.Observer`.
+        """What it computes from the tokens, layer by layer; the arguments are those of `look.Observer`.
 
-        Dropout and gradients are as they stand: whoever wants none is in `quietly`.
+        Dropout and gradients are not switched off: call it inside `quietly` for that.
         """
         if reset_BT is not None and not self.fields:
             raise OptionError(f"{type(self).__name__} carries no state from token to token; try it without reset_BT")
@@ -372,7 +372,7 @@ class NeuralModel(SharedNetwork, SequenceModel[NeuralState]):
 
             alpha mean(f^2) + beta mean((h_{t+1} - h_t)^2)
 
-        so that `sum / tokens + extra` is what training makes small.
+        so that `sum / tokens + extra` is what training minimises.
         """
         h_BTH, table, state = self.encode(inputs_BT, state)
         f_BTH = self._dropped(h_BTH)
@@ -453,10 +453,10 @@ class NeuralModel(SharedNetwork, SequenceModel[NeuralState]):
             yield logp_PV
 
     def last_features(self, state: NeuralState) -> Floats:
-        return self.known(state).detach().float().cpu().numpy()
+        return self.features_of(state).detach().float().cpu().numpy()
 
     def record(self, tokens_T: Ids, state: NeuralState) -> Fields:
-        """Per step: log p of what came, and what the kind of model shows of itself after reading it."""
+        """Per step: log p of the observed token, and the arrays of this kind of model after reading it."""
         with self.quietly():
             tokens_1T = self.checked(np.asarray(tokens_T).reshape(1, -1))
             logp_1T, _ = score(self, tokens_1T, state)
@@ -468,23 +468,23 @@ class NeuralModel(SharedNetwork, SequenceModel[NeuralState]):
 
     @property
     def reader(self) -> Reader:
-        """What turns tokens into vectors."""
+        """The part that turns tokens into vectors."""
         return self.embedding
 
     @property
     def device(self) -> torch.device:
         return self.reader.device
 
-    # ---- how it is done
+    # ---- implementation
 
     def _make_embedding(self, size: int) -> Embedding:
-        """Word vectors as the settings want them drawn, and dropped."""
+        """Word vectors with the initialisation and dropout of the settings."""
         settings = self.settings
         init = 0.1 if settings.init is None else settings.init
         return Embedding(self.vocabulary_size, size, drop=settings.dropout_embed, init=init)
 
     def _make_head(self, width: int, tied: bool) -> WordHead:
-        """The head the settings ask for, over features of that width."""
+        """The head of the settings, over features of that width."""
         if self.settings.head == "adaptive":
             counts = None if self._counts is None else torch.as_tensor(list(self._counts))
             return AdaptiveSoftmax(width, self.vocabulary_size, self.settings.cutoffs, counts)
@@ -494,9 +494,9 @@ class NeuralModel(SharedNetwork, SequenceModel[NeuralState]):
         return head
 
     def begin(self, batch: int) -> NeuralState:
-        """`start` for those who are quiet already. Every text begins alike: it is worked out once for given weights."""
+        """`start` inside `quietly`. Every text begins alike, so it is computed once per set of weights."""
         weights = versions(self.parameters())
-        begun = self._begun  # looked at once: another thread may put its own there, which is as good
+        begun = self._begun  # read once: another thread may put its own there, which is as good
         if begun is None or begun[0] != weights:
             first_11 = torch.full((1, 1), self.vocabulary_size, dtype=torch.int64, device=self.device)
             begun = self._begun = (weights, self.advance(first_11, self.fresh(1))[1])
@@ -504,12 +504,12 @@ class NeuralModel(SharedNetwork, SequenceModel[NeuralState]):
         return state if batch == 1 else state.select(np.zeros(batch, dtype=np.int64))
 
     def train(self, mode: bool = True) -> Self:
-        """As torch's; what was worked out from the weights is forgotten, since they may be about to change."""
+        """As torch's; what was derived from the weights is dropped, since they may be about to change."""
         self.forget()
         return super().train(mode)
 
     def forget(self) -> None:
-        """Forget what was worked out from the weights."""
+        """Drop what was derived from the weights."""
         self._begun, self._row_head = None, RowHead(self.narrow)
         self.forgotten += 1
         self.kept.clear()
@@ -520,7 +520,7 @@ class NeuralModel(SharedNetwork, SequenceModel[NeuralState]):
         return h_BTH, replace(state, features_BH=h_BTH[:, -1].clone())  # a view would hold all steps
 
     def _predict(self, state: NeuralState) -> Floats:
-        logp_BV = self._row_head.log_prob(self.head, self.known(state)).float().cpu().numpy()
+        logp_BV = self._row_head.log_prob(self.head, self.features_of(state)).float().cpu().numpy()
         if np.isnan(logp_BV[:, 0]).any():  # one score that is not finite makes its whole row nan
             raise FormatError(
                 "the model predicts nan instead of probabilities: its weights are damaged, or so large that they "
@@ -528,8 +528,8 @@ class NeuralModel(SharedNetwork, SequenceModel[NeuralState]):
             )
         return logp_BV
 
-    def known(self, state: NeuralState) -> Tensor:
-        """The features the next prediction is made of."""
+    def features_of(self, state: NeuralState) -> Tensor:
+        """The features of the next prediction, [B, H]."""
         if state.features_BH is None:
             raise OptionError("the state has read nothing, not even <s>; try model.start(batch)")
         return state.features_BH
@@ -548,10 +548,10 @@ class Reader(Protocol):
 
     @property
     def device(self) -> torch.device:
-        """Where inputs must be."""
+        """The device on which inputs must be."""
 
     def lookup(self, inputs: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The vectors, and the matrix a head may share (`Head.nll`), where there is one."""
+        """The vectors, and the matrix a head may share (`Head.nll`), if there is one."""
 
 
 class Numbers(nn.Module):

@@ -1,4 +1,4 @@
-"""Evaluation mode without gradients, also where several threads use a network at once; what is kept for some weights.
+"""Evaluation mode without gradients, also when several threads use a network at once; what is cached for given weights.
 
 The mode belongs to the network, not to a thread: a thread that is done must not switch dropout on again while another
 is still reading. So the users of a network are counted, and the last one restores the mode.
@@ -6,7 +6,7 @@ is still reading. So the users of a network are counted, and the last one restor
 On a GPU cuDNN would round what convolutions and recurrent layers multiply to 10 bits (TF32). Answers are computed in
 whole float32, so that they equal the CPU's.
 
-What others work out from a model's weights is kept beside it (`Kept`), such as a recorded graph that nobody uses just
+What others derive from a model's weights is kept beside it (`Kept`), for example a recorded graph that is idle
 now; `versions` says whether weights have changed since; `weights_by_layer` names them from the head down.
 
 The head's product for some rows at once, with its matrix laid out for them: see `kernels.switches`, and
@@ -41,7 +41,7 @@ FEATURES = "features"
 
 @dataclass(frozen=True)
 class NeuralState:
-    """A value: nothing in it is ever written to. All tensors have the rows as their first axis.
+    """A value: it is never modified. All tensors have the rows as their first axis.
 
     `features_BH` are those after the last token; None before anything was read, and while training.
     """
@@ -59,7 +59,7 @@ class NeuralState:
         return self._each(lambda tensor: tensor.index_select(0, wanted.to(tensor.device)))
 
     def key(self) -> Hashable:
-        """Continuous states are never met twice."""
+        """Continuous states never recur."""
         raise TypeError("this model's state is a point in a continuous space and has no key")
 
     def detach(self) -> Self:
@@ -117,7 +117,7 @@ class Askers(Anew):
         self._was_training = False
 
     def enter(self, network: nn.Module) -> None:
-        """The network is in evaluation mode from here on."""
+        """Switch the network to evaluation mode."""
         with self._lock:
             if network.training:
                 network.eval()
@@ -134,7 +134,7 @@ class Askers(Anew):
 
 
 class _WholeFloats(CountedSwitch):
-    """While anybody answers, cuDNN multiplies whole floats.
+    """While any thread evaluates, cuDNN multiplies whole floats.
 
     How it does is one flag in older versions of torch, since 2.9 a precision for each kind of layer. torch refuses to
     read the flag where the two differ, so both are set. The flag first: it sets the precisions too.
@@ -172,16 +172,16 @@ _WHOLE_FLOATS = _WholeFloats()
 class Evaluating:
     """A block in which a network has no dropout; gradients are as they were.
 
-    A device that runs out of memory in it is one sentence to whoever asked; what is `kept` for later is let go.
+    If the device runs out of memory in it, one sentence says so, and what was `derived` from the weights is freed.
     """
 
-    def __init__(self, network: nn.Module, askers: Askers, kept: Kept | None = None) -> None:
-        self._network, self._askers, self._kept = network, askers, kept
+    def __init__(self, network: nn.Module, askers: Askers, derived: Kept | None = None) -> None:
+        self._network, self._askers, self._derived = network, askers, derived
         self._switched = False
 
     def __enter__(self) -> None:
         gpu_in_use: Callable[[], bool] = torch.cuda.is_initialized
-        self._switched = gpu_in_use()  # before anything has asked for a GPU there is no switch to put back
+        self._switched = gpu_in_use()  # before CUDA is initialised there is no switch to restore
         if self._switched:
             _WHOLE_FLOATS.__enter__()  # first: where torch refuses it, the network is left as it is
         self._askers.enter(self._network)
@@ -199,16 +199,16 @@ class Evaluating:
 
     def _put_in_words(self, error: BaseException | None) -> None:
         if isinstance(error, RuntimeError) and is_out_of_memory(error):
-            if self._kept is not None:
-                self._kept.clear()
+            if self._derived is not None:
+                self._derived.clear()
             raise out_of_memory(next(self._network.parameters()).device, "answering", ANSWERING) from error
 
 
 class Quietly(Evaluating):
     """The same without gradients. A class, not a generator: it is entered for every token that is read."""
 
-    def __init__(self, network: nn.Module, askers: Askers, kept: Kept | None = None) -> None:
-        super().__init__(network, askers, kept)
+    def __init__(self, network: nn.Module, askers: Askers, derived: Kept | None = None) -> None:
+        super().__init__(network, askers, derived)
         self._mode = torch.inference_mode()
 
     def __enter__(self) -> None:
@@ -224,13 +224,13 @@ class Quietly(Evaluating):
 
 
 class SharedNetwork(nn.Module):
-    """A network that several threads may ask at once."""
+    """A network that several threads may use at once."""
 
     def __init__(self) -> None:
         super().__init__()
         self._askers = Askers()
         self.kept = Kept()
-        """What others worked out from its weights."""
+        """What others derived from its weights."""
 
     def quietly(self) -> Quietly:
         """A block without gradients and without dropout, for this thread and any other."""
@@ -241,7 +241,7 @@ class SharedNetwork(nn.Module):
         return Evaluating(self, self._askers, self.kept)
 
     def weights_by_layer(self) -> list[list[str]]:
-        """The names of its weights, a list for each layer, the head's first; one list where it is not divided."""
+        """The names of its weights, a list for each layer, the head's first; one list if it is not divided."""
         return [[name for name, _ in self.named_parameters()]]
 
     def parameters_count(self) -> int:
@@ -250,29 +250,29 @@ class SharedNetwork(nn.Module):
 
 
 class Kept(Anew):
-    """A few things of any kind. One that is taken is in one hand until it is put back; the oldest go first.
+    """A pool of a few things of any kind. One that is taken has one user until it is put back; the oldest go first.
 
     They belong to one model and its memory: a copy of the model has none of them.
     """
 
     def __init__(self) -> None:
-        self._lock = RLock()  # what is put back may come from a collected object, while its own thread takes
+        self._lock = RLock()  # a finaliser may put a thing back while its own thread takes one
         self.things: list[object] = []
 
     def take(self, fits: Callable[[object], bool]) -> object | None:
-        """The first thing that fits, which is here no longer; None where none does."""
+        """Remove and return the first thing that fits; None if none does."""
         with self._lock:
-            thing = next((one for one in self.things if fits(one)), None)
-            self.things = [one for one in self.things if one is not thing]
+            thing = next((candidate for candidate in self.things if fits(candidate)), None)
+            self.things = [candidate for candidate in self.things if candidate is not thing]
         return thing
 
     def put(self, thing: object, most: int) -> None:
-        """Keep a thing; no more than `most` of all are kept."""
+        """Put a thing back; at most `most` of all are kept."""
         with self._lock:
             self.things = [*self.things, thing][-most:]
 
     def clear(self) -> None:
-        """Nothing is kept any more."""
+        """Drop everything."""
         with self._lock:
             self.things = []
 
@@ -283,14 +283,14 @@ Versions = tuple[tuple[int, int], ...]
 def versions(weights: Iterable[Tensor]) -> Versions:
     """Where each tensor lies and how often it was written to, by torch's own count.
 
-    What is written through `.data` is not counted; so whoever keeps something by this also forgets it whenever a model
-    is set to training or evaluation.
+    Writes through `.data` are not counted; so a cache with this key must also be dropped whenever a model is set to
+    training or evaluation.
     """
     return tuple((w.data_ptr(), 0 if w.is_inference() else w._version) for w in weights)
 
 
 class RowHead(Anew):
-    """Laid out when several rows are first predicted, thrown away when the weights have changed."""
+    """Laid out when several rows are first predicted, dropped when the weights have changed."""
 
     def __init__(self, narrow: Narrow | None = None) -> None:
         self._narrow = narrow
@@ -308,7 +308,7 @@ class RowHead(Anew):
             or not can_pack_for_rows(head.matrix)
         ):
             return head.log_prob(f_BH)
-        weights, packed = versions([head.matrix]), self._packed  # looked at once: threads may put their own there
+        weights, packed = versions([head.matrix]), self._packed  # read once: threads may put their own there
         if packed is None or packed[0] != weights:
             packed = self._packed = (weights, pack_for_rows(head.matrix[: head.words]))
         return wide_log_softmax(multiply_rows(f_BH, packed[1], head.bias))

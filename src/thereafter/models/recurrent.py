@@ -1,8 +1,8 @@
 """Recurrent language models: word vectors, a stack of recurrent layers, a head.
 
 A stream of the stack keeps its state in buffers of its own, while the states of a model stay values. So a stream is a
-tool here: the state is put in, a token or a short prompt is read, the new state is copied out. A tool is in one hand at
-a time: whoever reads takes an idle stream and puts it back, so several threads may read at once. Taking and putting
+tool here: the state is put in, a token or a short prompt is read, the new state is copied out. A stream has one user at
+a time: a reader takes an idle stream and puts it back, so several threads may read at once. Taking and putting
 back are single operations on a list, which need no lock, and one thread always gets back the stream it has just used.
 
 Shapes: B rows, T steps, E word vector, S the size of a state field, H features (the last layer's size).
@@ -30,11 +30,11 @@ from thereafter.models.quiet import Anew, NeuralState, Versions, versions, weigh
 from thereafter.models.settings import RecurrentSettings
 
 STEPS_STREAMED = 16
-"""Setting up a kernel for a whole sequence costs as much as about so many single steps."""
+"""Setting up a kernel for a whole sequence costs about as much as this number of single steps."""
 
 
 class RecurrentModel(NeuralModel):
-    """x_t = E[token_t],  h_t = cells(x_t, h_{t-1}),  p = softmax(W h_t + b),  W = E where tied.
+    """x_t = E[token_t],  h_t = cells(x_t, h_{t-1}),  p = softmax(W h_t + b),  W = E if tied.
 
     With every kind of dropout, weight drop and activation regularisation at once it is the AWD-LSTM (Merity, Keskar and
     Socher 2018). The state has one tensor [B, S] for each field of each layer: h_l0, c_l0, h_l1, ...
@@ -72,9 +72,9 @@ class RecurrentModel(NeuralModel):
         narrow, on_cpu = check_narrow(weights), self.device.type == "cpu"
         if not on_cpu and narrow != "bfloat16":
             raise OptionError(f"weights is {weights!r} on {self.device}; expected 'bfloat16' there; try it without")
-        kept, now = self._stored.get(weights), versions(self.parameters())
-        if kept is None or kept[0] != now:
-            # weights of its own: whoever trains one of the two changes nothing in the other; but no copies of copies
+        entry, now = self._stored.get(weights), versions(self.parameters())
+        if entry is None or entry[0] != now:
+            # weights of its own: training one of the two does not change the other; but no copies of copies
             model = deepcopy(self, {id(self._stored): {}}).eval()
             model.narrow = narrow
             if not on_cpu:
@@ -82,8 +82,8 @@ class RecurrentModel(NeuralModel):
                     for weight in model.parameters():
                         weight.copy_(weight.bfloat16() if weight.dim() > 1 else weight)
             model.forget()
-            kept = self._stored[weights] = now, model
-        return kept[1]
+            entry = self._stored[weights] = now, model
+        return entry[1]
 
     def fresh(self, batch: int) -> NeuralState:
         memory = {}
@@ -113,7 +113,7 @@ class RecurrentModel(NeuralModel):
         return h_BTH, table, NeuralState(memory)
 
     def _may_stream(self, tokens_BT: Tensor) -> bool:
-        """A few tokens on a CPU, with no gradient and no noise, go through buffers made once."""
+        """A few tokens on a CPU, without gradient and noise, go through preallocated buffers."""
         most = STEPS_STREAMED if self.narrow is None else tokens_BT.shape[1]
         short = 1 <= tokens_BT.shape[1] <= most and self.device.type == "cpu"
         return short and not self.training and not torch.is_grad_enabled()
@@ -128,7 +128,7 @@ class RecurrentModel(NeuralModel):
         return {name: own.get("weight_hh", own["weight_ih"]) for name, own in weights.items()}
 
     def weights_by_layer(self) -> list[list[str]]:
-        """Word vectors that are the head's matrix too are the head's."""
+        """Word vectors that are tied to the head count as the head's."""
         return weights_by_layer(self, "layers", () if self.settings.tied else ("embedding",))
 
     def forget(self) -> None:
@@ -162,16 +162,16 @@ class MinLstmModel(RecurrentModel):
 
 
 MOST = 4
-"""Numbers of rows that streams are kept for; the one met first goes first."""
+"""Maximum number of batch sizes with idle streams; the oldest is dropped first."""
 MOST_IDLE = 8
-"""Streams kept for one number of rows: so many threads may read at once without making new ones."""
+"""Idle streams per batch size: this many threads may read at once without creating new ones."""
 
 
 class _Idle(NamedTuple):
-    """A stream that nobody uses, and the state it was left in: who goes on from there need not put it in again."""
+    """An idle stream and its state: a reader that continues from there need not put the state in again."""
 
     stream: Stream
-    left: object
+    state: object
 
 
 class _IdleStreams:
@@ -184,7 +184,7 @@ class _IdleStreams:
         self._lock = Lock()
 
     def of(self, rows: int) -> list[_Idle]:
-        """Where streams of so many rows lie."""
+        """The idle streams of that number of rows."""
         idle = self.idle.get(rows)
         if idle is None:
             with self._lock:
@@ -195,7 +195,7 @@ class _IdleStreams:
 
 
 class Streams(Anew):
-    """Streams of one stack, made when needed and thrown away when its weights have changed.
+    """Streams of one stack, created when needed and dropped when its weights have changed.
 
     A copy begins anew: its buffers would not be those that its loops write to.
     """
@@ -212,10 +212,10 @@ class Streams(Anew):
             streams = self._streams = _IdleStreams(weights)
         idle = streams.of(len(x_BTE))
         try:
-            stream, left = idle.pop()
-        except IndexError:  # the first to ask, or others are reading
-            stream, left = Stream(layers, len(x_BTE), streams.packed, self._stored), None
-        if not _same(before, left):
+            stream, state = idle.pop()
+        except IndexError:  # none is idle: this is the first reader, or others are reading
+            stream, state = Stream(layers, len(x_BTE), streams.packed, self._stored), None
+        if not _same(before, state):
             stream.reset(before)
         y_BTH = torch.stack([stream.step(x_BE).clone() for x_BE in x_BTE.unbind(1)], dim=1)
         after = stream.state
@@ -227,8 +227,8 @@ class Streams(Anew):
         return (self._stored,)
 
 
-def _same(one: object, other: object) -> bool:
+def _same(state: object, other: object) -> bool:
     """Whether two states are made of the very same tensors."""
-    if isinstance(one, tuple):
-        return isinstance(other, tuple) and all(map(_same, one, other))
-    return one is other
+    if isinstance(state, tuple):
+        return isinstance(other, tuple) and all(map(_same, state, other))
+    return state is other

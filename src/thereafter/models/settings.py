@@ -1,7 +1,7 @@
-"""The options of each neural model: one frozen dataclass a kind, so that an option that does not apply is refused.
+"""The options of each neural model: one frozen dataclass per kind, so that an option that does not apply is refused.
 
 Nothing here needs torch. `None` means "chosen by the rest"; `complete` puts the choice in its place, so that a saved
-configuration says everything.
+configuration is complete.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CONNECTIONS = ("residual", "highway")
 class NeuralSettings:
     """What all neural models share.
 
-    `embed`: size of the word vectors. `dropout`: on what the head sees. `dropout_embed`: whole words, one draw a batch.
+    `embed`: size of the word vectors. `dropout`: on what the head sees. `dropout_embed`: whole words, drawn per batch.
     `head`: "full" softmax or "adaptive" (`cutoffs`: where its clusters begin, by rank of frequency; () chooses them).
     `init`: word vectors start uniform in +-init; None takes the kind's own rule.
     """
@@ -56,14 +56,14 @@ class NeuralSettings:
 
     @property
     def widest(self) -> int:
-        """The units of the widest layer; those of the word vectors where there is no layer."""
+        """The units of the widest layer; those of the word vectors if there is no layer."""
         layers = (width for name, width in self.widths().items() if name != "embed")
         sizes = [size for width in layers for size in (width if isinstance(width, tuple) else (width,))]
         return max(sizes, default=0) or self.embed or 1
 
     @property
     def attends_to(self) -> int:
-        """The most tokens that are looked at together; 0 where a state carries them."""
+        """The maximum context in tokens; 0 if a state carries them."""
         return 0
 
     @property
@@ -112,8 +112,8 @@ class WindowSettings(NeuralSettings):
 class RecurrentSettings(NeuralSettings):
     """What stacks of recurrent layers share.
 
-    `sizes`: one a layer, in place of `hidden` and `layers`. `tied`: the head's matrix is the embedding's and the last
-    layer has the embedding's size; None ties where the head is full. `dropout_input`, `dropout_hidden` (between layers)
+    `sizes`: one per layer, in place of `hidden` and `layers`. `tied`: the head's matrix is the embedding's and the last
+    layer has the embedding's size; None ties if the head is full. `dropout_input`, `dropout_hidden` (between layers)
     and `dropout` keep one mask for all steps. `alpha`, `beta`: activation regularisation and its temporal kind.
     `connect`: "residual" or "highway" round every layer but the first.
     """
@@ -132,7 +132,7 @@ class RecurrentSettings(NeuralSettings):
     beta: float = 0.0
     connect: str | None = None
     variant: ClassVar[type[CellOptions]] = CellOptions
-    """The options of the cell among these settings, which inherit them."""
+    """The options of the cell among these settings."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -166,7 +166,7 @@ class RecurrentSettings(NeuralSettings):
         return 0.0
 
     def cell_options(self) -> dict[str, OptionValue]:
-        """What is handed to the cell."""
+        """The options passed to the cell."""
         return option_values(self.variant, self)
 
 
@@ -199,7 +199,7 @@ class GruSettings(GRUVariant, WeightDropSettings):
 class LstmSettings(LSTMVariant, WeightDropSettings):
     """Long short-term memory."""
 
-    forget_bias: float = 1.0  # a configuration always says it, where a cell may be given None
+    forget_bias: float = 1.0  # a configuration always has it; a cell may get None
     variant = LSTMVariant
 
 
@@ -285,9 +285,9 @@ def check_tied(tied: bool, head: str) -> None:
         raise OptionError("tied is true and head is 'adaptive', whose matrices have sizes of their own; try tied=False")
 
 
-def check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise OptionError(f"{name} is {value!r}; expected {' or '.join(map(repr, known))}")
+def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise OptionError(f"{name} is {value!r}; expected {' or '.join(map(repr, choices))}")
 
 
 def check_share(name: str, value: float) -> None:
@@ -309,7 +309,7 @@ def check_sizes(settings: object, *names: str) -> None:
 
 
 def check_shares(settings: object, *names: str) -> None:
-    """Refuse what is no share in these fields."""
+    """Refuse values outside 0 to 1 in these fields."""
     for name in names:
         check_share(name, vars(settings)[name])
 

@@ -1,7 +1,7 @@
-"""What one step of a neural language model does between a token and the head, over buffers that stay where they are.
+"""What one step of a neural language model does between a token and the head, over buffers at fixed addresses.
 
-Every body is the same arithmetic as `NeuralModel.step`, written so that a CUDA graph can hold it: nothing is asked of
-the device, no shape depends on a number, and states are written in place. It runs on a CPU just as well.
+Every body is the same arithmetic as `NeuralModel.step`, written so that a CUDA graph can capture it: nothing is
+read back from the device, no shape depends on a number, and states are written in place. It runs on a CPU just as well.
 
 Shapes: B rows, R = V + 1 rows of the word vectors, E word vector, X = E padded, H units, G = 4 H, K = X + H padded.
 """
@@ -39,7 +39,7 @@ class StepBody(Protocol):
 
 
 def product(a_BK: Tensor, w_NK: Tensor) -> Tensor:
-    """a w^T, [B, N], in float32 whatever is multiplied."""
+    """a w^T, [B, N], in float32 whatever the type of the factors."""
     if a_BK.dtype == torch.float32:
         return a_BK @ w_NK.t()
     if a_BK.is_cuda and _WIDENS:
@@ -128,7 +128,7 @@ class _ChainLayer:
     """One layer: its matrix [W | U], the two segments it reads, its memory c."""
 
     before_BS: Tensor
-    """Where h of before the step lies, where the programs run."""
+    """A buffer for h before the step, if the programs run."""
 
     def __init__(self, weights: Mapping[str, Tensor], joint_BK: Tensor, inputs: int) -> None:
         w_GI, u_GH = weights["weight_ih"], weights["weight_hh"]
@@ -190,9 +190,9 @@ class CellStack:
                 self.memory[memory_name(lane.name, field)] = place
 
     def _stored(self, name: str, weight: Tensor) -> Tensor:
-        """What is multiplied or added to a product is rounded; vectors that act on states stay as they are."""
-        low = weight.dim() > 1 or name.startswith("bias")
-        return weight.to(self._dtype if low else torch.float32, copy=True)
+        """A copy of a weight: matrices and biases are rounded, vectors that act on states are float32."""
+        rounded = weight.dim() > 1 or name.startswith("bias")
+        return weight.to(self._dtype if rounded else torch.float32, copy=True)
 
     def step(self, token_B: Tensor) -> Tensor:
         if self._restart is not None:
@@ -201,8 +201,8 @@ class CellStack:
             for part in self.memory.values():
                 part.masked_fill_(ended_B.unsqueeze(1), 0.0)
         x_BI = self.table_RX.index_select(0, token_B)
-        low = self._dtype != torch.float32
-        with torch.autocast(self._device, self._dtype if low else torch.bfloat16, enabled=low, cache_enabled=False):
+        half = self._dtype != torch.float32
+        with torch.autocast(self._device, self._dtype if half else torch.bfloat16, enabled=half, cache_enabled=False):
             for index, lane in enumerate(self._lanes):
                 y_BO = self._layer_step(lane, x_BI, self._weights[index])
                 x_BI = join(self._connect, x_BI, y_BO, *self._highways[index]) if index else y_BO
@@ -246,7 +246,7 @@ def has_step(model: NeuralModel) -> bool:
 def step_body(
     model: NeuralModel, rows: int, dtype: torch.dtype, *, programs: bool, tile: VectorTile = TILE
 ) -> StepBody | None:
-    """The body for a model; None where it has none, or none of this type."""
+    """The body for a model; None if it has none, or none of this type."""
     if isinstance(model, RecurrentModel):
         if chains(model):
             return LstmChain(model, rows, dtype, programs=programs, tile=tile)

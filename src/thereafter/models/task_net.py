@@ -4,7 +4,7 @@ An encoder turns sources of any kind (sentences, arrays of numbers, pictures) in
 
 Few shapes for many batches: a training step is recorded once for each shape, as a CUDA graph, and then replayed.
 Sentences come in as many shapes as there are lengths. Filled up to the next of a few lengths (`filled_length`), and to
-the most rows that a batch of that length can have (`filled_rows`), they come in one or two dozen. What is filled in
+the most rows that a batch of that length can have (`filled_rows`), they come in one or two dozen. Padding
 counts for nothing.
 
 Shapes: B sources or rows, S places of a source, H numbers of a place or features, T steps.
@@ -28,13 +28,13 @@ from thereafter.models.quiet import SharedNetwork
 PAD, UNKNOWN = 0, 1
 """The ids that every lexicon of a task begins with."""
 IGNORED = -100
-"""The target of what counts for nothing: torch's own number."""
+"""The target of positions that are ignored: torch's own number."""
 CELLS = ("elman", "gru", "lstm")
 """Cells that read a sentence in both directions."""
 
 
 def read_as_unknown(words_BT: Tensor, share: float) -> Tensor:
-    """The words with a share of them drawn to be the unknown one, so that it is learned; padding stays what it is."""
+    """The words with a share of them drawn to be the unknown one, so that it is learned; padding is unchanged."""
     drawn_BT = torch.rand(words_BT.shape, device=words_BT.device) < share
     return words_BT.masked_fill(drawn_BT & (words_BT != PAD), UNKNOWN)
 
@@ -56,7 +56,7 @@ class Recordable(Protocol):
     """Examples of one shape whose loss asks the device for nothing: a step over them can become a CUDA graph
     (`training/graphs.py`).
 
-    A recorded step repeats what is no tensor as it was when it was recorded: a network whose loss depends on
+    A recorded step repeats whatever is not a tensor as it was when recorded: a network whose loss depends on
     `TaskNet.trained` must not be given such batches.
     """
 
@@ -101,7 +101,7 @@ class TaskNet(SharedNetwork, ABC, Generic[X_contra]):
 
     @contextmanager
     def remembering(self) -> Iterator[None]:
-        """While many batches are answered with the same weights: what is worked out for one may serve the next."""
+        """While many batches are evaluated with the same weights: what is computed for one may serve the next."""
         yield
 
 
@@ -149,7 +149,7 @@ class Encoder(Protocol[Batch]):
 
 
 _FINE = 8
-"""So many multiples of a step come first; after them there are four lengths to a doubling."""
+"""Number of multiples of a step that come first; after them there are four lengths per doubling."""
 
 
 def filled_length(length: int, step: int) -> int:
@@ -184,7 +184,7 @@ def filled(array: Tensor, shape: Sequence[int], value: int = 0) -> Tensor:
 
 
 def counted(rows: int, of: int) -> Tensor:
-    """True for the first `rows` of so many rows, [B]."""
+    """True for the first `rows` of `of` rows, [B]."""
     return torch.arange(of) < rows
 
 

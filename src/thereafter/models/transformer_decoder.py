@@ -26,7 +26,7 @@ from thereafter.models.word_decoder import DecoderSettings, WordDecoder, in_sour
 
 
 def check_heads(settings: DecoderSettings) -> None:
-    """Refuse heads among which the features cannot be shared out."""
+    """Refuse a number of heads that does not divide the features."""
     if settings.hidden % settings.heads:
         raise OptionError(
             f"hidden is {settings.hidden} and heads is {settings.heads}; expected a multiple; try heads=4"
@@ -89,8 +89,8 @@ class TransformerDecoder(WordDecoder):
             own, look = (state[names[0]], state[names[1]]), (source[names[0]], source[names[1]])
             last = number == len(self.decoder) - 1
             weights: list[Tensor] | None = [] if record is not None and last else None
-            y_BTH, kept = block(y_BTH, own, sight, look, source["inside_BS"], weights)
-            after |= dict(zip(names, kept, strict=True))
+            y_BTH, cached = block(y_BTH, own, sight, look, source["inside_BS"], weights)
+            after |= dict(zip(names, cached, strict=True))
             if weights and record is not None:
                 record["attention"] = (("step", "source"), in_source_order(weights[0].mean(1), source))
         f_BTF: Tensor = self.norm(y_BTH)
@@ -141,11 +141,11 @@ class _Writer(nn.Module):
         inside_BS: Tensor,
         weights: list[Tensor] | None,
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        own_BTH, kept = self.attention(self.norm(y_BTH), before, sight)
+        own_BTH, cached = self.attention(self.norm(y_BTH), before, sight)
         y_BTH = y_BTH + F.dropout(own_BTH, self.dropout, self.training)
         looked_BTH = self.look(self.norm_look(y_BTH), source, inside_BS, weights)
         y_BTH = y_BTH + F.dropout(looked_BTH, self.dropout, self.training)
-        return self.after(y_BTH), kept
+        return self.after(y_BTH), cached
 
 
 def initialise(block: nn.Module, layers: int) -> None:

@@ -3,7 +3,7 @@
     p(y | source) = prod_t p(y_t | y_<t, source),     p(y_t | ...) = softmax(W f_t + b)[y_t]
 
 A network says how features f_t come from the memory of a source and the words before. All steps of a known target are
-worked out at once (teacher forcing); one step at a time, with the state of the last, the same function writes.
+computed at once (teacher forcing); one step at a time, with the state of the last, the same function generates.
 
 Label smoothing (Szegedy et al. 2016) puts the share e of the target on all words alike. Since the mean of the scores z
 is f . mean(W) + mean(b), it costs no second softmax: (1 - e) nll + e mean_v(-log p_v) = nll + e (z_target - mean z).
@@ -64,11 +64,11 @@ class DecoderSettings:
     embed: int = 256
     """Numbers of a word's vector in recurrent networks."""
     hidden: int = 512
-    """Units a layer; in a Transformer, numbers of a word's vector too."""
+    """Units per layer; in a Transformer, numbers of a word's vector too."""
     layers: int = 1
-    """Layers, one over the other."""
+    """Number of stacked layers."""
     attention: str = "additive"
-    """How a recurrent decoder looks at the source: `ATTENTIONS`."""
+    """Attention of a recurrent decoder to the source: `ATTENTIONS`."""
     heads: int = 8
     """Attention heads of a Transformer."""
     feedforward: int = 0
@@ -86,7 +86,7 @@ class DecoderSettings:
     own_words_schedule: str = "constant"
     """How that share grows during the training: `SCHEDULES`."""
     longest: int = 250
-    """Tokens of a sequence at most."""
+    """Maximum number of tokens of a sequence."""
 
     def __post_init__(self) -> None:
         check_choice("cell", self.cell, CELLS)
@@ -98,7 +98,7 @@ class DecoderSettings:
 
 
 def check_count(name: str, number: int) -> None:
-    """Refuse a number below 0, where 0 leaves the choice to us."""
+    """Refuse a number below 0; 0 means the default choice."""
     if number < 0:
         raise OptionError(f"{name} is {number}; expected a number, or 0 to have it chosen")
 
@@ -113,7 +113,7 @@ class WordDecoder(Decoder):
     words: Embedding
     head: Softmax
     trained: float = 0.0
-    """The share of its training that is done."""
+    """The share of its training that is completed."""
 
     def __init__(
         self, settings: DecoderSettings, vectors: int, *, unknown: int | None = None, limit: int = 100
@@ -147,7 +147,7 @@ class WordDecoder(Decoder):
     def log_prob(self, f_NF: Tensor) -> Tensor:
         if not torch.is_inference_mode_enabled() or f_NF.dtype not in (torch.float32, torch.float64):
             return self.head.log_prob(f_NF)
-        # the same in the place of the scores: of all that a step of a search writes, this is most
+        # in place: this is the largest tensor that a step of a search writes
         z_NV = F.linear(f_NF, self.head.matrix[: self.head.words], self.head.bias)
         return torch.log_softmax(z_NV, -1, out=z_NV)
 
@@ -324,7 +324,7 @@ class RecurrentDecoder(WordDecoder):
         return locked(f_BTF, self.settings.dropout, self.training), named
 
     def _last(self, memory: Memory, name: str) -> Tensor:
-        """What a field of the state begins with."""
+        """The initial value of a field of the state."""
         expected = (len(memory), self.settings.layers, self.settings.hidden)
         part_BLH = memory.summary.get(name)
         if part_BLH is None or part_BLH.shape != expected:
@@ -337,7 +337,7 @@ class RecurrentDecoder(WordDecoder):
 
 
 def recurrent_layers(settings: DecoderSettings, read: int, size: int, *, bidirectional: bool = False) -> Recurrent:
-    """Layers as the settings want them, over vectors of `read` numbers."""
+    """The layers of the settings, over vectors of `read` numbers."""
     layers, dropout = settings.layers, settings.dropout
     return locked_layers(
         settings.cell, read, size, dropout, layers=layers, bidirectional=bidirectional, input_dropout=dropout

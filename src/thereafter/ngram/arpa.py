@@ -181,11 +181,11 @@ def _build_tables(levels: list[ArpaLevel], forms: list[bytes]) -> Tables | None:
         node = rows[:, 0].astype(np.int64)
         for depth in range(1, rows.shape[1]):
             wanted = node * width + rows[:, depth]
-            known = keys[depth - 1]
-            if not len(known):
+            sorted_keys = keys[depth - 1]
+            if not len(sorted_keys):
                 return np.full(len(rows), -1)
-            place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-            node = np.where((node >= 0) & (known[place] == wanted), place, -1)
+            place = np.minimum(np.searchsorted(sorted_keys, wanted), len(sorted_keys) - 1)
+            node = np.where((node >= 0) & (sorted_keys[place] == wanted), place, -1)
         return node
 
     for level in levels[1:]:
@@ -222,16 +222,16 @@ def _complete(levels: list[ArpaLevel]) -> int:
     for order in range(len(levels) - 1, 1, -1):  # the longest first: what is added may need more below
         level, above = levels[order - 1], levels[order].rows
         needed = np.unique(np.concatenate([above[:, :-1], above[:, 1:]]), axis=0)
-        known = _index(level)
-        absent = needed[[row.tobytes() not in known for row in needed]]
+        index_of = _index(level)
+        absent = needed[[row.tobytes() not in index_of for row in needed]]
         level.rows = np.concatenate([level.rows, absent])
         level.backoff = np.concatenate([level.backoff, np.zeros(len(absent))])
         missing.append((order, absent))
     for order, absent in reversed(missing):  # the shortest first: each is implied by the order below it
         level, below = levels[order - 1], levels[order - 2]
-        known = _index(below)
-        context = np.array([known[row[:-1].tobytes()] for row in absent], dtype=np.int64)
-        suffix = np.array([known[row[1:].tobytes()] for row in absent], dtype=np.int64)
+        index_of = _index(below)
+        context = np.array([index_of[row[:-1].tobytes()] for row in absent], dtype=np.int64)
+        suffix = np.array([index_of[row[1:].tobytes()] for row in absent], dtype=np.int64)
         level.logp = np.concatenate([level.logp, below.backoff[context] + below.logp[suffix]])
     return sum(len(absent) for _, absent in missing)
 

@@ -193,16 +193,16 @@ def _extend_loop(
     context = np.empty(usable, dtype=np.int32)
     suffix = np.empty(usable, dtype=np.int32)
     longer = np.full(total, -1, dtype=np.int32)
-    made = -1
+    entry = -1
     for k in range(usable):
         i = sorted_positions[k]
-        if made < 0 or context[made] != node[i] or word[made] != stream[i + length]:
-            made += 1
-            word[made] = stream[i + length]
-            context[made] = node[i]
-            suffix[made] = node[i + 1]
-            count[made] = 0
-        count[made] += 1
-        longer[i] = made
-    made += 1
-    return word[:made].copy(), count[:made].copy(), context[:made].copy(), suffix[:made].copy(), longer
+        if entry < 0 or context[entry] != node[i] or word[entry] != stream[i + length]:
+            entry += 1
+            word[entry] = stream[i + length]
+            context[entry] = node[i]
+            suffix[entry] = node[i + 1]
+            count[entry] = 0
+        count[entry] += 1
+        longer[i] = entry
+    size = entry + 1
+    return word[:size].copy(), count[:size].copy(), context[:size].copy(), suffix[:size].copy(), longer

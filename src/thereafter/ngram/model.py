@@ -43,7 +43,7 @@ class NgramState:
 class NgramModel(SequenceModel[NgramState]):
     """A smoothed n-gram model over finished tables.
 
-    In `line` context a step over `</s>` returns to the start state; in `stream` context the context goes on.
+    In `line` context a step over `</s>` returns to the start state; in `stream` context the context continues.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class NgramModel(SequenceModel[NgramState]):
 
 
 _PARALLEL_FROM = 20_000  # tokens below which a second thread costs more than it brings
-_BLOCK = 512  # paths that go down the trie together: enough to keep the memory busy, few enough to stay in the cache
+_BLOCK = 512  # paths that descend the trie together: enough to keep the memory busy, few enough to stay in the cache
 
 # Indices in the compiled loops are unsigned: signed ones are tested for Python's counting from the end, every time.
 _U = np.uint64
@@ -230,15 +230,15 @@ def _walk(
 
     A path that ends before the token at t is a context in which this token was not seen, so its back-off weight is
     added to log p of t; the longest path that reaches t gives the rest. The paths are independent, so the processor
-    loads many entries of the tables at once, while a walk from token to token would wait for each.
+    loads many entries of the tables at once, while a walk token by token would wait for each.
     """
     total, contexts = _U(len(stream)), _U(len(backoff))
     paid = np.zeros(len(stream), dtype=np.float64)
     settled = np.zeros(len(stream), dtype=np.bool_)  # if `uniform`, the first context with children decides
     longest = np.empty(len(stream), dtype=np.int32)
     lanes = min(_BLOCK, len(stream))
-    first, node, low = np.empty(lanes, np.uint32), np.empty(lanes, np.uint32), np.empty(lanes, np.uint32)
-    left, busy, wanted = np.empty(lanes, np.uint32), np.empty(lanes, np.uint32), np.empty(lanes, np.int32)
+    first, node, place_of = np.empty(lanes, np.uint32), np.empty(lanes, np.uint32), np.empty(lanes, np.uint32)
+    size_of, busy, wanted = np.empty(lanes, np.uint32), np.empty(lanes, np.uint32), np.empty(lanes, np.int32)
     # From right to left, short before long: of all paths that reach a token the longest is then written last.
     for block in range((len(stream) - 1) // _BLOCK * _BLOCK, -1, -_BLOCK):
         alive = _0
@@ -253,32 +253,32 @@ def _walk(
             for a in range(alive):
                 begin, end = first_child[node[a]], first_child[node[a] + _1]
                 wanted[a] = stream[first[a] + _U(length)]
-                low[a], left[a] = begin, end - begin
+                place_of[a], size_of[a] = begin, end - begin
                 busy[searching] = a
                 searching += _U(end - begin > 1)
             while searching > _0:  # binary search without a branch, which could not be predicted
                 unfinished = _0
                 for k in range(searching):
                     a = busy[k]
-                    place, size = low[a], left[a]
+                    place, size = place_of[a], size_of[a]
                     half = size >> _1
-                    low[a] = place + half if word[place + half - _1] < wanted[a] else place
-                    left[a] = size - half
+                    place_of[a] = place + half if word[place + half - _1] < wanted[a] else place
+                    size_of[a] = size - half
                     busy[unfinished] = a
                     unfinished += _U(size - half > _1)
                 searching = unfinished
             going_on = _0
             for a in range(alive):
-                i, place, w = first[a], low[a], wanted[a]
+                i, place, w = first[a], place_of[a], wanted[a]
                 t = i + _U(length)
-                hit = left[a] > _0
+                hit = size_of[a] > _0
                 if hit:
                     hit = word[place] == w
                 if hit:
                     longest[t] = place
                 elif not uniform:
                     paid[t] += backoff[node[a]]
-                elif left[a] > _0:
+                elif size_of[a] > _0:
                     paid[t] = backoff[node[a]]
                     settled[t] = True
                 first[going_on], node[going_on] = i, place
@@ -381,12 +381,12 @@ def estimate(
 
 
 def complete_cutoffs(cutoffs: Sequence[int], order: int) -> tuple[int, ...]:
-    """One cut-off for each order, the last one repeated; they must not fall, or parts of kept n-grams would be lost."""
-    given = [int(cut) for cut in cutoffs] or [0]
-    full = (given + [given[-1]] * order)[:order]
-    if len(given) > order:
-        raise OptionError(f"got {len(given)} cut-offs for order {order}; expected at most one for each order")
-    if min(full) < 0 or any(low > high for low, high in pairwise(full[1:])):
+    """One cut-off per order, the last one repeated; they must not decrease, or parts of kept n-grams would be lost."""
+    cuts = [int(cut) for cut in cutoffs] or [0]
+    full = (cuts + [cuts[-1]] * order)[:order]
+    if len(cuts) > order:
+        raise OptionError(f"got {len(cuts)} cut-offs for order {order}; expected at most one for each order")
+    if min(full) < 0 or any(lower > higher for lower, higher in pairwise(full[1:])):
         raise OptionError(f"cut-offs are {full}; expected numbers from 0 that never fall with the order; try 0 0 1")
     return tuple(full)
 

@@ -121,7 +121,7 @@ def mle(counts: Counts, cutoffs: tuple[int, ...]) -> Weights:
 
 
 def add_alpha(counts: Counts, cutoffs: tuple[int, ...], alpha: float = 0.1) -> Weights:
-    """Every word is taken as seen `alpha` times more after every context (alpha = 1 is Laplace's rule).
+    """Every word counts as seen `alpha` times more after every context (alpha = 1 is Laplace's rule).
 
         p(w | h) = (c(hw) + alpha) / (c(h) + alpha V)
 
@@ -150,7 +150,7 @@ def stupid_backoff(counts: Counts, cutoffs: tuple[int, ...], factor: float = 0.4
 
         S(w | h) = c(hw) / c(h) if c(hw) > 0, else factor S(w | h'),     S(w | nothing) = factor / V if c(w) = 0
 
-    The scores are no probabilities. So that they can stand beside other models they are divided by their sum,
+    The scores are not probabilities. To be comparable with other models they are divided by their sum,
     p(w | h) = S(w | h) / Z(h), with Z computed for every context on the way up; `normalise=False` keeps S itself (a
     context that was never seen is passed over without paying the factor).
     Brants, Popat, Xu, Och and Dean 2007, Large language models in machine translation.
@@ -194,7 +194,7 @@ def katz(counts: Counts, cutoffs: tuple[int, ...]) -> Weights:
 
     Three corners the formulas leave open: where a d(r) is not in (0, 1) the order uses d(r) = (r - 0.5) / r; a context
     whose counts are all above 5 frees nothing, so it counts one more in its denominator; where every word was seen
-    after a context there is nobody to give to, and what was freed is shared among the seen in proportion.
+    after a context there are no unseen words, and what was freed is shared among the seen in proportion.
     Katz 1987, Estimation of probabilities from sparse data for the language model component of a speech recognizer.
     """
     notes: list[str] = []
@@ -299,11 +299,11 @@ def adjust_counts(counts: Counts) -> list[NDArray[np.int64]]:
     """Kneser-Ney's counts: occurrences at the highest order, different left neighbours below it, [M_n] for each n."""
     result = []
     for order in range(1, counts.order):
-        left = np.bincount(counts.levels[order].suffix, minlength=counts.size(order))
+        adjusted = np.bincount(counts.levels[order].suffix, minlength=counts.size(order))
         first = counts.first_starting(order)
         if order > 1:  # the bare <s> is never predicted and stays 0
-            left[first:] = counts.levels[order - 1].count[first:]
-        result.append(left.astype(np.int64))
+            adjusted[first:] = counts.levels[order - 1].count[first:]
+        result.append(adjusted.astype(np.int64))
     return [*result, counts.levels[-1].count]
 
 

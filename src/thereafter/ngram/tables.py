@@ -3,7 +3,7 @@
 Nodes are numbered breadth first: 0 is the empty n-gram, 1 + w the word w (the last of them `<s>`), then the bigrams,
 and so on; the children of a node are neighbours, sorted by word. A context *is* a node, so the state of the model
 is one number. To read a word, look for it among the children of the context; if it is missing, add the back-off weight
-and go on from the suffix. (The automaton form of a back-off model; Allauzen, Mohri and Roark 2003.)
+and continue from the suffix. (The automaton form of a back-off model; Allauzen, Mohri and Roark 2003.)
 
 Shapes: M nodes, of which the first C are no longer than order - 1 and can be contexts.
 """
@@ -40,10 +40,10 @@ class Tables:
     level_starts: NDArray[np.int64]
 
     def __post_init__(self) -> None:
-        for name, given in list(vars(self).items()):
+        for name, values in list(vars(self).items()):
             if name == "level_starts":
                 continue
-            array = np.asarray(given).view()
+            array = np.asarray(values).view()
             array.flags.writeable = False  # the same type as when mapped from a file: one compiled loop serves both
             object.__setattr__(self, name, array)
 

@@ -155,18 +155,18 @@ def _from_text(name: str, text: str, what: str) -> Built:
 
 
 def _memory_task(name: str) -> Built:
-    """The corpus of a memory task: so small that it is generated each time and compared with the cache."""
+    """The corpus of a memory task: small enough to generate every time and compare with the cached copy."""
     module = import_module("thereafter.text.memory")
     texts = {part: module.text_of(module.task(name), part) for part in module.DEFAULT_LINES}
     sizes = " / ".join(format(size, ",") for size in module.DEFAULT_LINES.values())
     return keep_corpus(name, texts, f"generated, seed {module.DEFAULT_SEED}, {sizes} lines")
 
 
-def keep_corpus(name: str, texts: dict[str, str], made: str, suffix: str = ".txt") -> Built:
-    """A corpus in the cache, so small that it is made each time and compared with what is there; `made`: how."""
+def keep_corpus(name: str, texts: dict[str, str], origin: str, suffix: str = ".txt") -> Built:
+    """A corpus in the cache, small enough to generate every time and compare with the cached copy; `origin`: how."""
     sha256 = hashlib.sha256("".join(texts.values()).encode()).hexdigest()
     parts = keep_texts(cache_folder() / "corpora" / f"{name}-{sha256[:12]}", texts, suffix)
-    return Built(parts, f"{made}, sha256 {sha256}")
+    return Built(parts, f"{origin}, sha256 {sha256}")
 
 
 remember_first = partial(_memory_task, "remember-first")
@@ -178,7 +178,7 @@ balanced_brackets = partial(_memory_task, "balanced-brackets")
 
 
 def keep_texts(folder: Path, texts: dict[str, str], suffix: str = ".txt") -> dict[str, Path]:
-    """Write these texts to the folder if they are not there, one file a part."""
+    """Write these texts to the folder if they are not there, one file per part."""
     parts = {part: folder / f"{part}{suffix}" for part in texts}
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -11,8 +11,8 @@ A `#` is a word there. Several blank lines are one. Words are in the first colum
 words are forms and the tags UPOS.
 
 Raw text is cut into sentences (`sentences.py`) and these into words and marks (`pretokenised_words.py`): `wretch,` is
-two words. Pre-tokenised text is a sentence a line, with spaces between its words. A sentence whose marks stand alone
-already, such as `so long , he said .`, is never cut further.
+two words. Pre-tokenised text has one sentence per line, with spaces between its words. A sentence whose marks already
+stand alone, such as `so long , he said .`, is never cut further.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ def read_columns(path: Path) -> list[TaggedSentence]:
     return _sentences(path, _column_rows(path))
 
 
-def require_known_tags(sentences: Iterable[TaggedSentence], known: Collection[str], path: Path) -> None:
-    """FormatError for the first sentence with a tag that is not among the `known` tags of the training data."""
+def require_known_tags(sentences: Iterable[TaggedSentence], tag_set: Collection[str], path: Path) -> None:
+    """FormatError for the first sentence with a tag that is not in the `tag_set` of the training data."""
     for sentence in sentences:
         for word, tag in zip(sentence.words, sentence.tags, strict=True):
-            if tag not in known:
+            if tag not in tag_set:
                 raise FormatError(
                     f"the sentence at {place(path, sentence.line)} has the tag {tag!r} at the word {word!r}, which the "
-                    f"training data never has; expected one of {_some(known)}; is it another tag set or column?"
+                    f"training data never has; expected one of {_some(tag_set)}; is it another tag set or column?"
                 )
 
 
@@ -105,7 +105,7 @@ def _sentences(path: Path, rows: Iterator[_TaggedLine]) -> list[TaggedSentence]:
 
 def _conllu_rows(path: Path) -> Iterator[_TaggedLine]:
     words = begun = 0  # `begun`: the first line of this sentence, comments included
-    tagged = False  # whether a tag was ever seen
+    tagged = False  # whether any tag has been seen
     for number, line in enumerate(chain(read_lines(path), [""]), start=1):
         where = place(path, number)
         if not line.strip():
@@ -212,7 +212,7 @@ class WrittenSentence(TaggedSentence):
 
 
 def join_words(words: Sequence[str], joined: Sequence[bool]) -> str:
-    """Words with a space after each that the next is not joined to.
+    """The words as text, with a space after each word unless the next is joined to it.
 
     >>> join_words(["So", "long", "."], [False, True, False])
     'So long.'

@@ -1,15 +1,15 @@
 """The form of a user's own file: what of it is text, and where its lines end.
 
-Project Gutenberg's header and licence are left out, and hard-wrapped prose is unwrapped into paragraphs, one a line;
-every other text stays as it is. The choice is made by the file alone, so that training and scoring read it alike, and
-it is said with its reason. Named corpora are never changed.
+Project Gutenberg's header and licence are left out, and hard-wrapped prose is unwrapped into paragraphs, one per line;
+every other text stays as it is. The choice depends on the file alone, so that training and scoring read it alike, and
+it is reported with its reason. Named corpora are never changed.
 
 Hard-wrapped prose is recognised by where its lines end: a line break lies where the line was full, since the first word
 of the next line had no room in it,
 
     len(line) + 1 + len(next word) > width.
 
-Verse, code, lists and one sentence a line break elsewhere. Prose also goes on in the middle of a sentence after most
+Verse, code, lists and one sentence per line break elsewhere. Prose also continues a sentence after most
 breaks, and ends sentences in the middle of lines; a table or a log of even lines does neither.
 """
 
@@ -34,7 +34,7 @@ _SAMPLE = 400_000  # characters by which line breaks are judged
 
 @dataclass(frozen=True)
 class Forming:
-    """What a user wants kept as it is in files of their own."""
+    """What to leave unchanged in the user's own files."""
 
     keep_licence: bool = False
     wrapped: bool = False
@@ -58,11 +58,11 @@ class Form:
     document: str | None = None
     """The format of a document that is read without its markup; None for plain text."""
     encoding: str | None = None
-    """The encoding of a file that is no UTF-8, where its bytes leave no doubt (`text/reading.py`)."""
+    """The encoding of a file that is not UTF-8, if its bytes leave no doubt (`text/reading.py`)."""
 
     @property
     def changes(self) -> bool:
-        """Whether the text is another than that of the file."""
+        """Whether the text differs from that of the file."""
         return self.document is not None or self.encoding is not None or self._rewrites
 
     @property
@@ -108,7 +108,7 @@ def form_of(path: Path, encoding: str | None, forming: Forming) -> Form:
 
 @lru_cache(maxsize=1 << 16)  # more files than a folder of texts has
 def _recognise_file(path: Path, encoding: str | None, forming: Forming, state: FileState) -> Form:
-    """`state` is there for the cache: a file that was written again is read again. Plain text is opened once."""
+    """`state` is part of the cache key: a file that was rewritten is read again. Plain text is opened once."""
     guessed: str | None = None
     beginning = ""
     with open_content(path, reading.LOOKED_AT) as content:
@@ -132,7 +132,7 @@ def _recognise_file(path: Path, encoding: str | None, forming: Forming, state: F
 def form_of_column(path: Path, encoding: str | None, column: str) -> Form:
     """The form of a column of a table: its rows stay as they are."""
     guessed = reading.guess_encoding(path) if encoding is None else None
-    reason = f"the column {column} of a table, one row a line"
+    reason = f"the column {column} of a table, one row per line"
     return Form(encoding=guessed, reason=reason if guessed is None else f"{reading.READ_AS_WESTERN}; {reason}")
 
 
@@ -151,9 +151,9 @@ def recognise(text: str, forming: Forming = ALL_FORMED) -> Form:
     if header or licence:
         what = " and ".join(name for name, there in (("header", header), ("licence", licence)) if there)
         what += f" of {books} books" if books > 1 else ""
-        kept = f"Project Gutenberg's {what} kept, as asked for (--keep-licence)"
+        kept_note = f"Project Gutenberg's {what} kept, as asked for (--keep-licence)"
         reasons.append(
-            kept if forming.keep_licence else f"Project Gutenberg's {what} left out (--keep-licence keeps it)"
+            kept_note if forming.keep_licence else f"Project Gutenberg's {what} left out (--keep-licence keeps it)"
         )
     if wrapping.wrapped and forming.wrapped:
         reasons.append(f"hard line breaks kept, as asked for (--wrapped): {wrapping.reason}")
@@ -199,7 +199,7 @@ _SMALL_PRINT = "small print"
 
 
 def count_books(text: str) -> int:
-    """How many times a text has the mark at which a header ends.
+    """The number of marks in a text at which a header ends.
 
     >>> count_books("Title: Dracula\\n\\n*** START OF THE PROJECT GUTENBERG EBOOK DRACULA ***\\n\\nCHAPTER I\\n")
     1
@@ -240,7 +240,7 @@ def _after_credits(lines: Iterator[str]) -> str | None:
     return first
 
 
-# A look for the name is much quicker than the patterns, and nearly every line of a book has no such name.
+# Searching for the name is much faster than the patterns, and nearly no line of a book has it.
 def _begins(line: str) -> bool:
     small = line.lower()
     return (_NAME in small or _SMALL_PRINT in small) and _BEGIN.match(line) is not None
@@ -323,7 +323,7 @@ def _decide(
 
 
 def unwrap(lines: Iterable[str], wrapping: Wrapping) -> Iterator[str]:
-    """Paragraphs, one a line without its newline; blank lines are left out.
+    """Paragraphs, one per line without its newline; blank lines are left out.
 
     A line that was not full keeps its end: headings, verse and addresses inside a book stay lines of their own.
     """
@@ -376,7 +376,7 @@ def _read_hyphens(text: str, breaks: list[tuple[str, str]]) -> tuple[bool, froze
 
 
 def _has_case(lines: list[str]) -> bool:
-    """Whether the script knows small and capital letters."""
+    """Whether the script has lower-case and capital letters."""
     letters = [letter for letter in "".join(lines[:200]) if letter.isalpha()]
     return sum(letter.lower() != letter.upper() for letter in letters) > len(letters) / 2
 

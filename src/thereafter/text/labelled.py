@@ -1,14 +1,14 @@
-"""Texts with labels: tsv, csv or jsonl (`text/tables.py`), one text a row; and one column of a table as a text.
+"""Texts with labels: tsv, csv or jsonl (`text/tables.py`), one text per row; and one column of a table as a text.
 
 Which columns? Those with usual names (TEXT_NAMES, LABEL_NAMES). Otherwise, as in sst2's `sentence<TAB>0`, by their
 content: the label is the column with the fewest different values (more than one, if there are more than two columns);
 the text is the longest of the others. An unclear guess is an error. The first row of a table is a header if one of its
-names is usual, or if it has a word above a column of whole numbers. A trained run knows its labels: the one column that
+names is usual, or if it has a word above a column of whole numbers. A trained run has its labels: the one column that
 has no others is theirs, unless a usual name leads to another such column.
 
 Labels are strings, also in JSON (`1` is "1", `true` is "true"). White space around texts and labels is removed.
 
-A column that is read as a text has one row a line; line ends inside a cell become spaces.
+A column that is read as a text has one row per line; line ends inside a cell become spaces.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ def read_labelled(path: Path, *, labels: Collection[str] = ()) -> list[LabelledT
     return [_labelled_text(table, row, text_at, label_at) for row in table.rows]
 
 
-def require_known_labels(texts: Iterable[LabelledText], known: Collection[str], path: Path) -> None:
-    """FormatError for the first label that is not among the `known` labels of the training data."""
+def require_known_labels(texts: Iterable[LabelledText], labels: Collection[str], path: Path) -> None:
+    """FormatError for the first label that is not among the `labels` of the training data."""
     for text in texts:
-        if text.label not in known:
+        if text.label not in labels:
             raise FormatError(
                 f"{place(path, text.line)} has the label {text.label!r}, which the training data never has; "
-                f"expected one of {', '.join(sorted(known))}"
+                f"expected one of {', '.join(sorted(labels))}"
             )
 
 
@@ -103,7 +103,7 @@ def _is_whole(cell: str) -> bool:
 
 
 def _number(column: str) -> int | None:
-    """The number of a column that is asked for by number."""
+    """The number in the name of a column, such as "2"; None for a real name."""
     return int(column) if column.removeprefix("-").isdecimal() else None
 
 
@@ -130,7 +130,7 @@ def _usual_column(table: TextTable, usual: tuple[str, ...]) -> int | None:
 
 
 def _named_column(column: str, names: list[str] | None) -> int | None:
-    """The place of a column by its name, if there is one of that name, in capitals or not."""
+    """The index of the column of that name, ignoring case; None if there is none."""
     small = [name.lower() for name in names or ()]
     if names is not None and column in names:
         return names.index(column)

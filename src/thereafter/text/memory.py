@@ -2,7 +2,7 @@
 
 Three tasks of growing demand: keep one symbol (`remember-first`), count (`count-and-fire`), keep a stack
 (`balanced-brackets`). n is drawn before the words, so how long something must be remembered is a matter of design. A
-line knows its questions, so that a trained model can be asked how far back it remembers.
+line knows its questions, so that a trained model can be tested for how far back it remembers.
 
 >>> task("remember-first").line(Dice("an example"), 3).text
 'b y x = b'
@@ -30,7 +30,7 @@ class AnswerPlace:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What must be remembered over n steps; answered where it is answered at every place.
+    """What must be remembered over n steps; answered if it is answered at every place.
 
     >>> Question(3, (AnswerPlace(4, "a", ("b", "c", "d")),)).chance
     0.25
@@ -41,7 +41,7 @@ class Question:
 
     @property
     def chance(self) -> float:
-        """How often somebody who holds all forms for equally likely is right."""
+        """The accuracy of a guess that takes all forms for equally likely."""
         return math.prod(1 / (1 + len(place.others)) for place in self.places)
 
 
@@ -68,7 +68,7 @@ PAIRS = (("(", ")"), ("[", "]"))
 class MemoryTask:
     """A way to make lines: `make` for n steps, of which there are `shortest`, `shortest + stride`, ... `longest`.
 
-    `longest` is what the corpus of that name holds; a line may be asked for with any n beyond it.
+    `longest` is what the corpus of that name holds; a line may be requested with any n beyond it.
     """
 
     name: str
@@ -87,9 +87,9 @@ class MemoryTask:
 
     def spans(self, shortest: int | None = None, longest: int | None = None) -> range:
         """Every n between the two, by default those of the corpus."""
-        low = self.shortest if shortest is None else max(shortest, self.shortest)
-        low += (self.shortest - low) % self.stride
-        return range(low, (self.longest if longest is None else longest) + 1, self.stride)
+        first = self.shortest if shortest is None else max(shortest, self.shortest)
+        first += (self.shortest - first) % self.stride
+        return range(first, (self.longest if longest is None else longest) + 1, self.stride)
 
 
 def task(name: str) -> MemoryTask:
@@ -115,7 +115,7 @@ def count_and_fire(dice: Dice, n: int) -> Line:
     """`a a a b b b !`: n times `a` are counted, and `!` comes after n times `b`, not before and not later.
 
     The language a^n b^n of Gers and Schmidhuber 2001 (LSTM recurrent networks learn simple context-free and
-    context-sensitive languages). Every word after the first `b` is asked for, and all must be right.
+    context-sensitive languages). Every word after the first `b` is a question, and all must be right.
     """
     words = (COUNTED,) * n + (ECHOED,) * n + (FIRE,)
     waits = tuple(AnswerPlace(at, ECHOED, (FIRE,)) for at in range(n + 1, 2 * n))
@@ -135,8 +135,8 @@ def balanced_brackets(dice: Dice, n: int) -> Line:
 
 
 def _pair(dice: Dice, inside: int, words: list[str], questions: list[Question]) -> None:
-    """A pair of brackets with so many words between them."""
-    # what is still to be written, the next last: a bracket to open over so many words, or one to close
+    """A pair of brackets with `inside` words between them."""
+    # a stack of what is still to be written: a bracket to open over that many words, or one to close
     waiting: list[tuple[str, int]] = [("open", inside)]
     while waiting:
         what, size = waiting.pop()
@@ -148,16 +148,16 @@ def _pair(dice: Dice, inside: int, words: list[str], questions: list[Question]) 
         opener, closer = dice.pick(PAIRS)
         words.append(opener)
         pieces = []
-        left = size
-        while left:
-            pieces.append(2 * dice.between(1, left // 2))
-            left -= pieces[-1]
+        remaining = size
+        while remaining:
+            pieces.append(2 * dice.between(1, remaining // 2))
+            remaining -= pieces[-1]
         waiting += [(closer, size), *(("open", piece - 2) for piece in reversed(pieces))]
 
 
 TASKS = {
-    one.name: one
-    for one in (
+    task.name: task
+    for task in (
         MemoryTask("remember-first", "which symbol came first, n words ago", remember_first, 1, 30),
         MemoryTask(
             "count-and-fire", "when to fire: after exactly as many words as were counted, n", count_and_fire, 1, 20
@@ -188,7 +188,7 @@ def lines(
     spans = task.spans(shortest, longest)
     if not spans:
         raise OptionError(
-            f"n from {shortest} to {longest} was asked for; {task.name} has n from {task.shortest} to {task.longest}"
+            f"n from {shortest} to {longest} was requested; {task.name} has n from {task.shortest} to {task.longest}"
         )
     dice = Dice(f"{task.name} {part} {seed}")
     return (task.line(dice, dice.pick(spans)) for _ in range(count))
@@ -203,6 +203,6 @@ def text_of(
     shortest: int | None = None,
     longest: int | None = None,
 ) -> str:
-    """A part of the corpus as text, a line each."""
+    """A part of the corpus as text, one line each."""
     size = DEFAULT_LINES[part] if count is None else count
     return "".join(f"{line.text}\n" for line in lines(task, size, seed, part, shortest=shortest, longest=longest))

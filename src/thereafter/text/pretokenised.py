@@ -1,9 +1,9 @@
 """How a pre-tokenised corpus was written, and plain text brought into that form.
 
 A model of WikiText-2 knows `sketch .` and has never seen `sketch.`; one of the Penn Treebank knows neither capitals nor
-points. `WritingStyle` rewrites what people type into what such a model has read, and what it generates into what people
-read. Text that is in the form already stays as it is, byte for byte. `find_style` tells the style from a sample of a
-text, `style_of_vocabulary` from a vocabulary where nothing else is left of it.
+points. `WritingStyle` rewrites ordinary text into the form that such a model was trained on, and generated text back.
+Text that is in the form already stays as it is, byte for byte. `find_style` tells the style from a sample of a
+text, `style_of_vocabulary` from a vocabulary if nothing else of it is left.
 
     style = find_style(sample)                        # None for text as people write it
     style.rewritten("Raymond doesn't sell it.")       # "Raymond does n't sell it ."
@@ -25,7 +25,7 @@ from thereafter.text.reading import WORD_TAIL, look_ahead, recut
 from thereafter.text.tokenizers.base import LINE_END, UNKNOWN, Tokenizer
 
 SAMPLE = 1 << 16
-"""The characters by which a text is taken to be in the form already."""
+"""Number of characters that decide whether a text is in the form already."""
 _CHUNK = re.compile(r"(\s*)(\S+)")
 _MOSTLY = 10  # a text is in the form if it holds ten signs of it for each word that would be rewritten
 
@@ -44,7 +44,7 @@ class WritingStyle(Habits):
         return "".join(self.rewrite([text]))
 
     def restored(self, text: str, before: str = "") -> str:
-        """Text of this form as people write it; `before` is what stands before it."""
+        """Text of this form as ordinary text; `before` is the text before it."""
         return restore(text, self, before)
 
     def applies(self, text: str) -> bool:
@@ -106,11 +106,11 @@ class WritingStyle(Habits):
         return space + " ".join(words), ends
 
     def identity(self) -> str:
-        """All that decides what it does, for the fingerprint of a source."""
+        """Everything that determines its effect, for the fingerprint of a source."""
         return "written " + json.dumps(asdict(self), ensure_ascii=True, sort_keys=True)
 
     def to_table(self) -> Table:
-        """A plain table, as a run's configuration keeps it; what is as usual is left out."""
+        """A plain table for a run's configuration; default values are left out."""
         usual = asdict(WritingStyle())
         return {
             name: list(value) if isinstance(value, tuple) else value
@@ -153,10 +153,10 @@ class WritingStyle(Habits):
 
 
 STYLE_SAMPLE = 1 << 18
-"""The characters of a training text that are looked at."""
+"""The number of characters of a training text that are examined."""
 _EVIDENCE = 20  # marks and clitics that stand apart: fewer say nothing
-_ENOUGH_WORDS = 2_000  # in so many words of any language there are points and commas, unless they were taken out
-_MANY_WORDS = 5_000  # in so many there are hyphens
+_ENOUGH_WORDS = 2_000  # that many words of any language have full stops and commas, unless they were removed
+_MANY_WORDS = 5_000  # that many have hyphens
 _ENDS = (".", "!", "?")
 _WITH_CLITIC = re.compile(r".*[^\W\d_](?:n['’]t|['’](?:s|re|ve|ll|d|m))", re.IGNORECASE)
 _HYPHENATED = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+")
@@ -166,7 +166,7 @@ _MOST_MARKS = 40
 
 
 def find_style(chunks: Iterable[str]) -> WritingStyle | None:
-    """The style of a text by its beginning; None for text as people write it, and where nothing can be told.
+    """The style of a text by its beginning; None for ordinary text, and if it cannot be determined.
 
     >>> find_style(["They did n't go , she said .\\n"] * 30)
     WritingStyle(lower=False, clitics="n't", hyphens='joined', glue=False, numbers='', quotes='', brackets='(', \

@@ -264,7 +264,7 @@ _BEYOND_MARKS = frozenset({"<unk>"})
 
 @dataclass(frozen=True)
 class Habits:
-    """What was done to a text before it became a corpus. Marks stand apart from words in all of them."""
+    """How a text was preprocessed before it became a corpus. All such texts have marks apart from words."""
 
     lower: bool = False
     """Only lower case."""
@@ -342,14 +342,14 @@ class Restorer:
         return "".join(written)
 
     def end(self) -> str:
-        """What is still pending, when no more text comes; blanks at the end are left out."""
+        """The pending text once the input has ended; trailing blanks are left out."""
         word = self._pending.lstrip()
         space = self._pending[: len(self._pending) - len(word)]
         self._pending = ""
         return self._write(space, word) if word else "\n" * space.count("\n")
 
     def _line_ends(self) -> str:
-        """Line ends, as far as they came; blanks after them wait."""
+        """The line ends so far; blanks after them stay pending."""
         lines, line_end, blanks = self._pending.rpartition("\n")
         self._pending = blanks
         if line_end:
@@ -364,12 +364,12 @@ class Restorer:
         """A word with the space before it, if there is to be one."""
         if "\n" in space:
             self._begin_line()
-        form, left, right = self._form(word)
-        if "\n" not in space and (self._glue_next or (left and self._last)):
+        form, glue_before, glue_after = self._form(word)
+        if "\n" not in space and (self._glue_next or (glue_before and self._last)):
             space = ""
         if (self._last.lower(), word.lower()) in _SECOND_HALF and self.style.clitics == "n't":
             space = ""
-        self._glue_next, self._last = right, word
+        self._glue_next, self._last = glue_after, word
         return space + form
 
     def _form(self, word: str) -> tuple[str, bool, bool]:
@@ -414,7 +414,7 @@ def restore(text: str, style: Habits, before: str = "") -> str:
 def restore_stream(
     pieces: Iterable[str], style: Habits | None, before: str = "", *, whole: bool = False
 ) -> Iterator[str]:
-    """A text that comes in pieces as people write it, each once it is certain; without a style as it comes."""
+    """A streamed text as ordinary text, each piece once it is certain; unchanged without a style."""
     if style is None:
         yield from pieces
         return

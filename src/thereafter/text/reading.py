@@ -93,9 +93,9 @@ def place(path: str | os.PathLike[str], line: int) -> str:
 
 
 WESTERN = "cp1252"
-READ_AS_WESTERN = "no UTF-8, read as Windows-1252 (--encoding names another encoding)"
+READ_AS_WESTERN = "not UTF-8, read as Windows-1252 (--encoding names another encoding)"
 LOOKED_AT = 1 << 23
-"""The first bytes of a file, by which its encoding is told."""
+"""The number of first bytes of a file that determine its encoding."""
 _HIGH = re.compile(rb"[\x80-\xff]")
 _NO_CHARACTER = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")  # bytes that Windows-1252 leaves open
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
@@ -107,7 +107,7 @@ _MOST_HIGH = 0.2  # of the bytes; a text in Cyrillic or Greek has far more
 
 
 def guess_encoding(path: Path) -> str | None:
-    """`cp1252` for a file that is no UTF-8 and can hardly be anything else; None where nothing has to be guessed."""
+    """`cp1252` for a file that is not UTF-8 and can hardly be anything else; None if nothing has to be guessed."""
     with open_content(path, LOOKED_AT) as content:
         return guess_of_bytes(content.head)
 
@@ -121,7 +121,7 @@ def guess_of_bytes(raw: bytes) -> str | None:
     if not _HIGH.search(raw) or _NO_TEXT.search(raw) or _NO_CHARACTER.search(raw):
         return None
     if len(raw) >= LOOKED_AT:
-        raw = raw[: raw.rfind(b"\n") + 1] or raw  # the last character may be half a one
+        raw = raw[: raw.rfind(b"\n") + 1] or raw  # the last character may be incomplete
     text = raw.decode("utf-8", "surrogateescape")
     wrong = len(_ESCAPED.findall(text))
     right = len(_BEYOND_ASCII.findall(text)) - wrong
@@ -176,7 +176,7 @@ def check_encoding(encoding: str | None) -> str | None:
 
 
 def decode(name: str, content: Rewindable, encoding: str | None, block: int = BLOCK) -> Iterator[str]:
-    """The text of an open file, as of `read_chunks`; its head must be that long that its encoding can be told."""
+    """The text of an open file, as of `read_chunks`; its head must be long enough to detect the encoding."""
     if encoding is None:
         encoding, skipped = _detect_encoding(name, content.head[:_HEAD])
     else:
@@ -259,7 +259,7 @@ PROSE_TAIL = re.compile(r"(?:[^\W\d_]+|\d+|[^\w\s]+|_+)?[^\S\n]*")
 def recut(chunks: Iterable[str], tail: re.Pattern[str], size: int | None = None) -> Iterator[str]:
     """The same text in pieces of about `size` characters (a million), each ending where no token can cross.
 
-    Every character is scanned once: text without a safe cut is put aside until one comes, so that a line of 100 MB
+    Every character is scanned once: text without a safe cut is buffered until one comes, so that a line of 100 MB
     without any takes linear time. Such a run becomes one piece, however long.
     """
     aside: list[str] = []
@@ -297,7 +297,7 @@ def last_cut(text: str, tail: re.Pattern[str]) -> int:
 
 
 def look_ahead(chunks: Iterable[str], size: int) -> tuple[str, Iterator[str]]:
-    """The first chunks of a text, `size` characters or more where it has so many, and all of it again.
+    """The first chunks of a text, `size` characters or more if it has that many, and the whole text again.
 
     >>> beginning, whole = look_ahead(["so ", "long", " thanks"], 5)
     >>> beginning, list(whole)
@@ -377,7 +377,7 @@ def _space_table() -> NDArray[np.bool_]:
     return np.array([chr(point).isspace() for point in range(_LAST_SPACE + 2)], dtype=bool)
 
 
-# Blocks, generous: digits and signs in them are told apart by the classes of Python's `re`.
+# Blocks, generous: Python's `re` tells their digits and signs apart.
 _HAN = r"\u3005\u3007\u3021-\u3029\u3038-\u303B\u3400-\u4DBF\u4E00-\u9FFF\uF900-\uFAFF\U00020000-\U0003FFFD"
 _KANA = r"\u3041-\u3096\u309D-\u309F\u30A1-\u30FA\u30FC-\u30FF\u31F0-\u31FF\uFF66-\uFF9F\U0001AFF0-\U0001B16F"
 _THAI_LAO = r"\u0E01-\u0E7F\u0E81-\u0EFF"
@@ -408,7 +408,7 @@ _ANY = re.compile(_BASE)
 SPACELESS = re.compile(rf"[{_SCRIPTS}\u3099-\u309C\u30A0\u30FB]")
 """Any sign of such a script: digits, vowel signs and the dots between words of Katakana too."""
 MANY = 1 / 3
-"""From this share of a text on, its script is worth a word to the user."""
+"""From this share of a text on, a note tells the user about its script."""
 
 
 def has_characters(text: str) -> bool:

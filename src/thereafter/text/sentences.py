@@ -1,4 +1,4 @@
-"""Running text cut into sentences, by rules and without a model; each sentence knows where it stood.
+"""Running text cut into sentences, by rules and without a model; each sentence has its place in the text.
 
 A mark such as `.`, `!`, `?` or `…`, with the quotes and brackets that close after it, ends a sentence if a space and a
 beginning follow. It does not where
@@ -13,8 +13,8 @@ beginning follow. It does not where
 Full stops of scripts without spaces need none after them. A line end is a border too, since the lines of a text in its
 form are paragraphs.
 
-Abbreviations are in small letters and without their point, which ends a word and maybe no sentence. Whoever cuts text
-into words takes its sets from here and adds what it alone treats so.
+Abbreviations are in small letters and without their point, which ends a word and maybe no sentence. Cutters of words
+take their sets from here and add their own.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def split_sentences(text: str) -> list[str]:
 
 def find_sentences(chunks: Iterable[str]) -> Iterator[SentenceSpan]:
     """The sentences of a text that comes in pieces, which may end anywhere; at most a paragraph is in memory beside
-    the piece at hand.
+    the current piece.
 
     >>> [(one.text, one.begin) for one in find_sentences(["So long. See", " you!\\n"])]
     [('So long.', 0), ('See you!', 9)]

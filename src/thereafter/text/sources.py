@@ -52,13 +52,13 @@ READABLE_FILES = FileKind(
 
 
 class Rewriting(Protocol):
-    """Brings a text into another way of writing, such as that of a pre-tokenised corpus. Equal ones do the same."""
+    """Rewrites a text, for example in the style of a pre-tokenised corpus. Equal ones do the same."""
 
     def rewrite(self, chunks: Iterable[str]) -> Iterator[str]:
         """The text rewritten; chunks may end anywhere."""
 
     def identity(self) -> str:
-        """All that decides what it does, for the fingerprint of a source."""
+        """Everything that determines its effect, for the fingerprint of a source."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Source(Files):
 
     def fingerprint(self) -> str:
         """sha256 of the content and of how it is read; the same for equal files whatever their names."""
-        # what is as it is adds nothing: runs of earlier versions find their text again
+        # defaults add nothing: runs of earlier versions find their text again
         changed = "".join(f" {form.identity()}" for form in self.forms if form.changes)
         changed += "" if self.column is None else f" column {self.column}"
         changed += "" if self.rewriting is None else f" {self.rewriting.identity()}"
@@ -147,7 +147,7 @@ class Source(Files):
         return tuple(form_of(path, self.encoding, self.forming) for path in self.files)
 
     def table_rows(self) -> list[dict[str, object]]:
-        """The rows of a table of which this is a column, with all columns, a row a line; none for any other text."""
+        """The rows of the table of which this is a column, with all columns, one per line; none for any other text."""
         column = self.column
         if column is None:
             return []
@@ -161,7 +161,7 @@ class Source(Files):
             raise SourceError(f"{path} is a table with {described}; expected the one that holds the text; try {column}")
 
     def _state(self) -> object:
-        """The same as long as the text is the same; None for a text in memory, or files that cannot be read."""
+        """Equal as long as the text is unchanged; None for a text in memory, or files that cannot be read."""
         if self.content is not None:
             return None
         try:
@@ -172,7 +172,7 @@ class Source(Files):
         return replace(self, name="", spools=(), rewriting=None), rewriting, files
 
     def _hashed(self, chunks: Iterable[str]) -> Iterator[str]:
-        """The text as it is; `text_hash` has the hash of one that was read to its end without another reading."""
+        """The unchanged text; after a full read, `text_hash` has its hash without reading it again."""
         state = self._state()
         if state is None or state in _text_hashes:
             yield from chunks
@@ -210,7 +210,7 @@ class Source(Files):
             open_line = last != "\n" if last else open_line
 
     def _file(self, path: Path, form: Form | None, advance: Callable[[float], None]) -> Iterator[str]:
-        size = path.stat().st_size if path.is_file() else _SMALL + 1  # what is no file has no size, and is read once
+        size = path.stat().st_size if path.is_file() else _SMALL + 1  # a pipe has no size, and is read once
         chunks = None
         if size <= _SMALL:
             chunks = _remembered_text(path, file_state(path), self.encoding, self.column, form)
@@ -239,7 +239,7 @@ def _remembered_text(
 ) -> tuple[str, ...] | None:
     """The text of a small file, read once as long as its state is the same; None for one that turns out to be large.
 
-    A training reads its text a dozen times: to split it, to know it again, to count its words and to encode it.
+    A training run reads its text a dozen times: to split it, to recognise it, to count its words and to encode it.
     """
     pieces: list[str] = []
     length = 0
@@ -283,35 +283,35 @@ class Texts(Parts):
 
     @classmethod
     def of_files(
-        cls, given: Parts, *, encoding: str | None, lower: bool, letters_only: bool, forming: Forming | None = None
+        cls, located: Parts, *, encoding: str | None, lower: bool, letters_only: bool, forming: Forming | None = None
     ) -> Self:
         """Files read as text with these options. Named corpora keep the form they have, so that no figure moves."""
-        corpus = given.corpus
+        corpus = located.corpus
         own = forming if corpus is None else None
         parts = {
             key: Source(
-                one.name,
-                one.files,
+                part.name,
+                part.files,
                 None,
                 encoding,
                 lower,
                 letters_only,
                 forming=own,
-                column=one.column,
-                spools=one.spools,
+                column=part.column,
+                spools=part.spools,
             )
-            for key, one in given.parts.items()
+            for key, part in located.parts.items()
         }
         return cls(
-            given.name,
+            located.name,
             parts,
             corpus.tokens if corpus else DEFAULT_TOKENS,
             independent_lines=corpus is not None and corpus.independent_lines,
-            detail=given.detail,
-            kind=given.kind,
+            detail=located.detail,
+            kind=located.kind,
             corpus=corpus,
-            notes=given.notes,
-            joined=given.joined,
+            notes=located.notes,
+            joined=located.joined,
         )
 
 
@@ -331,8 +331,8 @@ def resolve(
     if isinstance(source, Texts):
         return source.only(part)
     encoding = check_encoding(encoding)
-    given = locate_source(source, READABLE_FILES, part, parts=parts)
-    return Texts.of_files(given, encoding=encoding, lower=lower, letters_only=letters_only, forming=forming)
+    located = locate_source(source, READABLE_FILES, part, parts=parts)
+    return Texts.of_files(located, encoding=encoding, lower=lower, letters_only=letters_only, forming=forming)
 
 
 def keep_letters(chunks: Iterable[str]) -> Iterator[str]:

@@ -1,8 +1,8 @@
-"""Rows of tsv, csv and jsonl files, each with its line number; and pairs of sentences, one the answer to the other.
+"""Rows of tsv, csv and jsonl files, each with its line number; and pairs of sentences.
 
 Cells of tsv are taken literally; those of csv are quoted by the rules of Python's csv module and separated by commas
-(by semicolons if the first line has those and no comma); jsonl has an object a line, whose keys are the columns. Blank
-lines are skipped. Rows of different lengths are an error that names the line.
+(by semicolons if the first line has those and no comma); jsonl has one object per line, whose keys are the columns.
+Blank lines are skipped. Rows of different lengths are an error that names the line.
 
 Pairs (translations, summaries, questions and answers) are tab-separated (`Go.<TAB>Va !`; further columns and blank
 lines are ignored), or two files of which line i is the pair of line i. White space around a sentence is removed. A pair
@@ -154,24 +154,24 @@ def _json_table(path: Path, encoding: str | None) -> TextTable:
             value = json.loads(line, parse_constant=_no_constant)
         except (ValueError, RecursionError) as fault:
             raise FormatError(
-                f"{place(path, number)} is not JSON ({fault}); expected an object a line, such as "
+                f"{place(path, number)} is not JSON ({fault}); expected one object per line, such as "
                 '{"text": "so long", "label": "1"}'
             ) from None
         if not isinstance(value, dict):
             raise FormatError(f"{place(path, number)} is a JSON {type(value).__name__}, expected an object in braces")
         objects.append((number, value))
-    names = list(dict.fromkeys(name for _, one in objects for name in one))
-    if len(names) * len(objects) > _MOST_EMPTY + _SPARSEST * sum(len(one) for _, one in objects):
+    names = list(dict.fromkeys(name for _, fields in objects for name in fields))
+    if len(names) * len(objects) > _MOST_EMPTY + _SPARSEST * sum(len(fields) for _, fields in objects):
         raise FormatError(
             f"{os.fspath(path)} has {len(objects):,} objects with {len(names):,} different keys, so that nearly all of "
             "the table would be empty; expected the same keys on every line; try one for the text and one for its label"
         )
-    rows = [TableRow(number, [one.get(name) for name in names]) for number, one in objects]
+    rows = [TableRow(number, [fields.get(name) for name in names]) for number, fields in objects]
     return TextTable(path, rows, names, objects[0][0] if objects else 1)
 
 
 def require_characters(text: str, where: str) -> str:
-    """A text of JSON as it is; FormatError where it has half of a surrogate pair, which JSON can write."""
+    """A JSON string unchanged; FormatError if it has half of a surrogate pair, which JSON can encode."""
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
         raise FormatError(
             f"{where} has a lone surrogate, which is no character; expected Unicode text; remove the row or correct it"
@@ -211,11 +211,11 @@ def read_two(source: Path, target: Path) -> list[SentencePair]:
     if len(sources) != len(targets):
         short, lines = (source, len(sources)) if len(sources) < len(targets) else (target, len(targets))
         raise FormatError(
-            f"{os.fspath(source)} has {len(sources):,} lines and {os.fspath(target)} {len(targets):,}, expected as "
-            f"many in both, line by line; {os.fspath(short)} ends after line {lines}: is it cut short?"
+            f"{os.fspath(source)} has {len(sources):,} lines and {os.fspath(target)} {len(targets):,}, expected the "
+            f"same number in both; {os.fspath(short)} ends after line {lines}: is it cut short?"
         )
     both = zip(sources, targets, strict=True)
-    rows = (SentencePair(one.strip(), other.strip(), line) for line, (one, other) in enumerate(both, start=1))
+    rows = (SentencePair(text.strip(), other.strip(), line) for line, (text, other) in enumerate(both, start=1))
     return _check_pairs(rows, f"{os.fspath(source)} and {os.fspath(target)}")
 
 

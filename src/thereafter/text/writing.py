@@ -39,24 +39,24 @@ class WritingForm(Rewriting, Protocol):
 
 
 def describe_writing(source: Source) -> Table:
-    """How a training text was written, as tables for the configuration; empty ones where there is nothing to say."""
+    """How a training text was written, as tables for the configuration; empty if nothing is to be recorded."""
     style = find_style(source.chunks())
     return _tables(style, find_typography(source.chunks()) if style is None else None)
 
 
 def describe_writing_of_run(config: Table, tokenizer: Tokenizer) -> Table:
-    """The tables of `describe_writing` for a model that goes on from a run: those of the run."""
+    """The tables of `describe_writing` for a model that continues a run: those of the run."""
     return _tables(style_of_run(config, tokenizer), typography_of_run(config))
 
 
 def writing_of_run(config: Table, tokenizer: Tokenizer) -> WritingForm | None:
-    """The form that text is brought into for the model of a run; None where nothing is known of it."""
+    """The form that text is brought into for the model of a run; None if the run does not record it."""
     style = style_of_run(config, tokenizer)
     return typography_of_run(config) if style is None else style
 
 
 def stored_writing(config: Table) -> WritingForm | None:
-    """The form that a configuration names; a vocabulary is not asked."""
+    """The form that a configuration names; the vocabulary is not examined."""
     style = config["text"].get("style")
     return WritingStyle.from_table(style) if style else typography_of_run(config)
 
@@ -82,8 +82,8 @@ def _tables(style: WritingStyle | None, typography: Typography | None) -> Table:
 
 
 SAMPLE = 1 << 16
-"""The characters by which a text is taken to be in the form already."""
-_TYPED = 2_000  # characters that somebody may have typed: every mark of another form counts
+"""Number of characters that decide whether a text is in the form already."""
+_TYPED = 2_000  # texts up to this length may have been typed: every mark of another form counts
 _MOSTLY = 10  # a longer text is in the form if it has ten marks of it for each of another
 _EVIDENCE = 20  # marks of a training text; fewer say nothing
 _NEARLY = 50  # for each mark of another form: then a training text has one form
@@ -147,11 +147,11 @@ class Typography:
         return curl(text, self.apostrophe.replace("'", ""), self.double.replace('"', ""))
 
     def identity(self) -> str:
-        """All that decides what it does, for the fingerprint of a source."""
+        """Everything that determines its effect, for the fingerprint of a source."""
         return "typography " + json.dumps(asdict(self), ensure_ascii=True, sort_keys=True)
 
     def to_table(self) -> Table:
-        """A plain table, as a run's configuration keeps it; what has no form is left out."""
+        """A plain table for a run's configuration; what has no form is left out."""
         return {name: marks for name, marks in asdict(self).items() if marks}
 
     @classmethod
@@ -214,11 +214,11 @@ def _outweighs(other: int, own: int) -> bool:
     return other > 0 and other * _MOSTLY > own
 
 
-def _form_of(one: int, form: str, other: int, other_form: str) -> str:
-    """The form of which there is enough, and hardly any of the other."""
-    if max(one, other) < _EVIDENCE:
+def _form_of(count: int, form: str, other_count: int, other_form: str) -> str:
+    """The form that is frequent enough, if there is hardly any of the other."""
+    if max(count, other_count) < _EVIDENCE:
         return ""
-    return form if one >= _NEARLY * other else other_form if other >= _NEARLY * one else ""
+    return form if count >= _NEARLY * other_count else other_form if other_count >= _NEARLY * count else ""
 
 
 def _pair_of(counts: Mapping[str, int]) -> str:
@@ -245,8 +245,8 @@ _DASHES = "-–—"
 _SHORTENED = frozenset(
     "t tis twas twere twill twould em er im til till cause bout ere n round s re ve ll d m".split()  # noqa: SIM905
 )
-"""What stands after an apostrophe where a word begins: 'tis, 'em; the ends of words, too, where a text begins so."""
-_MOST = 4  # quotes in a row that are looked past
+"""What follows an apostrophe at the start of a word: 'tis, 'em; also the ends of words, if a text begins with one."""
+_MOST = 4  # maximum number of consecutive quotes to skip
 _WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -296,9 +296,9 @@ def _single(text: str, at: int, form: str) -> str:
 
 def _around(text: str, at: int) -> tuple[str, str]:
     """The characters before and after a quote, other quotes left out: a space where a text begins, "" at its end."""
-    left, right = at - 1, at + 1
-    while left >= 0 and text[left] in _QUOTES and at - left < _MOST:
-        left -= 1
-    while right < len(text) and text[right] in _QUOTES and right - at < _MOST:
-        right += 1
-    return text[left] if left >= 0 else " ", text[right : right + 1]
+    before, after = at - 1, at + 1
+    while before >= 0 and text[before] in _QUOTES and at - before < _MOST:
+        before -= 1
+    while after < len(text) and text[after] in _QUOTES and after - at < _MOST:
+        after += 1
+    return text[before] if before >= 0 else " ", text[after : after + 1]

@@ -401,7 +401,7 @@ def look(lm: LanguageModel, text: Prompt = "", k: K = 10) -> WindowAnswer:
     with model.quietly():
         window_1W = state.memory["tokens"]
         x_WE = model.embedding(window_1W)[0]
-        f_F = model.known(state)[0]
+        f_F = model.features_of(state)[0]
     window = window_1W[0].tolist()
     shown = ids[-_SHOWN:].tolist()
     logp_V = model.predict(state)[0]

@@ -68,7 +68,7 @@ def sentences(
 
     `pairs` names the kinds to mix, in equal shares: agreement, reflexive, reflexive-gender, filler-gap, either-or,
     quotes, brackets. Distances are drawn evenly from `min_distance` to `max_distance` words (from 1 for reflexives,
-    quotes and brackets, from 2 for either-or and 3 for filler-gap, which need as many). A longer stream begins with
+    quotes and brackets, from 2 for either-or and 3 for filler-gap, which need that many). A longer stream begins with
     the shorter one. Sentences of different parts are different, whatever the seeds: see `parts.part_of`.
 
     >>> [one] = sentences(1, seed=7, part="test", max_distance=3)
@@ -89,7 +89,7 @@ def deal(seed: int, pairs: Iterable[str], max_distance: int, min_distance: int) 
     whole = isinstance(min_distance, int) and isinstance(max_distance, int)
     if not (whole and 0 <= min_distance <= max_distance <= LONGEST):
         raise OptionError(
-            f"distances from {min_distance!r} to {max_distance!r} words were asked for; expected whole numbers with "
+            f"distances from {min_distance!r} to {max_distance!r} words were requested; expected whole numbers with "
             f"0 <= min_distance <= max_distance <= {LONGEST}, for instance min_distance=0, max_distance={LONGEST}"
         )
     for kind in kinds:
@@ -112,12 +112,12 @@ def _check_kinds(pairs: Iterable[str]) -> tuple[str, ...]:
     return kinds
 
 
-def _endless(dice: Dice, kinds: tuple[str, ...], low: int, high: int) -> Iterator[tuple[Part, Sentence]]:
-    known = lexicon()
+def _endless(dice: Dice, kinds: tuple[str, ...], shortest: int, longest: int) -> Iterator[tuple[Part, Sentence]]:
+    vocabulary = lexicon()
     while True:
         frame = FRAMES[dice.pick(kinds)]
-        distance = dice.between(max(low, frame.shortest), high)
-        sentence = frame.make(Phrases(dice, known), distance)
+        distance = dice.between(max(shortest, frame.shortest), longest)
+        sentence = frame.make(Phrases(dice, vocabulary), distance)
         yield part_of(_neutral_pair(sentence, frame)), sentence
 
 
@@ -146,14 +146,14 @@ class SentenceCorpus:
     def sentences(
         self, count: int, *, seed: int, part: Part = "test", longest: int | None = None
     ) -> Iterator[Sentence]:
-        """New sentences of this sort, with up to `longest` words between, by default as many as the corpus has."""
+        """New sentences of this sort, with up to `longest` words between them; default: the maximum of the corpus."""
         most = self.max_distance if longest is None else longest
         return sentences(count, seed=seed, part=part, pairs=self.pairs, max_distance=most)
 
 
 CORPORA = {
-    one.name: one
-    for one in (
+    corpus.name: corpus
+    for corpus in (
         SentenceCorpus("agreement", "which number the verb has", ("agreement",)),
         # half of the pairs differ in number and half in gender
         SentenceCorpus("reflexives", "whose reflexive pronoun comes", ("reflexive", "reflexive-gender"), 20, _FEWER),

@@ -90,7 +90,7 @@ def filler_gap(phrases: Phrases, distance: int) -> Sentence:
     """`the teacher knew what the man with the dogs saw yesterday .`, but `that the man with the dogs saw it .`
 
     After `what` and `who` the verb's object is missing, since the filler is the object; after `that` it must be there.
-    The word after the verb tells: a time, or a pronoun. Which of each is drawn before anybody knows which is needed.
+    The word after the verb tells: a time, or a pronoun. Both are drawn before it is decided which is needed.
     """
     dice, lexicon = phrases.dice, phrases.lexicon
     _opening(phrases)
@@ -218,7 +218,7 @@ def _state(phrases: Phrases, noun: Noun) -> None:
 
 
 def _finish(phrases: Phrases, kind: str, wrong: str, plural: bool | None = None) -> Sentence:
-    """Close the line and write down what is known about it."""
+    """End the line and record its annotations."""
     phrases.say(".")
     opener, closer = phrases.opener, phrases.closer
     attractors = tuple(Attractor(at, _number(many)) for at, many in phrases.nouns if opener < at < closer)

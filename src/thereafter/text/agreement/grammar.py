@@ -1,4 +1,4 @@
-"""A small English grammar on a budget: every phrase is asked for at an exact number of words.
+"""A small English grammar on a budget: every phrase is requested with an exact number of words.
 
 Each method appends exactly `size` words. The recursion spends the budget on nested and coordinated phrases, and
 falls back to adverbs where too little is left for more.
@@ -34,24 +34,24 @@ class Dice:
     def fraction(self) -> float:
         return self._random()
 
-    def between(self, low: int, high: int) -> int:
-        """A whole number from `low` to `high`, both included."""
-        return low + int(self._random() * (high - low + 1))
+    def between(self, lowest: int, highest: int) -> int:
+        """A whole number from `lowest` to `highest`, both included."""
+        return lowest + int(self._random() * (highest - lowest + 1))
 
     def pick(self, items: Sequence[Item]) -> Item:
         return items[int(self._random() * len(items))]
 
     def weighted(self, items: Sequence[tuple[Item, float]]) -> Item:
         """An item drawn in proportion to the weight beside it."""
-        left = self._random() * sum([weight for _, weight in items])
+        remaining = self._random() * sum([weight for _, weight in items])
         for item, weight in items:
-            left -= weight
-            if left < 0:
+            remaining -= weight
+            if remaining < 0:
                 return item
-        return items[-1][0]  # rounding may leave a crumb
+        return items[-1][0]  # rounding may leave a small remainder
 
 
-_DEEPEST = 2  # object relatives inside object relatives: people lose the thread at three
+_DEEPEST = 2  # object relatives inside object relatives: readers lose track at three
 _LONGEST_VERB = 4  # `might often have slept`
 
 
@@ -206,19 +206,19 @@ class Phrases:
         """A subject and a transitive verb whose object is elsewhere; at least 3 words."""
         subject = self.dice.between(2, min(size - 1, 7))
         plural = self.noun_phrase(subject, self._animate)
-        left = size - subject
+        remaining = size - subject
         verb = self.dice.pick(self.lexicon.transitive)
-        if left < _LONGEST_VERB or (left == _LONGEST_VERB and self.dice.chance(0.5)):
-            self.verb_group(left, verb, plural)
+        if remaining < _LONGEST_VERB or (remaining == _LONGEST_VERB and self.dice.chance(0.5)):
+            self.verb_group(remaining, verb, plural)
             return
-        group = self.dice.between(1, min(2, left - 3))
+        group = self.dice.between(1, min(2, remaining - 3))
         self.verb_group(group, verb, plural)
-        left -= group
-        if left >= 4 and self.dice.chance(0.5):
+        remaining -= group
+        if remaining >= 4 and self.dice.chance(0.5):
             self.say("and")
-            self.clause(left - 1)
+            self.clause(remaining - 1)
         else:
-            self.prepositional(left, "place")  # beside, not with: the verb is what happens there
+            self.prepositional(remaining, "place")  # beside, not with: the verb is what happens there
 
     # Verbs
 

@@ -5,7 +5,7 @@ is also another word, so the nouns of a sentence can be read off its text. No de
 number, so a noun's own form is the only place where its number can be seen.
 
 The twin of a sentence is the same with every number turned round: what differs between what a model does with the two
-is what it knows of number.
+shows what it knows about number.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _by_class(living: Words, thing: Words, place: Words) -> dict[NounClass, Word
 
 @cache
 def lexicon() -> AgreementLexicon:
-    """The one lexicon, made when first asked for."""
+    """The lexicon, built at first use."""
     any_adjective = tuple(words.ADJECTIVES.split())
     states = (words.LIVING_STATES, words.THING_STATES, words.PLACE_STATES)
     return AgreementLexicon(
@@ -218,4 +218,4 @@ def _other_numbers() -> dict[str, str]:
     nouns = [(noun.singular, noun.plural) for noun in lexicon().all_nouns]
     verbs = [(verb.third, verb.base) for verb in lexicon().all_verbs]
     pairs = [*nouns, *verbs, *words.AUXILIARIES]
-    return {one: other for pair in pairs for one, other in (pair, pair[::-1])}
+    return {form: other for pair in pairs for form, other in (pair, pair[::-1])}

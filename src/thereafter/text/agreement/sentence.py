@@ -53,12 +53,12 @@ class Sentence:
 
     @property
     def verb(self) -> int:
-        """Position of the word that must follow suit: another name of `closer`."""
+        """Position of the word that must agree: another name of `closer`."""
         return self.closer
 
     @property
     def distance(self) -> int:
-        """How many words stand between the two."""
+        """Number of words between the two."""
         return self.closer - self.opener - 1
 
     @property

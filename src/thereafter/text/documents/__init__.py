@@ -1,8 +1,8 @@
-"""Documents as people have them, read as plain text: by format.
+"""Documents read as plain text, by format.
 
 recognising  which format a file has, by its ending and its first bytes; what is refused, and the way out
-hypertext    HTML: one block a line, no scripts, styles or navigation, tables as lines, `pre` as it is; XML as events
-markup       Markdown: no markup, one paragraph a line, code as it is; .srt and .vtt: what is said, one cue a line
+hypertext    HTML: one block per line, no scripts, styles or navigation, tables as lines, `pre` as it is; XML as events
+markup       Markdown: no markup, one paragraph per line, code as it is; .srt and .vtt: the speech, one cue per line
 packed       EPUB: the chapters in reading order, by the rules of hypertext; .docx: paragraphs and rows of tables
 
 Plain text is no document: `text/reading.py` reads it.
@@ -36,7 +36,7 @@ _READERS = {
     "Word": "packed:read_word",
 }
 ALWAYS = ("EPUB", "Word")
-"""Formats that are no text at all unless they are read as documents."""
+"""Formats that contain no text unless they are read as documents."""
 
 
 def document_format(path: str | os.PathLike[str], *, markup: bool = False, head: bytes | None = None) -> str | None:
@@ -60,7 +60,7 @@ def read_document(
 ) -> Iterator[str]:
     """The text of a document in reading order, in pieces that may end anywhere; lines end with a newline.
 
-    `advance` is called with the number of bytes read from the disk. SourceError for a file that is none.
+    `advance` is called with the number of bytes read from the disk. SourceError for a file that is not a document.
     """
     name = format or recognise_document(Path(path))
     if name is None:

@@ -26,7 +26,7 @@ _BLOCK = re.compile(
     r"address|article|aside|blockquote|body|br|caption|center|dd|details|dialog|div|dl|dt|fieldset|figcaption|figure"
     r"|footer|form|h[1-6]|header|hr|html|li|main|menu|ol|p|pre|section|summary|table|tbody|tfoot|thead|tr|ul"
 )
-_PHRASING = ("button", "select", "rt", "rp")  # of the dropped ones: no block goes on in them, so that one ends them
+_PHRASING = ("button", "select", "rt", "rp")  # of the dropped ones: they contain no block, so that one ends them
 _BORDERS = ("br", "hr", "div")  # blocks that are written into buttons all the same
 _BEGIN_ANEW = frozenset(("body", "main", "article"))  # ends a navigation that was never closed
 _CELLS = ("td", "th")
@@ -39,7 +39,7 @@ _UNFINISHED = re.compile(r"<[A-Za-z/!?]")
 _ANY_TAG = re.compile(r"<[^<>]*>?")
 _STRAY = re.compile(r"<(?![A-Za-z/!?])")  # begins no tag; the parser would take each of them by itself
 _LONG_NUMBER = re.compile(r"&#[0-9]{640,}(;|\Z)?")  # of no character; Python refuses to read longer ones
-_BEGUN = re.compile(r"(?:<|&(?:#[0-9]{0,640})?)\Z")  # what the next piece of a page may go on with
+_BEGUN = re.compile(r"(?:<|&(?:#[0-9]{0,640})?)\Z")  # what the next piece of a page may continue
 _NOT_DECLARED = ("punycode", "idna", "utf-7", "unicode-escape", "raw-unicode-escape")  # no page; slow where it is long
 _DEEPEST = 256  # elements left out that are open at once; the end tags of further ones count for those
 _END_TAG = 1024  # characters: more than the end tag of a script has
@@ -47,7 +47,7 @@ _TAB = "\t"
 
 
 def read_html(path: Path, *, encoding: str | None, advance: Callable[[float], None] | None) -> Iterator[str]:
-    """The text of an HTML file, in pieces; without `encoding` what the file declares is believed."""
+    """The text of an HTML file, in pieces; without `encoding` the encoding that the file declares is used."""
     if encoding is None:
         with open_content(path, _HEAD) as content:
             encoding = declared_encoding(content.head)
@@ -125,7 +125,7 @@ class _Page(HTMLParser):
         self._verbatim = 0
         self._space = False
         self._in_cell = False
-        self._break = False  # a block ended in a cell: the line ends if the cell goes on
+        self._break = False  # a block ended in a cell: the line ends if the cell continues
 
     def take(self) -> str:
         """The lines that are finished, and forget them."""
@@ -145,7 +145,7 @@ class _Page(HTMLParser):
         self._last = text or self._last
 
     def end_tag(self, longest: int) -> None:
-        """Read on behind a tag longer than this that was never closed; the parser would look for its end anew forever.
+        """Continue after a longer tag that was never closed; the parser would search for its end again and again.
 
         What follows it is text, all further tags left out.
         """
@@ -251,9 +251,9 @@ class _Page(HTMLParser):
 
 
 MOST_ELEMENTS = 5_000_000
-"""Of one XML file: a Word document of 1,500 pages has some hundred thousand."""
+"""Of one XML file: a Word document of 1,500 pages has a few hundred thousand."""
 DEEPEST = 1_000
-"""Elements inside each other; people's documents have some dozens."""
+"""Elements inside each other; real documents have a few dozen."""
 LONGEST_TAG = 1 << 20
 """Bytes of one tag, comment or instruction: its attributes are all in memory at once."""
 

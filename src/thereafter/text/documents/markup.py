@@ -4,7 +4,7 @@ Of Markdown the markup is left out, the lines of a paragraph are joined, and cod
 lists are lines of their own, cells of a table row are separated by tabs. What the common dialects share is understood
 (CommonMark's blocks, GitHub's tables); anything else is text.
 
-Of subtitles, .srt and .vtt, what is said is one cue a line; times, numbers, notes and tags are left out.
+Of subtitles, .srt and .vtt, the spoken text is one cue per line; times, numbers, notes and tags are left out.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _STRONG = re.compile(r"\*\*|__|~~")
 _STARRED = re.compile(r"\*(?=\S)([^*]+?)(?<=\S)\*")
 _UNDERSCORED = re.compile(r"(?<![^\W_])_(?=\S)([^_]+?)(?<=\S)_(?![^\W_])")
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
-_PLACE, _PLACES = 0xF0000, 0x20000  # characters of private use stand for what must not be looked at again
+_PLACE, _PLACES = 0xF0000, 0x20000  # private-use characters stand for what must not be parsed again
 _PRIVATE = re.compile("[\U000f0000-\U0010ffff]")
 
 
 def read_markdown(path: Path, *, encoding: str | None, advance: Callable[[float], None] | None) -> Iterator[str]:
-    """The text of a Markdown file, a block a piece."""
+    """The text of a Markdown file, one block per piece."""
     return text_of_markdown(lines_of(read_chunks(path, encoding=encoding, advance=advance)))
 
 
@@ -57,7 +57,7 @@ def text_of_markdown(lines: Iterable[str]) -> Iterator[str]:
 
 
 class _MarkdownReader:
-    """Walks the lines and keeps what the block at hand needs."""
+    """Walks the lines and keeps the state of the current block."""
 
     def __init__(self) -> None:
         self._paragraph: list[str] = []
@@ -226,20 +226,20 @@ def _without_front_matter(lines: Iterable[str]) -> Iterator[str]:
         yield first
         yield from rows
         return
-    kept: list[str] = []
+    block: list[str] = []
     for line in rows:
         if line.rstrip() in ("---", "..."):
-            kept = []
+            block = []
             break
-        kept.append(line)
-        if not line.strip() or len(kept) > 200:  # a rule, and not settings
+        block.append(line)
+        if not line.strip() or len(block) > 200:  # a horizontal rule, not front matter
             break
-    yield from kept
+    yield from block
     yield from rows
 
 
 def _without_comments(lines: Iterable[str]) -> Iterator[str]:
-    """Lines without HTML comments outside of fenced code; a comment may go over many lines."""
+    """Lines without HTML comments outside of fenced code; a comment may span many lines."""
     inside = False
     fenced = False
     for line in lines:
@@ -256,7 +256,7 @@ def _without_comments(lines: Iterable[str]) -> Iterator[str]:
             if not line.strip():
                 continue
         if "<!--" in line:
-            comments = [one for one in _COMMENT.finditer(line) if one["comment"]]
+            comments = [match for match in _COMMENT.finditer(line) if match["comment"]]
             inside = bool(comments) and not comments[-1]["end"]
             line = _COMMENT.sub(lambda hit: "" if hit["comment"] else hit[0], line)
             if comments and not line.strip():
@@ -270,12 +270,12 @@ _ALONE = ("WEBVTT", "NOTE", "STYLE", "REGION")
 
 
 def read_subtitles(path: Path, *, encoding: str | None, advance: Callable[[float], None] | None) -> Iterator[str]:
-    """The text of a file of subtitles, a cue a piece."""
+    """The text of a file of subtitles, one cue per piece."""
     return text_of_cues(lines_of(read_chunks(path, encoding=encoding, advance=advance)))
 
 
 def text_of_cues(lines: Iterable[str]) -> Iterator[str]:
-    """The text of cues, a line each with its newline.
+    """The text of cues, one line per cue with its newline.
 
     >>> "".join(text_of_cues(["1", "00:00:01,000 --> 00:00:02,500", "<i>So long,</i>", "and thanks.", "", "2"]))
     'So long, and thanks.\\n'

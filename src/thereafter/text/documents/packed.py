@@ -27,9 +27,9 @@ _DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplemen
 ZIP_MAGIC = b"PK\x03\x04"
 MOST_MEMBERS = 20_000
 MOST_BYTES = 64 << 20
-"""Of one member, unpacked: a chapter of 64 MiB is no chapter."""
+"""Of one member, unpacked: no real chapter has 64 MiB."""
 MOST_TOTAL = 1 << 28
-"""Of all that is read of one archive."""
+"""Of everything read from one archive."""
 _BLOCK = 1 << 18
 _MOST_PACKED = 1 << 28  # of an archive that is itself gzipped, which has to be unpacked into memory
 
@@ -53,7 +53,7 @@ class Archive:
         return list(self._entries)
 
     def read(self, name: str, most: int = MOST_BYTES) -> bytes:
-        """The bytes of a member, at most so many; errors as of `blocks`."""
+        """The bytes of a member, up to a maximum; errors as of `blocks`."""
         return b"".join(self.blocks(name, most))
 
     def blocks(self, name: str, most: int = MOST_BYTES) -> Iterator[bytes]:
@@ -71,7 +71,7 @@ class Archive:
         most, size = min(most, MOST_BYTES), 0
         try:
             with self._members.open(entry) as member:
-                while block := member.read(_BLOCK):  # what the file says of its size may be a lie
+                while block := member.read(_BLOCK):  # the declared size may be false
                     size += len(block)
                     self._total += len(block)
                     if size > most or self._total > MOST_TOTAL:
@@ -252,10 +252,10 @@ class _Body:
         self.seen = False
         self._lines: list[str] = []
         self._depth = 0
-        self._unit: tuple[str, int] | None = None  # the paragraph or row at hand, and its depth
-        self._cell: int | None = None  # the depth of the cell at hand
+        self._unit: tuple[str, int] | None = None  # the current paragraph or row, and its depth
+        self._cell: int | None = None  # the depth of the current cell
         self._cells: list[str] = []
-        self._written = io.StringIO()  # the text of the paragraph or cell at hand
+        self._written = io.StringIO()  # the text of the current paragraph or cell
         self._skipped: int | None = None  # the depth of an element of which nothing inside is read
         self._in_run = False
 

@@ -1,4 +1,4 @@
-"""Which format a file has: by its first bytes where they are telling, else by its ending."""
+"""Which format a file has: by its first bytes if they are conclusive, else by its ending."""
 
 from __future__ import annotations
 

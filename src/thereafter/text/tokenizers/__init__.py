@@ -53,7 +53,7 @@ def tokenizer_from_json(stored: object) -> Tokenizer:
 
 
 class StoredTokenizer:
-    """Reads whichever tokenizer a run holds: its row in `data.codecs.CODECS`."""
+    """Reads the tokenizer of a run, of any kind: its row in `data.codecs.CODECS`."""
 
     @staticmethod
     def from_json(stored: object) -> Tokenizer:

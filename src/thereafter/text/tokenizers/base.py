@@ -54,15 +54,15 @@ class Vocabulary:
         `max_size` caps the whole, reserved forms included. What is left out is counted as the first reserved form.
         """
         check_cutoffs(min_count, max_size, smallest=max(1, len(reserved)))
-        kept = [(form, count) for form, count in counts.items() if count >= min_count and form not in reserved]
-        kept.sort(key=lambda entry: (-entry[1], entry[0]))
+        entries = [(form, count) for form, count in counts.items() if count >= min_count and form not in reserved]
+        entries.sort(key=lambda entry: (-entry[1], entry[0]))
         if max_size is not None:
-            del kept[max_size - len(reserved) :]
-        forms = [*reserved, *(form for form, _ in kept)]
-        numbers = [*reserved.values(), *(count for _, count in kept)]
+            del entries[max_size - len(reserved) :]
+        forms = [*reserved, *(form for form, _ in entries)]
+        numbers = [*reserved.values(), *(count for _, count in entries)]
         if reserved:
             dropped = sum(count for form, count in counts.items() if form not in reserved)
-            numbers[0] += dropped - sum(count for _, count in kept)
+            numbers[0] += dropped - sum(count for _, count in entries)
         return cls(forms, numbers)
 
     def __len__(self) -> int:
@@ -81,7 +81,7 @@ class Vocabulary:
         return f"Vocabulary({len(self):,} forms)"
 
     def to_json(self) -> Table:
-        """Plain lists, ready for JSON."""
+        """Plain lists for JSON."""
         return {"forms": self.forms} if self.counts is None else {"forms": self.forms, "counts": self.counts}
 
     @classmethod
@@ -175,7 +175,7 @@ def header(name: str) -> Table:
     return {"format": FORMAT, "version": VERSION, "name": name}
 
 
-def check_header(stored: object, known: list[str]) -> str:
+def check_header(stored: object, names: list[str]) -> str:
     """The name of the tokenizer that a parsed file describes."""
     if not isinstance(stored, dict) or stored.get("format") != FORMAT:
         raise FormatError(
@@ -187,8 +187,8 @@ def check_header(stored: object, known: list[str]) -> str:
             "try the version of thereafter that wrote it"
         )
     name = stored.get("name")
-    if not isinstance(name, str) or name not in known:
-        raise FormatError(f"the tokenizer file names the tokenizer {name!r}; {nearest(str(name), known)}")
+    if not isinstance(name, str) or name not in names:
+        raise FormatError(f"the tokenizer file names the tokenizer {name!r}; {nearest(str(name), names)}")
     return name
 
 
@@ -205,7 +205,7 @@ def read_stored(path: str | os.PathLike[str]) -> object:
 
 
 def write_stored(stored: Table, path: str | os.PathLike[str]) -> None:
-    """Write the file of a tokenizer in one piece, so that there is never half a tokenizer."""
+    """Write the file of a tokenizer atomically."""
     target = Path(path)
     if not target.parent.is_dir():
         raise StorageError(f"the tokenizer cannot be saved as {target}: there is no such folder; try one that exists")
@@ -384,11 +384,11 @@ class Tokenizer(ABC):
             return []
         if array.dtype.kind not in "iu":
             raise OptionError(f"ids have the type {array.dtype}, expected whole numbers; try ids.astype(int)")
-        low, high = int(array.min()), int(array.max())
-        if low < 0 or high >= len(self.vocabulary):
+        least, most = int(array.min()), int(array.max())
+        if least < 0 or most >= len(self.vocabulary):
             raise OptionError(
-                f"id {low if low < 0 else high} is outside the vocabulary, expected 0 to {len(self.vocabulary) - 1}; "
-                "try the tokenizer that made these ids (the start mark is an input, never decoded)"
+                f"id {least if least < 0 else most} is outside the vocabulary, expected 0 to {len(self.vocabulary) - 1}"
+                "; try the tokenizer that made these ids (the start mark is an input, never decoded)"
             )
         numbers: list[int] = array.ravel().tolist()
         return numbers
@@ -416,11 +416,11 @@ class Tokenizer(ABC):
         return bool(form)
 
     def identity(self) -> object:
-        """All that decides how texts are encoded; counts do not."""
+        """Everything that determines how texts are encoded; counts do not."""
         return self.vocabulary.forms
 
     def fingerprint(self) -> str:
-        """sha256 over all that decides how texts are encoded."""
+        """sha256 over everything that determines how texts are encoded."""
         stored = json.dumps([self.name, self.identity()], ensure_ascii=True)
         return hashlib.sha256(stored.encode()).hexdigest()
 

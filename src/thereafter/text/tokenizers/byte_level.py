@@ -103,9 +103,9 @@ class CharTokenizer(Tokenizer):
         for piece in slice_chunks(chunks()):
             piece_counts = np.bincount(code_points(piece))
             counts[: len(piece_counts)] += piece_counts
-        kept = {chr(point): int(counts[point]) for point in np.flatnonzero(counts >= least).tolist()}
-        rare = int(counts.sum()) - sum(kept.values())
-        return cls(Vocabulary.from_counts(kept, reserved={UNKNOWN: rare}, min_count=least, max_size=max_size))
+        frequent = {chr(point): int(counts[point]) for point in np.flatnonzero(counts >= least).tolist()}
+        rare = int(counts.sum()) - sum(frequent.values())
+        return cls(Vocabulary.from_counts(frequent, reserved={UNKNOWN: rare}, min_count=least, max_size=max_size))
 
     @classmethod
     def is_form(cls, form: str) -> bool:
@@ -126,7 +126,7 @@ class CharTokenizer(Tokenizer):
         return ids, list(points[ids == 0].tobytes().decode("utf-32-le"))
 
 
-# Learning keeps every distinct form in memory, about 60 bytes for each of its bytes. These bounds hold it near
+# Learning keeps every distinct form in memory, about 60 bytes for each of its bytes. These bounds keep it near
 # 200 MB, far above what a few thousand pieces need to be estimated well.
 SAMPLE_CHARS = 32_000_000
 DISTINCT_BYTES = 3_000_000
@@ -213,7 +213,7 @@ class ByteLevelTokenizer(Tokenizer):
     @classmethod
     @abstractmethod
     def _untrained(cls, library: ModuleType, least: int, options: Table) -> tuple[Model, Trainer]:
-        """A model of the library with nothing learned, and what teaches it: pairs that are seen `least` times."""
+        """An untrained model of the library, and its trainer: pairs that are seen `least` times."""
 
     @classmethod
     @abstractmethod
@@ -301,7 +301,7 @@ class ByteLevelTokenizer(Tokenizer):
 
 
 def check_pieces(name: str, pieces: Iterable[object]) -> None:
-    """FormatError unless the pieces are written in the byte alphabet, with all 256 bytes among them."""
+    """FormatError unless the pieces are in the byte alphabet and include all 256 bytes."""
     listed = [piece for piece in pieces if isinstance(piece, str)]
     alphabet = byte_alphabet()
     if not is_unicode(listed) or not all(piece and alphabet.keys() >= set(piece) for piece in listed):

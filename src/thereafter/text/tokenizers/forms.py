@@ -96,8 +96,8 @@ class FormTokenizer(Tokenizer):
         seen = list(counts)
         reserved = {form: counts.pop(form, 0) for form in (*cls.reserved, *cls.never_kept)}
         least = cls._least(min_count, reserved)
-        kept = {form: count for form, count in counts.items() if count >= least}
-        fitted = cls(cls._vocabulary(kept, len(first), reserved, least, max_size))
+        frequent = {form: count for form, count in counts.items() if count >= least}
+        fitted = cls(cls._vocabulary(frequent, len(first), reserved, least, max_size))
         renumbered = fitted.look_up(seen)
         return fitted, renumbered[first]
 
@@ -107,11 +107,11 @@ class FormTokenizer(Tokenizer):
 
     @classmethod
     def _vocabulary(
-        cls, kept: dict[str, int], total: int, reserved_counts: dict[str, int], min_count: int, max_size: int | None
+        cls, frequent: dict[str, int], total: int, reserved_counts: dict[str, int], min_count: int, max_size: int | None
     ) -> Vocabulary:
         reserved = {form: reserved_counts[form] for form in cls.reserved}
-        reserved[UNKNOWN] = total - sum(kept.values()) - sum(reserved.values()) + reserved[UNKNOWN]
-        return Vocabulary.from_counts(kept, reserved=reserved, min_count=min_count, max_size=max_size)
+        reserved[UNKNOWN] = total - sum(frequent.values()) - sum(reserved.values()) + reserved[UNKNOWN]
+        return Vocabulary.from_counts(frequent, reserved=reserved, min_count=min_count, max_size=max_size)
 
     def groups(self, chunks: Iterable[str]) -> Iterator[str]:
         return self.cut(chunks)
@@ -184,13 +184,13 @@ class FormCounter:
 
     def at_least(self, min_count: int) -> dict[str, int]:
         """The forms seen at least `min_count` times, with their counts."""
-        kept = {form: count for form, count in self._counts.items() if count >= min_count}
+        frequent = {form: count for form, count in self._counts.items() if count >= min_count}
         if self._shards:
             self._spill()
-            kept = {"\n": self._newlines} if self._newlines >= max(1, min_count) else {}
+            frequent = {"\n": self._newlines} if self._newlines >= max(1, min_count) else {}
             for shard in self._shards:
-                kept.update(entry for entry in _sum_counts(shard) if entry[1] >= min_count)
-        return kept
+                frequent.update(entry for entry in _sum_counts(shard) if entry[1] >= min_count)
+        return frequent
 
     def _spill(self) -> None:
         if not self._shards:
@@ -205,7 +205,7 @@ class FormCounter:
                 _write(shard, Counter(), "w")
         self._newlines += self._counts.pop("\n", 0)
         sorted_out: list[Counter[str]] = [Counter() for _ in range(_SHARDS)]
-        while self._counts:  # emptied while it is sorted out, so that no form is in memory twice
+        while self._counts:  # emptied while it is sharded, so that no form is in memory twice
             form, count = self._counts.popitem()
             sorted_out[hash(form) % _SHARDS][form] = count
         for shard, entries in zip(self._shards, sorted_out, strict=True):
@@ -336,7 +336,7 @@ class ProseTokenizer(FormTokenizer):
 
 
 class _Watch:
-    """Reads a text on, and remembers whether it had a character of a script without spaces."""
+    """Passes a text through, and records whether it had a character of a script without spaces."""
 
     def __init__(self, chunks: Chunks) -> None:
         self._chunks = chunks

@@ -4,7 +4,7 @@ Byte pair encoding merges the most frequent pair, unigram cuts a form into the m
 left into the longest ones.
 
 GPT-2's byte pairs were learned elsewhere, with a way of splitting of its own, by the pattern of Radford et al. 2019: a
-space belongs to the word behind it. No form has white space behind other characters, so a text can be cut before white
+space belongs to the word after it. No form has white space behind other characters, so a text can be cut before white
 space that follows anything else.
 """
 
@@ -44,7 +44,7 @@ _STEP = 1e-4  # by how much the library sets the scores of bytes apart that it l
 
 
 class UnigramTokenizer(ByteLevelTokenizer):
-    """`max_size` pieces, each with a log-probability; learned by leaving out, from many, those that matter least.
+    """`max_size` pieces, each with a log-probability; learned by pruning those that matter least from many.
 
     Pieces have no counts, so there is no `min_count`. Kudo, "Subword Regularization", 2018.
     """
@@ -82,7 +82,7 @@ class UnigramTokenizer(ByteLevelTokenizer):
             scores.append((entry[0], float(entry[1])))
         check_pieces(cls.name, (piece for piece, _ in scores))
         if len({piece for piece, _ in scores}) != len(scores):
-            raise damage_error(cls.name, "a piece is there twice")
+            raise damage_error(cls.name, "a piece occurs twice")
         restored: Model = library.models.Unigram(scores)
         return restored
 
@@ -95,11 +95,11 @@ def _settle(scores: list[tuple[str, float]]) -> list[tuple[str, float]]:
     """
     if not scores:
         return [(char, round(-math.log(256), _DIGITS)) for char in sorted(byte_alphabet())]
-    low = min(score for _, score in scores)
-    edge = low + _STEP * (len(byte_alphabet()) + 1)
-    settled = {piece: low if len(piece) == 1 and score < edge else score for piece, score in scores}
+    lowest = min(score for _, score in scores)
+    edge = lowest + _STEP * (len(byte_alphabet()) + 1)
+    settled = {piece: lowest if len(piece) == 1 and score < edge else score for piece, score in scores}
     for char in byte_alphabet():
-        settled.setdefault(char, low)
+        settled.setdefault(char, lowest)
     rounded = [(piece, round(score, _DIGITS)) for piece, score in settled.items()]
     return sorted(rounded, key=lambda entry: (-entry[1], entry[0]))
 
@@ -222,7 +222,7 @@ class WordPieceTokenizer(ByteLevelTokenizer):
 
     @staticmethod
     def _model(library: ModuleType, pieces: dict[str, int]) -> Model:
-        # the unknown piece is named and never met: a form is in bytes, and each of them is a piece
+        # the unknown piece has a name and never occurs: a form is in bytes, and each byte is a piece
         model: Model = library.models.WordPiece(
             vocab=pieces, unk_token=UNKNOWN, max_input_chars_per_word=1 << 20, continuing_subword_prefix=""
         )

@@ -75,11 +75,11 @@ def _encode(
     total, size = len(data), len(table)
     ids = np.empty(total, dtype=np.int32)
     borders = np.empty((total // 2 + 1, 2), dtype=np.int64)
-    made = unknown = i = 0
+    count = unknown = i = 0
     while i < total:
         if data[i] == _NEWLINE:
-            ids[made] = line_end
-            made += 1
+            ids[count] = line_end
+            count += 1
             i += 1
             continue
         if space[data[i]]:
@@ -101,12 +101,12 @@ def _encode(
                         form = -1
                         break
             slot = (slot + 1) & (size - 1)
-        ids[made] = form_ids[form] if form >= 0 else 0
-        if ids[made] == 0:
+        ids[count] = form_ids[form] if form >= 0 else 0
+        if ids[count] == 0:
             borders[unknown, 0], borders[unknown, 1] = begin, i
             unknown += 1
-        made += 1
-    return ids[:made].copy(), borders[:unknown].copy()
+        count += 1
+    return ids[:count].copy(), borders[:unknown].copy()
 
 
 _LITERAL_END = re.compile(r"(?<!\S)</s>(?!\S)")
