@@ -24,7 +24,7 @@ from thereafter.series.frames import AnyTable, as_source, naming
 from thereafter.tasks import answering, finding, fitting
 from thereafter.tasks.finding import Part, task_for
 from thereafter.tasks.fitting import Fitted
-from thereafter.tasks.task import AnyTask, Comparing, Solving, aspect, scored
+from thereafter.tasks.task import AnyTask, Baselines, Comparing, Solving, aspect, scored
 from thereafter.training.settings import TrainingSettings
 
 RUNS = "runs"
@@ -224,7 +224,8 @@ def _compare(
         solving, about = aspect(known, Solving), aspect(known, Comparing)
         solved = tuple(dict.fromkeys(name for (name, _), (settings, _) in wanted.items() if solving.solves(settings)))
         differences = task_differences(resampled)
-        rows = answering.baseline_rows(chosen, examples, tested) if chosen.name in _TASKS else []
+        is_beside = "compare" in aspect(chosen, Baselines).printed_by
+        rows = answering.baseline_rows(chosen, examples, tested) if is_beside else []
         beside = tuple(Beside(name, numbers(measured.as_dict())) for name, measured in rows)
         comparison = TaskComparison(
             task, plan["source"], part, tuple(trials), kept, differences, about.reported, about.judged, solved, beside
@@ -277,10 +278,6 @@ def _tested(task: AnyTask, source: AnySource, valid: AnySource | None) -> tuple[
 
 def _cell(mean: float, half: float) -> str:
     return f"{mean:.4g}" + (f" ± {half:.2g}" if half else "")
-
-
-_TASKS = ("caption",)
-"""Tasks whose figures mean little without answers that are found by counting and comparing the training examples."""
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from thereafter.base.config import Table
 from thereafter.base.tabular import Row, Tabular
 from thereafter.errors import EmptyCorpusError, ShapeError
 from thereafter.evaluation.bootstrap import Z_95, Floats, ResampledMeans, wilson
+from thereafter.tasks.task import Headed
 
 Pixels = NDArray[np.uint8]
 LEVELS = 256
@@ -125,12 +126,14 @@ class StepFigures:
 
 
 @dataclass(frozen=True)
-class FrameScore(Tabular):
+class FrameScore(Headed, Tabular):
     """The next `ahead` frames of `clips` clips: `nats` and `squared_error` a frame, summed over its pixels.
 
     `error` is the standard error of `nats` over clips, 0 of one. `least`: nats of the frames under themselves, which
     nothing can be below. `steps` are the figures by step.
     """
+
+    headline = ("nats", "nats a frame")
 
     clips: int
     ahead: int
@@ -189,12 +192,14 @@ def score_frames(nats_NK: Floats, errors_NK: Floats, least_NK: Floats) -> FrameS
 
 
 @dataclass(frozen=True)
-class DrawingScore(Tabular):
+class DrawingScore(Headed, Tabular):
     """Figures of `pictures` pictures, each the mean of a picture: `nats` = `pixels` + `latent`.
 
     `error` is the standard error of `nats` over pictures; `strokes` the nats of z by stroke, none where nothing is
     hidden and `nats` is exact.
     """
+
+    headline = ("nats", "nats a picture")
 
     pictures: int
     nats: float

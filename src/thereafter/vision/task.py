@@ -156,6 +156,7 @@ class ClipTask(VisionTask[S, Clip, X, N, A, CC], Generic[S, X, N, A, CC]):
 
     kind = "clips"
     unit = "clip"
+    typed = "clip.npz"
     file_kind: ClassVar[FileKind] = CLIP_FILES
     usual_steps: ClassVar[int]
     """Of a training whose length is not asked for, at most."""

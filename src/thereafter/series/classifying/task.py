@@ -45,6 +45,7 @@ class SeriesClassifying(
     """See `task.Task`."""
 
     name = "classify-series"
+    typed = "series.csv"
     kind = "labelled-series"
     unit = "series"
     settings = SeriesClassifierSettings

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -30,7 +31,6 @@ from thereafter.models.task_net import (
     CELLS,
     IGNORED,
     PAD,
-    TaskNet,
     counted,
     filled,
     filled_length,
@@ -39,6 +39,7 @@ from thereafter.models.task_net import (
     read_as_unknown,
 )
 from thereafter.tasks.batching import FillableBatch
+from thereafter.tasks.graphs import WORDS, Feeds, Inputs, OneGraph, Tensors, draw_words
 
 ENCODERS = (*CELLS, "cnn")
 POOLINGS = ("last", "mean", "max", "attention", "concat")
@@ -116,7 +117,7 @@ class ClassBatch(FillableBatch):
         )
 
 
-class Classifier(TaskNet[ClassBatch]):
+class Classifier(OneGraph[ClassBatch]):
     """See the module's equations."""
 
     def __init__(self, settings: ClassifierSettings, *, words: int, labels: int) -> None:
@@ -184,6 +185,15 @@ class Classifier(TaskNet[ClassBatch]):
             score = self.scores(batch, x_BTE).gather(1, labels_B[:, None]).sum()
             (slope_BTE,) = torch.autograd.grad(score, x_BTE)
         return (slope_BTE * x_BTE.detach()).sum(-1)
+
+    def graph_inputs(self) -> dict[str, Inputs]:
+        return {"classifier": WORDS}
+
+    def graph_outputs(self, graph: str, inputs: Tensors) -> Tensors:
+        return {"log_p": self.scores(ClassBatch(inputs["words"], inputs["lengths"])).log_softmax(-1)}
+
+    def draw_inputs(self, draw: np.random.Generator) -> Feeds:
+        return draw_words(self.words.num_embeddings, draw)
 
     def weights_by_layer(self) -> list[list[str]]:
         return weights_by_layer(self, "reader", ("words",))

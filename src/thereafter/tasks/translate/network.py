@@ -21,7 +21,9 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -35,12 +37,12 @@ from thereafter.models.transformer_decoder import FeedForward, TransformerDecode
 from thereafter.models.word_decoder import (
     END,
     DecoderSettings,
-    RecurrentDecoder,
     WordDecoder,
     check_count,
     recurrent_layers,
 )
 from thereafter.tasks.batching import FillableBatch
+from thereafter.tasks.graphs import LONGEST, ROWS, Feeds, Inputs, RecurrentGraphs, Tensors, WritingGraphs, draw_words
 
 MODELS = ("recurrent", "transformer")
 _STEPS = 4  # of the lengths that batches are filled up to
@@ -118,7 +120,7 @@ class PairBatch(FillableBatch):
         )
 
 
-class Translator(WordDecoder, TaskNet[PairBatch]):
+class Translator(WritingGraphs, TaskNet[PairBatch]):
     """Reads sentences, and decodes others."""
 
     settings: TranslatorSettings
@@ -173,6 +175,23 @@ class Translator(WordDecoder, TaskNet[PairBatch]):
         cut = zip(weights_BTS, answers, batch.lengths_B.tolist(), strict=True)
         return [weights_TS[: len(row), :length] for weights_TS, row, length in cut]
 
+    def source_inputs(self) -> Inputs:
+        return {"source": (torch.int64, "BS"), "lengths": (torch.int64, "B")}
+
+    def encode_inputs(self, inputs: Tensors) -> Memory:
+        return self.encode(PairBatch(inputs["source"], inputs["lengths"]))
+
+    def draw_target(self, draw: np.random.Generator) -> tuple[Feeds, NDArray[np.int64], NDArray[np.floating]]:
+        table = self.words if self.source_words is None else self.source_words
+        longest, drawn = min(LONGEST, self.settings.longest), draw_words(table.words, draw)
+        source_BS, lengths_B = drawn["words"][:, :longest], np.minimum(drawn["lengths"], longest)
+        source_BS[np.arange(ROWS), lengths_B - 1] = END
+        target_BT = draw.integers(1, self.words.words, (ROWS, longest))
+        batch = PairBatch(*map(torch.from_numpy, (source_BS, lengths_B, target_BT)))
+        with self.quietly():
+            right_BTV = self.scores(batch.to(self.device)).float().cpu().numpy()
+        return {"source": source_BS, "lengths": lengths_B}, target_BT, right_BTV
+
     def source_vectors(self, source_BS: Tensor) -> Tensor:
         """The vectors of a source, [B, S, E]: as those of the target sqrt(E) times their rows of the table."""
         table = self.words if self.source_words is None else self.source_words
@@ -201,6 +220,27 @@ class TransformerTranslator(Translator, TransformerDecoder):
             x_BSH = block(x_BSH, inside_BS)
         return Memory(self.norm_source(x_BSH), inside_BS)
 
+    def graph_inputs(self) -> dict[str, Inputs]:
+        shape = ("B", self.settings.heads, "N", self.settings.hidden // self.settings.heads)
+        inputs: Inputs = {"token": (torch.int64, "B"), "inside": (torch.bool, "BS")}
+        for name in self._looks():
+            inputs |= {name: (torch.float32, shape), f"look_{name}": (torch.float32, (*shape[:2], "S", shape[3]))}
+        return {"decoder": inputs, "encoder": self.source_inputs()}
+
+    def graph_outputs(self, graph: str, inputs: Tensors) -> Tensors:
+        names = self._looks()
+        if graph == "encoder":
+            source = self.prepare(self.encode_inputs(inputs))
+            begun = self.begin(source)
+            looked = {f"look_{name}": source[name] for name in names}
+            return {"inside": source["inside_BS"], **looked, **{name: begun[name] for name in names}}
+        source = {"inside_BS": inputs["inside"], **{name: inputs[f"look_{name}"] for name in names}}
+        f_B1F, after = self.advance(inputs["token"][:, None], source, {name: inputs[name] for name in names})
+        return {"log_p": self.head.log_prob(f_B1F[:, 0]), **{f"next_{name}": after[name] for name in names}}
+
+    def _looks(self) -> list[str]:
+        return [f"{kind}_{number}" for number in range(self.settings.layers) for kind in ("keys", "values")]
+
 
 class _Reader(nn.Module):
     """A block of the encoder."""
@@ -219,7 +259,7 @@ class _Reader(nn.Module):
         return after_BSH
 
 
-class RecurrentTranslator(Translator, RecurrentDecoder):
+class RecurrentTranslator(Translator, RecurrentGraphs):
     """See the module's equations. `hidden` counts both directions of the encoder, so that its last states fit."""
 
     def _add_sides(self, settings: TranslatorSettings) -> None:

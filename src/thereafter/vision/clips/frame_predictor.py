@@ -32,6 +32,7 @@ from thereafter.layers.recurrent import Recurrent
 from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.task_net import TaskNet
 from thereafter.tasks.batching import TensorBatch
+from thereafter.tasks.graphs import Ungraphed
 from thereafter.vision.encoder import as_floats, from_patches, to_patches
 
 CONV_LSTM, DENSE, COPY = "conv-lstm", "lstm", "copy"
@@ -119,8 +120,10 @@ class FrameNet(TaskNet[FrameBatch]):
             return self.logits(batch, steps).float().sigmoid()
 
 
-class FramePredictor(FrameNet):
+class FramePredictor(Ungraphed, FrameNet):
     """See the module's equations."""
+
+    no_graph = "it draws frames from frames it has drawn, a loop that no graph is written of"
 
     def __init__(self, settings: FramePredictorSettings, *, height: int, width: int, ahead: int) -> None:
         super().__init__()

@@ -7,7 +7,7 @@ Shapes: B clips, T frames that are read, K frames ahead, H rows, W columns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -19,13 +19,16 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from thereafter import figures
 from thereafter.base.config import Table
 from thereafter.base.storage import replacing
 from thereafter.base.tabular import Row
 from thereafter.errors import FormatError, OptionError
 from thereafter.evaluation.bootstrap import ResampledMeans
+from thereafter.inspection.measurement import DrawnFigure
+from thereafter.inspection.trace import Trace
 from thereafter.tasks.answers import Fields, Shown
-from thereafter.tasks.task import Answering, Solving
+from thereafter.tasks.task import Answering, Drawing, Solving, Stacking
 from thereafter.vision.clips import frame_predictor as predictor
 from thereafter.vision.clips.clip import MOST, ClipCodec, clip_shapes
 from thereafter.vision.clips.frame_predictor import FrameBatch, FrameNet, FramePredictor, FramePredictorSettings
@@ -187,6 +190,8 @@ _AT_ONCE = 64
 
 
 class NextFramesTask(
+    Drawing[FrameNet],
+    Stacking,
     Answering[FrameBatch, FrameNet, Foreseen, FrameCodecs],
     Solving[FramePredictorSettings, FrameNet, Clip, FrameCodecs],
     ClipTask[FramePredictorSettings, FrameBatch, FrameNet, Foreseen, FrameCodecs],
@@ -292,6 +297,33 @@ class NextFramesTask(
             last_THW = frames_THW[-read - codec.ahead :]
             explained.append(FramesExplained(last_THW[:read], last_THW[read:], foreseen, judged))
         return explained
+
+    def figure(
+        self, net: FrameNet, explained: object, given: object, name: str, trace: Callable[[object], Trace]
+    ) -> DrawnFigure:
+        """Frames that were read, came and were predicted, in rows."""
+        measured = figures.measured_frames(explained, model="the network", text=name)
+        return figures.predicted_frames([measured])
+
+    def stack(self, answers: Iterable[object]) -> dict[str, NDArray[np.generic]]:
+        """`frames` [N, K, H, W] after the last of each clip, which can be read as clips again; of explained clips their
+        last frames: `read` [N, T, H, W], `came`, `predicted` [N, K, H, W] and `nats` [N, K]."""
+        parts: dict[str, list[NDArray[np.generic]]] = {}
+        for one in answers:
+            arrays: dict[str, NDArray[np.generic]] = {}
+            if isinstance(one, NextFrames):
+                arrays = {"frames": one.pixels_KHW}
+            elif isinstance(one, FramesExplained):
+                arrays = {"read": one.read_THW, "came": one.came_KHW, "predicted": one.predicted.pixels_KHW}
+                arrays["nats"] = np.array(one.judged.nats_K, np.float32)
+            for key, array in arrays.items():
+                parts.setdefault(key, []).append(array)
+        if len({array.shape for array in parts.get("read", ())}) > 1:
+            raise OptionError(
+                "some clips are shorter than the frames that the run reads and predicts; expected clips with all of "
+                "them; try one clip, or leave --explain out"
+            )
+        return {key: np.stack(arrays) for key, arrays in parts.items()}
 
     def shown(self, net: FrameNet, batch: FrameBatch, example: Clip, codecs: FrameCodecs) -> Shown:
         (answer,) = _foreseen(net, batch, codecs["clips"].ahead)

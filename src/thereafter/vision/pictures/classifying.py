@@ -38,6 +38,7 @@ class PictureClassifying(
     """See `task.Task`. `chosen` says how pictures are read."""
 
     name = "classify-pictures"
+    typed = "picture.png"
     settings = PictureClassifierSettings
     defaults: ClassVar[Mapping[str, object]] = {"epochs": 10.0, "batch": 128, "rate": 2e-3, "steps": 1 << 16}
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {
