@@ -15,7 +15,7 @@ from thereafter.errors import ExportError
 from thereafter.export.onnx.model import model_bytes
 from thereafter.export.task_export import check_task, graphs_of
 from thereafter.tasks.fill import Filler, FillerSettings
-from thereafter.tasks.translate.network import TransformerTranslator, TranslatorSettings
+from thereafter.tasks.translate.task import TransformerTranslator, TranslatorSettings
 from thereafter.vision.captioning.network import Captioner, CaptionerSettings, PictureForm
 from thereafter.vision.drawing.network import Drawer, DrawerSettings
 

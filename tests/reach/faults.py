@@ -233,7 +233,7 @@ FAULTS = (
     ),
     # serving
     Fault("guesses-are-free", "serving/guard.py", "0.0 if record.wrong <= FREE", "0.0 if record.wrong >= 0"),
-    Fault("nested-bodies", "serving/bodies.py", "            self.level -= 1\n", "            self.level = 0\n"),
+    Fault("nested-bodies", "serving/guard.py", "            self.level -= 1\n", "            self.level = 0\n"),
     # studio
     Fault("page-shows-percent-as-share", "studio/page/parts/numbers.js", "short(100 * share)", "short(share)"),
     Fault(

@@ -36,10 +36,9 @@ from thereafter.gallery.models import (
 )
 from thereafter.inspection import stability
 from thereafter.inspection.gradients import verb_flow
-from thereafter.inspection.growth import bptt_memory, growth
 from thereafter.inspection.jacobians import jacobians, truncation_effect
 from thereafter.inspection.measurement import Measurement
-from thereafter.inspection.memory import agreement, memory
+from thereafter.inspection.memory import agreement, bptt_memory, growth, memory
 from thereafter.inspection.probing import probe_class, probe_number
 from thereafter.inspection.sentence_reader import SentenceReader, excerpt
 from thereafter.language_model import LanguageModel

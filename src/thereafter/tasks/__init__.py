@@ -10,7 +10,8 @@ fitting       train, save, load, resume: settings of a task and its training, th
 answering     predictions in the order of the questions; what examples have been to a trained task; simple models to
               compare with, which each task names
 answers       what they are: rows of a table, or CoNLL-U; with the evidence for them; arrays of a trace
-lexicon, wording     from words, labels and sentences to numbers and back
+lexicon       from words, labels and sentences to numbers and back
+graphs        what a network computes as graphs that other programs run
 bodies        the layers of a language model under a task
 """
 

@@ -22,7 +22,7 @@ from thereafter.inspection.dynamics import gates_of
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.trace import Trace
 from thereafter.series.forecasting.answers import Forecast, ForecastTable, spelled_times
-from thereafter.series.forecasting.backtest import Backtest
+from thereafter.series.forecasting.asking import Backtest
 
 SEEN = "#333333"
 """The colour of values that came."""

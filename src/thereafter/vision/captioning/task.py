@@ -31,14 +31,13 @@ from thereafter.inspection.measurement import DrawnFigure
 from thereafter.inspection.trace import Trace
 from thereafter.models.word_decoder import END
 from thereafter.tasks.answers import Shown
-from thereafter.tasks.lexicon import padded
+from thereafter.tasks.lexicon import Wording, generators_of, padded, shown_answer
 from thereafter.tasks.task import Answering, Drawing
-from thereafter.tasks.wording import Wording, generators_of, shown_answer
 from thereafter.training.settings import TrainingSettings
-from thereafter.vision.baselines import OTHER_PICTURES, Rows, caption_rows
 from thereafter.vision.captioning import measures, reading
 from thereafter.vision.captioning.network import SEES, Captioner, CaptionerSettings, PictureBatch, PictureForm
 from thereafter.vision.captioning.reading import CaptionedPicture
+from thereafter.vision.measures import OTHER_PICTURES, Rows, caption_rows
 from thereafter.vision.pictures.codec import PictureCodec
 from thereafter.vision.pictures.sources import holds_pictures, picture_of, with_pictures
 from thereafter.vision.rules import Integers, Pixels
