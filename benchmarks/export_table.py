@@ -172,8 +172,8 @@ def networks() -> dict[str, Callable[[], nn.Module]]:
     from thereafter.series.forecasters.network import WindowFacts
     from thereafter.series.forecasters.settings import ForecastSettings
     from thereafter.series.forecasters.solved import build_forecaster
+    from thereafter.tasks import classify as classifier
     from thereafter.tasks import fill as filler
-    from thereafter.tasks.classify import task as classifier
     from thereafter.tasks.tag import network as tagger
     from thereafter.tasks.translate import task as translator
     from thereafter.tasks.translate.task import RecurrentTranslator, TransformerTranslator

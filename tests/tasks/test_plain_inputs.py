@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import thereafter
 from thereafter.cli import app
-from thereafter.tasks.classify.task import CLASSIFYING
+from thereafter.tasks.classify import CLASSIFYING
 from thereafter.tasks.lexicon import Lexicon, Wording
 from thereafter.tasks.translate.task import TRANSLATING
 from thereafter.text.labelled import LabelledText

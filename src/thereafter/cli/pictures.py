@@ -29,10 +29,10 @@ def draw_explained(
 ) -> None:
     """A figure of each explanation: `path`, or NAME-TASK.html in the current folder for a task that is drawn unasked.
     Then one that shows nothing is passed over, and a machine without the package for figures draws none."""
-    from thereafter.tasks.task import Drawing
+    from thereafter.tasks.task import Picturing
 
     task = model.task
-    if not isinstance(task, Drawing) or (path is None and not task.drawn_unasked):
+    if not isinstance(task, Picturing) or (path is None and not task.drawn_unasked):
         return
     for one, given, name in zip(explained, inputs, names, strict=True):
         try:
@@ -82,7 +82,7 @@ def save_arrays(
 ) -> None:
     """Write the arrays of all answers to `out`, and a figure of the first to `figure`."""
     from thereafter.base.progress import show_progress
-    from thereafter.tasks.task import Drawing, Tabulating, aspect
+    from thereafter.tasks.task import Picturing, Tabulating, aspect
 
     unit = aspect(model.task, Tabulating).unit
     ask = model.explain if explain or task.stacks_explained else partial(model.predict, **options)
@@ -96,7 +96,7 @@ def save_arrays(
                         np.lib.format.write_array(member, array, allow_pickle=False)
             shapes = ", ".join(f"{key} {list(array.shape)}" for key, array in arrays.items())
             typer.echo(f"saved {out}: {shapes}")
-        if figure is not None and isinstance(model.task, Drawing):
+        if figure is not None and isinstance(model.task, Picturing):
             which = f"the first of {len(examples):,} {unit}s of {name}" if len(examples) > 1 else name
             (explained,) = model.explain(examples[:1])
             place = model.task.figure(model.net, explained, examples[0], which, model.trace).save(figure)

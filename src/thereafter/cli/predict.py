@@ -24,7 +24,6 @@ from thereafter.errors import OptionError
 from thereafter.tasks import TASKS
 
 if TYPE_CHECKING:
-    from thereafter.series.forecasting.answers import ForecastTable
     from thereafter.task_model import TaskModel
     from thereafter.tasks.task import AnyTask
 
@@ -101,7 +100,13 @@ def predict(
         if out is not None:
             check_ending(out)
         table = load_task(run, device=device).forecast(last, horizon=horizon, samples=samples or 0, seed=seed or 0)
-        _print_forecast(table, out, figure, form)
+        printed = print_rows(table.to_rows() if form else [], form)
+        typer.echo(f"forecast {table.note}; the mean, and the band of 80 %", err=True)
+        if not printed and out is None:
+            typer.echo(str(table))
+        save_rows(table.to_rows() if out is not None else [], out)
+        if figure is not None:
+            typer.echo(f"saved {table.figure().save(figure)}", err=True)
         return
     task = task_of(run)
     if samples is not None and isinstance(task, Sampling):
@@ -259,9 +264,9 @@ def example_of(task: AnyTask, given: Sequence[str] = ()) -> str:
 
 def check_drawn(task: AnyTask, run: str, given: Sequence[str], figure: Path | None, *, explain: bool) -> None:
     """Refuse a figure without --last that the task does not draw, before anything is loaded."""
-    from thereafter.tasks.task import Asking, Drawing, aspect
+    from thereafter.tasks.task import Asking, Picturing, aspect
 
-    is_drawn = isinstance(task, Drawing)
+    is_drawn = isinstance(task, Picturing)
     if figure is None or (is_drawn and explain):
         return
     if aspect(task, Asking).of_tables:
@@ -291,17 +296,6 @@ def check_samples(task: AnyTask, run: str, given: Sequence[str], options: Mappin
         rule = f"the task {task.name!r} has one answer to each input, and draws no new ones; got {got}"
         rest = example_of(task, given)
     raise OptionError(f"{rule}; try: thereafter predict {run} {rest}")
-
-
-def _print_forecast(table: ForecastTable, out: Path | None, figure: Path | None, form: str) -> None:
-    """The forecasts as text, CSV or JSON; also to a file and as a figure, where they are asked for."""
-    printed = print_rows(table.to_rows() if form else [], form)
-    typer.echo(f"forecast {table.note}; the mean, and the band of 80 %", err=True)
-    if not printed and out is None:
-        typer.echo(str(table))
-    save_rows(table.to_rows() if out is not None else [], out)
-    if figure is not None:
-        typer.echo(f"saved {table.figure().save(figure)}", err=True)
 
 
 @command(app)

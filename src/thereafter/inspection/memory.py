@@ -10,9 +10,10 @@ so that a model for which all forms are equally likely is right at chance.
 A dependency may be that of a subject and its verb, of a noun and its reflexive pronoun, or any other that sentences
 mark: `agreement` says how often a model is right by words and by nouns between, and by congruence.
 
-Time and memory of one forward and backward pass are measured by the length of the sequence. Time is the least of several passes. Memory is what autograd keeps for the backward pass, counted on the tensors
-themselves (`kept_for_backward`: every piece once, weights not). The state is what a model carries on to the next token:
-a fixed size in a recurrent net, keys and values of all tokens in a Transformer.
+Time and memory of one forward and backward pass are measured by the length of the sequence. Time is the least of
+several passes. Memory is what autograd keeps for the backward pass, counted on the tensors themselves
+(`kept_for_backward`: every piece once, weights not). The state is what a model carries on to the next token: a fixed
+size in a recurrent net, keys and values of all tokens in a Transformer.
 
 `bptt_memory` counts what backpropagation through time has to remember, by length and by the pieces a sequence is cut
 into: the hidden states our own backpropagation keeps (`layers.bptt`), which is all the backward pass of an RNN needs,

@@ -1,8 +1,8 @@
 """Beyond the next word: tasks that learn from whole examples, on the same cells, training loop and run folders.
 
 task          the contract: reading, codecs, batches, network, answers, measure; and what only some tasks can do
-tag/, classify/, translate/, fill       a folder or file per task; `series` and `vision` have those over numbers and
-              pictures; labelling has what those share that answer with one label
+tag/, translate/, classify, fill       a folder or file per task; `series` and `vision` have those over numbers and
+              pictures; labelling has what those share that answer with labels, their measures too
 finding       the examples of a source: parts of a corpus, files, or one file that is split; which task is meant by a
               name
 fitting       train, save, load, resume: settings of a task and its training, the largest batch that a GPU holds, a
@@ -21,7 +21,7 @@ TASKS = Registry(
     "task",
     {
         "tag": "thereafter.tasks.tag.task:TAGGING",
-        "classify": "thereafter.tasks.classify.task:CLASSIFYING",
+        "classify": "thereafter.tasks.classify:CLASSIFYING",
         "classify-series": "thereafter.series.classifying.task:CLASSIFYING_SERIES",
         "classify-pictures": "thereafter.vision.pictures.classifying:CLASSIFYING_PICTURES",
         "fill": "thereafter.tasks.fill:FILLING",

@@ -5,9 +5,10 @@ takes what stands between spaces; a piece that it does not know is cut into word
 plain text is "film" and ".". A `prose` model takes its own pieces, words with the space before them. Plain text is
 brought into the way the text of the language model was written first: training, scores and predictions alike.
 
-`Wording` is one side of a sentence pair as ids: a tokenizer with an end mark. Id 0 ends a sentence and pads rows; the ids of the tokenizer follow. White space is made single. Where spaces belong to
-words, one is put before the first word, so that "the" is the same form everywhere in a sentence. What the tasks have in
-common that answer in sentences is here too.
+`Wording` is one side of a sentence pair as ids: a tokenizer with an end mark. Id 0 ends a sentence and pads rows; the
+ids of the tokenizer follow. White space is made single. Where spaces belong to words, one is put before the first word,
+so that "the" is the same form everywhere in a sentence. What the tasks have in common that answer in sentences is here
+too.
 """
 
 from __future__ import annotations

@@ -363,7 +363,7 @@ class Explaining(Tracing[E, X, N, C]):
 # ---- how answers are drawn and saved
 
 
-class Drawing(ABC, Generic[N]):
+class Picturing(ABC, Generic[N]):
     """What it explains of one example can be drawn (`predict --figure`)."""
 
     drawn_unasked: ClassVar[bool] = False

@@ -48,7 +48,7 @@ from thereafter.base.config import Table
 from thereafter.base.tabular import Row, Tabular
 from thereafter.errors import EmptyCorpusError, ShapeError
 from thereafter.evaluation.bootstrap import Z_95, Floats, ResampledMeans, wilson
-from thereafter.series.classifying.task import most_frequent
+from thereafter.tasks.labelling import most_frequent
 from thereafter.tasks.task import Headed
 from thereafter.vision.captioning import measures
 from thereafter.vision.captioning.reading import CaptionedPicture

@@ -1,4 +1,6 @@
-"""`thereafter inspect trace`, `describe`, `dynamics` and `units`: what a model did at every token of a text; `pairs`."""
+"""`thereafter inspect trace`, `describe`, `dynamics` and `units`: what a model did at every token of a text; minimal
+pairs.
+"""
 
 from __future__ import annotations
 

@@ -33,7 +33,6 @@ from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.series.forecasters.settings import cells
 from thereafter.tasks.batching import TensorBatch
 from thereafter.tasks.graphs import LONGEST, ROWS, Feeds, Inputs, OneGraph, Tensors, draw_words
-from thereafter.vision.pictures.codec import PERMUTATION, READINGS
 
 _WIDTHS = (3, 7, 15)
 
@@ -107,32 +106,6 @@ class SeriesClassifierSettings(ReaderSettings):
     """The column of the time stamps. Default: recognised in the table."""
     channels: str = ""
     """The columns that are read, with commas between them. Default: all others with numbers."""
-
-
-@dataclass(frozen=True)
-class PictureClassifierSettings(ReaderSettings):
-    """Those of `ReaderSettings`, with one layer that reads in one direction and answers from its last state."""
-
-    encoder: str = "lstm"
-    hidden: int = 128
-    bidirectional: bool = False
-    pooling: str = "last"
-    dropout: float = 0.0
-    read: str = "rows"
-    """What a step is: a row of pixels ("rows"), a pixel, row by row ("pixels"), or a pixel in one random order for
-    all pictures ("permuted")."""
-    permutation: int = PERMUTATION
-    """The seed of that random order."""
-    size: int = 0
-    """Pixels a side to which pictures are brought (0: their own where all are equal and at most 256, else 64)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("read", self.read, READINGS)
-        if not 0 <= self.permutation < 2**32:
-            raise OptionError(f"permutation is {self.permutation}; expected a seed from 0 to {2**32 - 1}")
-        if self.size < 0:
-            raise OptionError(f"size is {self.size}; expected pixels a side, or 0 for that of the pictures")
 
 
 @dataclass(frozen=True)

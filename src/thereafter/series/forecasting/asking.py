@@ -3,8 +3,9 @@
 Beyond the steps that it gives at once a forecaster reads its own predictions. The first chapter of the books on
 sequence models draws this of a noisy sine: one step ahead looks perfect, 64 steps ahead does not (`steps_ahead`).
 
-A backtest is forecasts of a trained run from rolling origins, beside what came and a simple forecast. At every origin the run reads the rows before it and forecasts the steps after it; it is not trained again. The simple
-forecast is the seasonal naive one, or the last value where there is no season.
+A backtest is forecasts of a trained run from rolling origins, beside what came and a simple forecast. At every origin
+the run reads the rows before it and forecasts the steps after it; it is not trained again. The simple forecast is the
+seasonal naive one, or the last value where there is no season.
 
 Shapes: B windows, D targets, N points; A numbers of steps k, R rows or resamples, H steps. Of backtests W windows (an
 origin of a series each), J origins in time, K rows of a table of errors, S statistics.

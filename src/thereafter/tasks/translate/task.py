@@ -1,6 +1,7 @@
 """The task `translate`: one sequence into another, such as a sentence into its translation, a text into its summary.
 
-An encoder of sentences (`task_net.Encoder`) and a decoder are one network. A Transformer as Vaswani et al. (2017) had it has an encoder that sees all of a source, and a decoder that looks at it:
+An encoder of sentences (`task_net.Encoder`) and a decoder are one network. A Transformer as Vaswani et al. (2017) had
+it has an encoder that sees all of a source, and a decoder that looks at it:
 
     encoder:  x + attention(x, x),  x + forward(x)
 

@@ -32,7 +32,7 @@ from thereafter.inspection.trace import Trace
 from thereafter.models.word_decoder import END
 from thereafter.tasks.answers import Shown
 from thereafter.tasks.lexicon import Wording, generators_of, padded, shown_answer
-from thereafter.tasks.task import Answering, Drawing
+from thereafter.tasks.task import Answering, Picturing
 from thereafter.training.settings import TrainingSettings
 from thereafter.vision.captioning import measures, reading
 from thereafter.vision.captioning.network import SEES, Captioner, CaptionerSettings, PictureBatch, PictureForm
@@ -80,7 +80,7 @@ class ResampledCaptions:
 
 class Captioning(
     Answering[PictureBatch, Captioner, str, CaptionCodecs],
-    Drawing[Captioner],
+    Picturing[Captioner],
     VisionTask[CaptionerSettings, CaptionedPicture, PictureBatch, Captioner, str, CaptionCodecs],
 ):
     """See `task.Task`."""

@@ -40,11 +40,10 @@ from thereafter.models.task_net import TaskNet
 from thereafter.series.forecasters.settings import cells
 from thereafter.tasks.answers import Fields, Shown, percent
 from thereafter.tasks.batching import FillableBatch
-from thereafter.tasks.classify.measures import ResampledLabels, SeveralLabels, measure_labels
 from thereafter.tasks.graphs import Ungraphed
-from thereafter.tasks.labelling import last_of_each, split_at
+from thereafter.tasks.labelling import ResampledLabels, SeveralLabels, last_of_each, measure_labels, split_at
 from thereafter.tasks.lexicon import ColumnLexicons
-from thereafter.tasks.task import Drawing, Stacking
+from thereafter.tasks.task import Picturing, Stacking
 from thereafter.vision.clips.clip import ClipCodec, clip_shapes
 from thereafter.vision.clips.reading import CLIP_FILES, Clip, Clips, read_clips
 from thereafter.vision.encoder import FrameEncoder, as_floats
@@ -254,7 +253,7 @@ class ClipCodecs(FrameCodecs):
 
 
 class Video(
-    Drawing[ClipClassifier],
+    Picturing[ClipClassifier],
     Stacking,
     ClipTask[ClipClassifierSettings, ClipBatch, ClipClassifier, ClipLabels, ClipCodecs],
 ):

@@ -28,7 +28,7 @@ from thereafter.evaluation.bootstrap import ResampledMeans
 from thereafter.inspection.measurement import DrawnFigure
 from thereafter.inspection.trace import Trace
 from thereafter.tasks.answers import Fields, Shown
-from thereafter.tasks.task import Answering, Drawing, Solving, Stacking
+from thereafter.tasks.task import Answering, Picturing, Solving, Stacking
 from thereafter.vision.clips import frame_predictor as predictor
 from thereafter.vision.clips.clip import MOST, ClipCodec, clip_shapes
 from thereafter.vision.clips.frame_predictor import FrameBatch, FrameNet, FramePredictor, FramePredictorSettings
@@ -190,7 +190,7 @@ _AT_ONCE = 64
 
 
 class NextFramesTask(
-    Drawing[FrameNet],
+    Picturing[FrameNet],
     Stacking,
     Answering[FrameBatch, FrameNet, Foreseen, FrameCodecs],
     Solving[FramePredictorSettings, FrameNet, Clip, FrameCodecs],

@@ -31,7 +31,7 @@ from thereafter.inspection.measurement import DrawnFigure
 from thereafter.inspection.trace import Trace
 from thereafter.models.task_net import TaskNet
 from thereafter.tasks.answers import Fields, Shown
-from thereafter.tasks.task import Drawing, Sampling, Solving
+from thereafter.tasks.task import Picturing, Sampling, Solving
 from thereafter.vision.drawing import network
 from thereafter.vision.drawing.network import Drawer, DrawerSettings, DrawingBatch, Strokes
 from thereafter.vision.measures import DrawingScore, resampled_drawings, score_drawings
@@ -167,7 +167,7 @@ class DrawingCodecs(TypedDict):
 
 class DrawingTask(
     Solving[DrawerSettings, DrawingNet, Picture, DrawingCodecs],
-    Drawing[DrawingNet],
+    Picturing[DrawingNet],
     Sampling[DrawingNet],
     VisionTask[DrawerSettings, Picture, DrawingBatch, DrawingNet, Redrawn, DrawingCodecs],
 ):

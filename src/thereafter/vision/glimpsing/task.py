@@ -22,7 +22,7 @@ from thereafter.inspection.measurement import DrawnFigure
 from thereafter.inspection.trace import Trace
 from thereafter.tasks.answers import Fields, LabelProbabilities, Shown, percent
 from thereafter.tasks.labelling import label_lexicon, numbered_labels, ranked
-from thereafter.tasks.task import Drawing
+from thereafter.tasks.task import Picturing
 from thereafter.vision.glimpsing import network
 from thereafter.vision.glimpsing.network import Glimpser, GlimpserSettings, PictureReader, PixelBatch
 from thereafter.vision.pictures.codec import PictureCodec
@@ -31,7 +31,7 @@ from thereafter.vision.pictures.labelled_pictures import LabelledPicture
 from thereafter.vision.task import LabelledPictures, PixelCodecs
 
 
-class Glimpsing(Drawing[PictureReader], LabelledPictures[GlimpserSettings, PixelBatch, PictureReader, PixelCodecs]):
+class Glimpsing(Picturing[PictureReader], LabelledPictures[GlimpserSettings, PixelBatch, PictureReader, PixelCodecs]):
     """See `task.Task`. `chosen`: its size is that of the pictures."""
 
     name = "glimpse"

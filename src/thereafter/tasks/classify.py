@@ -11,13 +11,21 @@ Words are read in both directions, or by a convolution, and pooled into one vect
 `evidence` says which words support a label: the gradient of its score in each word vector, times that vector
 (Simonyan, Vedaldi and Zisserman 2014; Denil, Demiraj and de Freitas 2014).
 
+What every network has to beat is multinomial Naive Bayes (McCallum and Nigam 1998), with add-alpha counts over a
+vocabulary of V words:
+
+    log p(class | text) ~ log p(class) + sum over words w of log (count(w, class) + alpha) / (count(class) + alpha V)
+
+Words that training never saw are passed over. With `binary` a word counts once a text, however often it is there.
+
 Shapes: B rows, T words, E word vector, H features, K labels.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +41,8 @@ from thereafter.base.config import Table
 from thereafter.data.corpora import is_read_once, locate_source
 from thereafter.data.files import AnySource
 from thereafter.data.finding import FileKind
-from thereafter.errors import OptionError, ThereafterError
+from thereafter.errors import EmptyCorpusError, OptionError, ThereafterError
+from thereafter.evaluation.bootstrap import Floats
 from thereafter.layers.blocks import largest_of, locked_layers
 from thereafter.layers.dropout import locked
 from thereafter.layers.recurrent import Recurrent
@@ -54,7 +63,6 @@ from thereafter.series.labelled import SERIES_FILES, holds_series
 from thereafter.tasks.answers import Fields, LabelExplained, Shown
 from thereafter.tasks.batching import FillableBatch
 from thereafter.tasks.bodies import Body
-from thereafter.tasks.classify.measures import NaiveBayes
 from thereafter.tasks.graphs import WORDS as WORD_INPUTS
 from thereafter.tasks.graphs import Feeds, Inputs, OneGraph, Tensors, draw_words
 from thereafter.tasks.labelling import LabelCodecs, LabelTask, label_lexicon, numbered_labels, ranked
@@ -437,3 +445,56 @@ def _words(one: LabelledText, codecs: ClassCodecs) -> list[str]:
 
 
 CLASSIFYING = Classifying()
+
+
+@dataclass(frozen=True, eq=False)
+class NaiveBayes:
+    """Multinomial Naive Bayes over bags of words: what any classifier has to beat.
+
+    >>> bayes = NaiveBayes.fit([["good", "film"], ["bad", "film"]], ["pos", "neg"])
+    >>> bayes.predict([["good", "good", "bad"], ["never", "seen", "bad"]])
+    ['pos', 'neg']
+    """
+
+    labels: tuple[str, ...]
+    words: Mapping[str, int]
+    log_prior_K: Floats
+    log_p_VK: Floats
+    binary: bool = False
+
+    @classmethod
+    def fit(
+        cls, texts: Sequence[Sequence[str]], labels: Sequence[str], alpha: float = 1.0, *, binary: bool = False
+    ) -> Self:
+        """Count words by class; every count is raised by `alpha`."""
+        if not (alpha > 0 and math.isfinite(alpha)):
+            raise OptionError(f"alpha is {alpha}, expected more than 0: an unseen word would rule a class out; try 1")
+        if len(texts) != len(labels):
+            raise OptionError(f"there are {len(texts):,} texts and {len(labels):,} labels, expected one for each")
+        words = {word: v for v, word in enumerate(dict.fromkeys(word for text in texts for word in text))}
+        if not words:
+            raise EmptyCorpusError("there are no words to learn from; expected at least one text with words")
+        known = tuple(sorted(set(labels)))
+        at = {label: k for k, label in enumerate(known)}
+        counts_VK = np.full((len(words), len(known)), float(alpha))
+        texts_K = np.zeros(len(known))
+        for text, label in zip(texts, labels, strict=True):
+            texts_K[at[label]] += 1
+            np.add.at(counts_VK[:, at[label]], _numbers(text, words, binary), 1.0)
+        return cls(known, words, np.log(texts_K / texts_K.sum()), np.log(counts_VK / counts_VK.sum(axis=0)), binary)
+
+    def scores(self, texts: Iterable[Sequence[str]]) -> Floats:
+        """log p(class) + log p(words | class) of each text, [N, K]; not normalised."""
+        rows = [_numbers(text, self.words, self.binary) for text in texts]
+        if not rows:
+            return np.empty((0, len(self.labels)))
+        return np.stack([self.log_prior_K + self.log_p_VK[row].sum(axis=0) for row in rows])
+
+    def predict(self, texts: Iterable[Sequence[str]]) -> list[str]:
+        """The likeliest class of each text."""
+        return [self.labels[k] for k in self.scores(texts).argmax(axis=1)]
+
+
+def _numbers(text: Sequence[str], words: Mapping[str, int], binary: bool) -> list[int]:
+    """The numbers of the words that are known, as often as they count."""
+    return [words[word] for word in (dict.fromkeys(text) if binary else text) if word in words]
