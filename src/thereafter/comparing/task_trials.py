@@ -13,7 +13,7 @@ from pathlib import Path
 from thereafter.base import progress
 from thereafter.base.config import Table
 from thereafter.base.storage import write_text
-from thereafter.base.tabular import Row, Tabular
+from thereafter.base.tabular import Row, Tabular, aligned
 from thereafter.comparing.budget import planned_folder, read_seeds
 from thereafter.comparing.differences import ModelDifference, task_differences, unit_of
 from thereafter.data.files import AnySource
@@ -91,8 +91,7 @@ class TaskComparison(Tabular):
         for one in self.beside:
             cells = [_cell(one.figures[key], 0.0) if key in one.figures else "" for key in keys]
             lines.append([one.name, "", "", *cells, *(["", ""] if self.columns else [])])
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        texts = ["  ".join(f"{cell:<{w}}" for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines]
+        texts = aligned(list(zip(*lines, strict=True)), [False] * len(lines[0]))
         unused = f"was not used for training{' or' if self.part == 'test' else ', but'} for choosing weights"
         part = f"{'tested' if self.part == 'test' else 'measured'} on its {self.part} part"
         title = f"{self.task} on {self.source}, {part}, which {unused}"
