@@ -212,7 +212,7 @@ FAULTS = (
         "statistics.stdev(samples)",
         "statistics.pstdev(samples)",
     ),
-    Fault("match-in-thousands", "comparing/entries.py", '"m": 1_000_000', '"m": 1_024_000'),
+    Fault("match-in-thousands", "comparing/budget.py", '"m": 1_000_000', '"m": 1_024_000'),
     # figures
     Fault(
         "caption-not-escaped", "figures/figure.py", "caption = escape(figure.caption)", "caption = str(figure.caption)"
