@@ -172,11 +172,11 @@ def networks() -> dict[str, Callable[[], nn.Module]]:
     from thereafter.series.forecasters.network import WindowFacts
     from thereafter.series.forecasters.settings import ForecastSettings
     from thereafter.series.forecasters.solved import build_forecaster
+    from thereafter.tasks import classify as classifier
     from thereafter.tasks import fill as filler
-    from thereafter.tasks.classify import network as classifier
     from thereafter.tasks.tag import network as tagger
-    from thereafter.tasks.translate import network as translator
-    from thereafter.tasks.translate.network import RecurrentTranslator, TransformerTranslator
+    from thereafter.tasks.translate import task as translator
+    from thereafter.tasks.translate.task import RecurrentTranslator, TransformerTranslator
     from thereafter.vision.captioning import network as captioner
 
     facts = WindowFacts(targets=2, covariates=3, known=2, lookback=12, horizon=4, season=3, gaps=True)

@@ -42,8 +42,7 @@ from thereafter.runs.writer import Journal
 from thereafter.tasks import batching, finding, fitting
 from thereafter.tasks.tag.network import TagBatch, Tagger, TaggerSettings
 from thereafter.tasks.tag.task import TAGGING
-from thereafter.tasks.translate.network import PairBatch, TranslatorSettings
-from thereafter.tasks.translate.task import Translating
+from thereafter.tasks.translate.task import PairBatch, Translating, TranslatorSettings
 from thereafter.training.learner import Course
 from thereafter.training.loop import Loop
 

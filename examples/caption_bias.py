@@ -27,9 +27,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from thereafter.data.corpora import locate
-from thereafter.vision.baselines import constant_caption
 from thereafter.vision.captioning.measures import RULE, caption_words, measure_captions
 from thereafter.vision.captioning.reading import read_captions
+from thereafter.vision.measures import constant_caption
 
 CLASSES = {
     "colours": "black,white,red,blue,brown,green,yellow,orange,pink,purple,grey gray,tan,blond blonde",

@@ -182,6 +182,59 @@ def test_the_kinds_of_model_are_listed_once():
     assert not second
 
 
+# Modules outside the folder of a task that import from it or compare with its name. Tables name modules as strings and
+# are none of them. May only shrink.
+KNOW_TASKS = {
+    "api": {"series"},  # types of what a user hands over as a table
+    "comparing.task_trials": {"series"},
+    "instruments": {"series"},
+    "task_model": {"series"},
+    "tasks.finding": {"series"},
+    "figures.tasks": {"tasks.translate"},
+    "gallery.tasks": {"series", "vision"},  # pictures of all tasks
+    "ready.tasks": {"vision"},
+    "serving.server.verbs": {"series"},
+    "studio.panels.captioning": {"vision"},  # the panels of tasks: a file each
+    "studio.panels.forecasting": {"series"},
+    "studio.panels.glimpsing": {"vision"},
+    "studio.panels.moving": {"vision"},
+    "studio.panels.pictures": {"vision"},
+    "studio.panels.tasks": {"tasks.translate"},
+    "tasks.classify": {"series", "vision"},  # one name for labels of texts, series and pictures
+    "training.finding": {"vision"},  # pictures are no text
+    "vision.clips.labels": {"series"},
+    "vision.drawing.network": {"series"},
+    "vision.glimpsing.network": {"series"},
+    "vision.pictures.classifying": {"series"},  # a picture that is read as a series
+}
+
+
+def folder_of(task: str) -> str:
+    """The folder of a task: `series` and `vision` are whole subjects, a task over words has its own in `tasks`."""
+    parts = str(TASKS.path_of(task)).partition(":")[0].split(".")[1:]
+    return ".".join(parts[:2]) if parts[0] == "tasks" else parts[0]
+
+
+def test_no_module_outside_its_folder_knows_a_task_by_name():
+    folders = {task: folder_of(task) for task in TASKS}
+    outside: dict[str, set[str]] = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        for node in nodes_of(path):
+            known: set[str] = set()
+            if isinstance(node, ast.ImportFrom):
+                names = [f"{node.module}.{alias.name}." for alias in node.names]
+                known = {folder for folder in folders.values() for name in names if f"thereafter.{folder}." in name}
+            elif isinstance(node, ast.Compare) and not module.startswith("export.steps."):
+                constants = [part.value for part in ast.walk(node) if isinstance(part, ast.Constant)]
+                known = {folders[name] for name in constants if isinstance(name, str) and name in folders}
+            known = {folder for folder in known if not f"{module}.".startswith(f"{folder}.")}
+            if known:
+                outside.setdefault(module, set()).update(known)
+    assert {module: known for module, known in outside.items() if known - KNOW_TASKS.get(module, set())} == {}
+    assert {module: known for module, known in KNOW_TASKS.items() if known - outside.get(module, set())} == {}
+
+
 def in_fresh_python(code: str) -> str:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return done.stdout.strip()

@@ -16,8 +16,8 @@ from refusals import assert_refused
 from thereafter.base.tabular import PlainTable, Row, Tabular, csv_text, facts_html, json_text, text_table, write_table
 from thereafter.comparing.task_trials import TaskComparison, TaskTrial
 from thereafter.errors import MissingPackageError, OptionError
-from thereafter.tasks.classify.measures import measure_classes
 from thereafter.tasks.fill import Filled
+from thereafter.tasks.labelling import measure_classes
 from thereafter.tasks.tag.measures import measure_tagging
 from thereafter.tasks.translate.measures import LengthBin, Pairs, Translation
 

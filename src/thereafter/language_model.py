@@ -19,10 +19,10 @@ from thereafter.base.devices import check_device
 from thereafter.base.progress import show_progress
 from thereafter.data.corpora import require_own
 from thereafter.data.files import AnySource, Files, Parts
-from thereafter.decoding import completion, generation, ranking
+from thereafter.decoding import beam, completion, generation
+from thereafter.decoding.beam import NextToken, NextTokens, rank_tokens
 from thereafter.decoding.completion import Completions
 from thereafter.decoding.generation import Generated, GenerationOptions, GenerationSettings
-from thereafter.decoding.ranking import NextToken, NextTokens, rank_tokens
 from thereafter.errors import OptionError
 from thereafter.evaluation.scores import Score, score_text
 from thereafter.evaluation.switches import Switches
@@ -312,10 +312,10 @@ class LanguageModel(RunView):
         """
         if isinstance(candidates, str):
             raise OptionError(f"candidates are one text, {candidates!r}; expected several; try a list of texts")
-        ranking.check_per(per)
+        beam.check_per(per)
         texts = [self.normalise(candidate) for candidate in candidates]
-        scored = ranking.read_candidates(texts, self.tokenizer, self._spelling)
-        log_probs = ranking.log_probs(self.model, self._read(context), scored, per)
+        scored = beam.read_candidates(texts, self.tokenizer, self._spelling)
+        log_probs = beam.log_probs(self.model, self._read(context), scored, per)
         return sorted(zip(candidates, log_probs, strict=True), key=lambda pair: -pair[1])
 
     def neighbours(self, word: str, k: int = 10) -> list[tuple[str, float]]:

@@ -20,9 +20,8 @@ from thereafter.models.look import watch
 from thereafter.models.task_net import Batched, TaskNet
 from thereafter.runs import folder as files
 from thereafter.series.forecasting import asking as forecast_asking
-from thereafter.series.forecasting import backtest as forecast_backtest
 from thereafter.series.forecasting.answers import ForecastTable, PointTable
-from thereafter.series.forecasting.backtest import Backtest
+from thereafter.series.forecasting.asking import Backtest
 from thereafter.series.frames import AnyTable, as_source, naming
 from thereafter.tasks import TASKS, answering, finding, fitting
 from thereafter.tasks.answers import PredictionTable
@@ -178,7 +177,7 @@ class TaskModel(RunView):
         `to_pandas()` has every value. The run is not trained again."""
         table = as_source(source)
         with show_progress(), naming(table):
-            return forecast_backtest.backtest_table(self.fitted, table, horizon=horizon, every=every)
+            return forecast_asking.backtest_table(self.fitted, table, horizon=horizon, every=every)
 
     def explain(self, given: object) -> Any:
         """As `predict`, with the reasons for each answer (`tasks/answers.py`): text to read, and figures.

@@ -62,7 +62,8 @@ def test_new_pictures_are_refused_a_file_of_text_by_the_ending_of_arrays(tmp_pat
 
 
 def test_every_task_has_an_input_of_its_kind() -> None:
-    assert {name for name in TASKS if example_of(name) == "'a text'"} == {"tag", "classify", "fill", "translate"}
+    of_texts = {name for name in TASKS if example_of(TASKS.load(name)) == "'a text'"}
+    assert of_texts == {"tag", "classify", "fill", "translate"}
 
 
 def test_a_clip_without_frames_to_compare_is_refused_by_what_predicts_it(tmp_path: Path) -> None:

@@ -15,11 +15,10 @@ import pytest
 import thereafter
 from refusals import assert_refused
 from thereafter.cli import main
+from thereafter.comparing import budget, trials
 from thereafter.comparing import compare as comparing
-from thereafter.comparing import entries, trials
-from thereafter.comparing.budget import PARTS, cut_in_three, normalise_space, share
+from thereafter.comparing.budget import PARTS, Entry, cut_in_three, deal_options, normalise_space, parse_entries, share
 from thereafter.comparing.compare import Comparison, compare
-from thereafter.comparing.entries import Entry, deal_options, parse_entries
 from thereafter.errors import EmptyCorpusError, OptionError, SourceError, TrainingError, UnknownNameError
 from thereafter.text.agreement import write_corpus
 from thereafter.text.sources import Source, Texts
@@ -303,9 +302,9 @@ def test_models_are_matched_in_parameters(book: Path):
 
 
 def test_the_lstm_is_what_others_are_matched_to():
-    assert entries.reference(entries.parse_entries("gru,awd-lstm,lstm:char", "word")) == "lstm-char"
-    assert entries.reference(entries.parse_entries("gru,rnn,unigram", "word")) == "gru-word"
-    assert entries.read_match("1.5M") == 1_500_000
+    assert budget.reference(budget.parse_entries("gru,awd-lstm,lstm:char", "word")) == "lstm-char"
+    assert budget.reference(budget.parse_entries("gru,rnn,unigram", "word")) == "gru-word"
+    assert budget.read_match("1.5M") == 1_500_000
 
 
 class Clock:

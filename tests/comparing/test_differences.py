@@ -19,7 +19,7 @@ from thereafter.comparing.differences import BITS, LineSums, ModelDifference, Se
 from thereafter.comparing.rows import model_differences
 from thereafter.errors import FormatError
 from thereafter.evaluation.bootstrap import SEED, Difference, block_length
-from thereafter.tasks.classify.measures import ResampledClasses
+from thereafter.tasks.labelling import ResampledClasses
 
 NOUNS, VERBS = ["cat", "dog", "gnu", "old man"], ["sat", "ran", "saw the dog"]
 SMALL: dict[str, Any] = {"hidden": 8, "batch": 4, "steps": 8, "layers": 1, "tokens_budget": 400}

@@ -13,8 +13,7 @@ from thereafter.errors import FormatError
 from thereafter.series.scales import SeriesScales
 from thereafter.series.table import WHOLE, ColumnChoice, SeriesTable, WindowFrame, cut_windows
 from thereafter.series.times import Frequency
-from thereafter.tasks.lexicon import ColumnLexicons, Lexicon
-from thereafter.tasks.wording import Wording
+from thereafter.tasks.lexicon import ColumnLexicons, Lexicon, Wording
 from thereafter.text.tokenizers import TOKENIZERS
 from thereafter.vision.acting.game import CatchCodec, Episode
 from thereafter.vision.clips.clip import ClipCodec

@@ -10,7 +10,7 @@ import pytest
 from small_models import WITH_TOKENS, counted, made
 
 import thereafter
-from thereafter.decoding import ranking
+from thereafter.decoding import beam as ranking
 from thereafter.errors import OptionError
 
 CANDIDATES = ["the cat sat on the mat", "the cat sad on the mat", "the cat", "the dog ate", "zebra sat", "cat the on"]

@@ -19,7 +19,7 @@ from thereafter.evaluation.bootstrap import (
     paired_difference,
     resample_sums,
 )
-from thereafter.tasks.classify.measures import ResampledClasses, measure_classes
+from thereafter.tasks.labelling import ResampledClasses, measure_classes
 from thereafter.tasks.tag.measures import ResampledTags, measure_tagging
 from thereafter.tasks.translate.measures import ResampledTranslations, measure_translation
 

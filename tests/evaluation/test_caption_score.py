@@ -13,7 +13,6 @@ from breadth import core
 from refusals import assert_refused
 from thereafter.errors import EmptyCorpusError, OptionError, ShapeError
 from thereafter.evaluation.bootstrap import interval, resample_sums
-from thereafter.vision.baselines import constant_caption, nearest_captions
 from thereafter.vision.captioning.measures import (
     bleu_of_sums,
     bleu_statistics,
@@ -24,6 +23,7 @@ from thereafter.vision.captioning.measures import (
 )
 from thereafter.vision.captioning.reading import CaptionedPicture, read_captions
 from thereafter.vision.captioning.task import CAPTIONING, ResampledCaptions
+from thereafter.vision.measures import constant_caption, nearest_captions
 from thereafter.vision.pictures.picture import Picture, StackedPictures
 
 WORDS = ["a", "dog", "the", "man", "red", "runs", "in", "of", "ball", "on"]
@@ -113,7 +113,7 @@ def test_of_constants_without_four_words_in_common_the_lower_orders_decide() -> 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
 def test_the_nearest_picture_gives_its_first_caption(dtype: type[np.generic], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thereafter.vision.baselines._ROWS", 16)  # so that there are several blocks
+    monkeypatch.setattr("thereafter.vision.measures._ROWS", 16)  # so that there are several blocks
     rng = np.random.default_rng(3)
     train = rng.integers(0, 256, (70, 3, 4, 4)).astype(dtype)
     train[50] = train[20]  # of two that are alike the first counts

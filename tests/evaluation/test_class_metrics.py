@@ -12,7 +12,8 @@ import pytest
 from breadth import core
 from refusals import assert_refused
 from thereafter.errors import EmptyCorpusError, OptionError
-from thereafter.tasks.classify.measures import ClassScore, NaiveBayes, measure_classes
+from thereafter.tasks.classify import NaiveBayes
+from thereafter.tasks.labelling import ClassScore, measure_classes
 from thereafter.text.labelled import read_labelled
 
 sklearn = pytest.importorskip("sklearn.metrics")

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from refusals import assert_refused
 from thereafter.errors import EmptyCorpusError, OptionError
-from thereafter.series.classifying.task import NearestNeighbour, euclidean, most_frequent, warped
+from thereafter.series.classifying.task import NearestNeighbour, euclidean, warped
+from thereafter.tasks.labelling import most_frequent
 
 sklearn = pytest.importorskip("sklearn")
 

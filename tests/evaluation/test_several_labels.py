@@ -10,7 +10,7 @@ import numpy as np
 from refusals import assert_refused
 from thereafter.errors import EmptyCorpusError, OptionError
 from thereafter.evaluation.bootstrap import wilson
-from thereafter.tasks.classify.measures import ResampledLabels, measure_labels
+from thereafter.tasks.labelling import ResampledLabels, measure_labels
 
 NAMES = {"digit": ["1", "2", "3"], "way": ["E", "W"]}
 

@@ -16,9 +16,9 @@ from thereafter.errors import ExportError
 from thereafter.export.onnx.model import model_bytes
 from thereafter.export.task_export import TaskGraphs, check_task, graphs_of
 from thereafter.models.word_decoder import ATTENTIONS
-from thereafter.tasks.classify.network import POOLINGS, Classifier, ClassifierSettings
+from thereafter.tasks.classify import POOLINGS, Classifier, ClassifierSettings
 from thereafter.tasks.tag.network import Tagger, TaggerSettings
-from thereafter.tasks.translate.network import RecurrentTranslator, TranslatorSettings
+from thereafter.tasks.translate.task import RecurrentTranslator, TranslatorSettings
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

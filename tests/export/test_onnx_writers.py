@@ -15,8 +15,9 @@ from thereafter.errors import ExportError
 from thereafter.export.onnx.model import model_bytes
 from thereafter.export.task_export import check_task, graphs_of
 from thereafter.tasks.fill import Filler, FillerSettings
-from thereafter.tasks.translate.network import TransformerTranslator, TranslatorSettings
+from thereafter.tasks.translate.task import TransformerTranslator, TranslatorSettings
 from thereafter.vision.captioning.network import Captioner, CaptionerSettings, PictureForm
+from thereafter.vision.drawing.network import Drawer, DrawerSettings
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
@@ -71,10 +72,7 @@ def test_graphs_of_fillers_fill_as_they_do(options: dict[str, Any], tmp_path: Pa
 
 
 def test_networks_without_a_graph_say_why() -> None:
-    class Drawer(nn.Module):
-        """One by its name."""
-
     with assert_refused(ExportError, "windows"):
-        graphs_of(Drawer())
+        graphs_of(Drawer(DrawerSettings(hidden=4, latent=2, strokes=2), height=8, width=8))
     with assert_refused(ExportError, "tagger", "torch.export"):
         graphs_of(nn.Linear(2, 3))

@@ -12,7 +12,7 @@ from thereafter.errors import OptionError
 from thereafter.figures import style, tasks
 from thereafter.figures.catalogue import draw
 from thereafter.inspection.measurement import Measurement
-from thereafter.tasks.classify.measures import measure_classes
+from thereafter.tasks.labelling import measure_classes
 from thereafter.tasks.translate.measures import LengthBin
 
 WEIGHTS = [[0.9, 0.06, 0.04], [0.1, 0.7, 0.2], [0.0, 0.2, 0.8]]

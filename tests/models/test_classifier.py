@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from thereafter.layers.recurrent import Recurrent
-from thereafter.tasks.classify.network import POOLINGS, ClassBatch, Classifier, ClassifierSettings
+from thereafter.tasks.classify import POOLINGS, ClassBatch, Classifier, ClassifierSettings
 
 READERS = [{"pooling": pooling} for pooling in POOLINGS]
 READERS += [{"encoder": "cnn"}, {"encoder": "elman", "layers": 2}, {"encoder": "gru", "pooling": "mean"}]

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from thereafter.layers.heads import Softmax, softmax_nll
 from thereafter.models.task_net import Fillable, TaskNet, filled_length, filled_rows
-from thereafter.tasks.classify.network import ClassBatch, Classifier, ClassifierSettings
+from thereafter.tasks.classify import ClassBatch, Classifier, ClassifierSettings
 from thereafter.tasks.tag.network import TagBatch, Tagger, TaggerSettings
-from thereafter.tasks.translate.network import PairBatch, RecurrentTranslator, TransformerTranslator, TranslatorSettings
+from thereafter.tasks.translate.task import PairBatch, RecurrentTranslator, TransformerTranslator, TranslatorSettings
 
 MOST, PLACES = 16, 320
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from refusals import assert_refused
 from thereafter.errors import OptionError
-from thereafter.vision.clips.frame_predictor import FrameBatch, FramePredictor, FramePredictorSettings, equal_units
+from thereafter.vision.clips.next_frames import FrameBatch, FramePredictor, FramePredictorSettings, equal_units
 
 EVERY = [{"model": model, "feedback": feedback} for model in ("conv-lstm", "lstm") for feedback in (False, True)]
 every = pytest.mark.parametrize("options", EVERY, ids=str)

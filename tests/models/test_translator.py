@@ -14,7 +14,7 @@ from thereafter.decoding.sources import AnswerSettings, decode_answers, search_a
 from thereafter.errors import OptionError
 from thereafter.models.decoder import Fields
 from thereafter.models.word_decoder import END
-from thereafter.tasks.translate.network import (
+from thereafter.tasks.translate.task import (
     PairBatch,
     RecurrentTranslator,
     TransformerTranslator,

@@ -215,7 +215,7 @@ FAULTS = (
         "statistics.stdev(samples)",
         "statistics.pstdev(samples)",
     ),
-    Fault("match-in-thousands", "comparing/entries.py", '"m": 1_000_000', '"m": 1_024_000'),
+    Fault("match-in-thousands", "comparing/budget.py", '"m": 1_000_000', '"m": 1_024_000'),
     # figures
     Fault(
         "caption-not-escaped", "figures/figure.py", "caption = escape(figure.caption)", "caption = str(figure.caption)"
@@ -236,7 +236,7 @@ FAULTS = (
     ),
     # serving
     Fault("guesses-are-free", "serving/guard.py", "0.0 if record.wrong <= FREE", "0.0 if record.wrong >= 0"),
-    Fault("nested-bodies", "serving/bodies.py", "            self.level -= 1\n", "            self.level = 0\n"),
+    Fault("nested-bodies", "serving/guard.py", "            self.level -= 1\n", "            self.level = 0\n"),
     # studio
     Fault("page-shows-percent-as-share", "studio/page/parts/numbers.js", "short(100 * share)", "short(share)"),
     Fault(

@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 
 from breadth import core
-from thereafter.serving import bodies, guard
-from thereafter.serving.bodies import MOST_LEVELS, MOST_MARKS, RefusedError, Shape
-from thereafter.serving.guard import MOST_BYTES, AccessGuard
+from thereafter.serving import guard
+from thereafter.serving.guard import MOST_BYTES, MOST_LEVELS, MOST_MARKS, AccessGuard, RefusedError, Shape
 from thereafter.serving.listening import LOOPBACK, split_host
 from waiting import run_async
 
@@ -137,8 +136,8 @@ def test_a_long_text_is_taken_and_a_deep_or_wide_request_is_not():
 
 def test_a_body_that_stops_coming_is_given_up(monkeypatch: pytest.MonkeyPatch):
     """In silence, and by single bytes."""
-    monkeypatch.setattr(bodies, "SILENCE", 0.2)
-    monkeypatch.setattr(bodies, "LASTING", 0.6)
+    monkeypatch.setattr(guard, "SILENCE", 0.2)
+    monkeypatch.setattr(guard, "LASTING", 0.6)
     sent = 0
 
     async def silent() -> Any:

@@ -15,7 +15,8 @@ from refusals import assert_refused
 from thereafter.cli import main
 from thereafter.errors import FormatError, SourceError
 from thereafter.tasks import TASKS, answering, finding
-from thereafter.tasks.classify.measures import NaiveBayes, measure_classes
+from thereafter.tasks.classify import NaiveBayes
+from thereafter.tasks.labelling import measure_classes
 from thereafter.tasks.tag.chains import HiddenMarkov
 from thereafter.text.conll import read_tagged
 from thereafter.text.labelled import read_labelled

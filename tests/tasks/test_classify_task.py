@@ -12,7 +12,7 @@ from toys import keyword_of, labelled, parity_of
 import thereafter
 from refusals import assert_refused
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError, SourceError
-from thereafter.tasks.classify.network import POOLINGS
+from thereafter.tasks.classify import POOLINGS
 from thereafter.tasks.lexicon import Lexicon
 
 SMALL: dict[str, Any] = {"embed": 8, "hidden": 8, "rate": 0.02, "dropout": 0.1, "drop_words": 0.0, "seed": 1}

@@ -14,8 +14,8 @@ from refusals import assert_refused
 from thereafter.base import progress
 from thereafter.errors import EmptyCorpusError, OptionError, UnknownNameError
 from thereafter.figures.figure import Figure
-from thereafter.series.forecasting import backtest as forecast_backtest
-from thereafter.series.forecasting.backtest import Backtest
+from thereafter.series.forecasting import asking as forecast_backtest
+from thereafter.series.forecasting.asking import Backtest
 from thereafter.task_model import TaskModel
 
 HORIZON, SEASON = 9, 7

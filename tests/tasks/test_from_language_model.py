@@ -16,7 +16,7 @@ import thereafter
 from refusals import assert_refused
 from stops import stopping_at
 from thereafter.errors import OptionError, SourceError
-from thereafter.tasks.classify.network import ClassBatch, Classifier, ClassifierSettings
+from thereafter.tasks.classify import ClassBatch, Classifier, ClassifierSettings
 from thereafter.tasks.lexicon import Lexicon, WordReading
 from thereafter.tasks.tag.task import habits_of, reader_of
 from thereafter.text.conll import split_sentence

@@ -21,18 +21,12 @@ from tasks.toy_pictures import PLACES, SAVED, labelled_pictures, stacked_picture
 from thereafter.errors import FormatError, OptionError, ThereafterError
 from thereafter.layers.blocks import FEEDS
 from thereafter.layers.recurrent import Recurrent
-from thereafter.series.classifying.network import (
-    PictureClassifierSettings,
-    ReaderSettings,
-    SeriesBatch,
-    SeriesClassifier,
-    lengthen_memory,
-)
+from thereafter.series.classifying.network import ReaderSettings, SeriesBatch, SeriesClassifier, lengthen_memory
 from thereafter.series.forecasters.settings import cells
 from thereafter.tasks import TASKS, finding
 from thereafter.tasks.finding import task_for
 from thereafter.tasks.task import AnyTask
-from thereafter.vision.pictures.classifying import CLASSIFYING_PICTURES, scaled
+from thereafter.vision.pictures.classifying import CLASSIFYING_PICTURES, PictureClassifierSettings, scaled
 from thereafter.vision.pictures.codec import PERMUTATION, PictureCodec, PixelOrder
 from thereafter.vision.pictures.labelled_pictures import LabelledPicture
 

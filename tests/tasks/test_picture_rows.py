@@ -12,7 +12,7 @@ from refusals import assert_refused
 from thereafter.errors import OptionError
 from thereafter.tasks import TASKS, finding
 from thereafter.training.settings import TrainingSettings
-from thereafter.vision import baselines
+from thereafter.vision import measures
 from thereafter.vision.captioning.network import CaptionerSettings
 from thereafter.vision.captioning.reading import CaptionedPicture
 from thereafter.vision.captioning.task import Captioning
@@ -39,11 +39,11 @@ def test_large_pictures_are_compared_at_the_usual_size(
         compared.extend([before.shape[1:], after.shape[1:]])
         return []
 
-    monkeypatch.setattr(baselines, "nearest_captions", nearest)
+    monkeypatch.setattr(measures, "nearest_captions", nearest)
     labelled = [LabelledPicture(one, "a") for one in pictures(*size)]
     captioned = [CaptionedPicture(one, ("a b",)) for one in pictures(*size)]
-    baselines.picture_rows(labelled, labelled)["nearest of 3 training pictures"]()
-    baselines.caption_rows(captioned, captioned)["nearest picture (pixels)"]()
+    measures.picture_rows(labelled, labelled)["nearest of 3 training pictures"]()
+    measures.caption_rows(captioned, captioned)["nearest picture (pixels)"]()
     assert compared == [shape] * 4
 
 

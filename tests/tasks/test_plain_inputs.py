@@ -9,10 +9,9 @@ from typer.testing import CliRunner
 
 import thereafter
 from thereafter.cli import app
-from thereafter.tasks.classify.task import CLASSIFYING
-from thereafter.tasks.lexicon import Lexicon
+from thereafter.tasks.classify import CLASSIFYING
+from thereafter.tasks.lexicon import Lexicon, Wording
 from thereafter.tasks.translate.task import TRANSLATING
-from thereafter.tasks.wording import Wording
 from thereafter.text.labelled import LabelledText
 from thereafter.text.tables import SentencePair
 

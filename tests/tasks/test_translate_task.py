@@ -15,10 +15,9 @@ import thereafter
 from refusals import assert_refused
 from thereafter.base import progress
 from thereafter.errors import FormatError, OptionError, SourceError
+from thereafter.tasks.lexicon import Wording
 from thereafter.tasks.translate import measures
-from thereafter.tasks.translate.network import TranslatorSettings
-from thereafter.tasks.translate.task import TRANSLATING
-from thereafter.tasks.wording import Wording
+from thereafter.tasks.translate.task import TRANSLATING, TranslatorSettings
 from thereafter.text.sources import Source, Texts
 from thereafter.text.tables import SentencePair
 

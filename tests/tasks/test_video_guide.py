@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from thereafter.vision.clips.frame_predictor import FramePredictorSettings
 from thereafter.vision.clips.labels import ClipClassifierSettings
+from thereafter.vision.clips.next_frames import FramePredictorSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = (ROOT / "docs" / "video.md").read_text(encoding="utf-8")

@@ -21,9 +21,8 @@ from thereafter.tasks.finding import task_for
 from thereafter.tasks.lexicon import ColumnLexicons
 from thereafter.training.settings import TrainingSettings
 from thereafter.vision.clips.clip import ClipCodec
-from thereafter.vision.clips.frame_predictor import FrameBatch
 from thereafter.vision.clips.labels import VIDEO
-from thereafter.vision.clips.next_frames import NEXT_FRAMES, FrameCopier, NextFrames
+from thereafter.vision.clips.next_frames import NEXT_FRAMES, FrameBatch, FrameCopier, NextFrames
 from thereafter.vision.clips.reading import clip_of, read_clips
 from thereafter.vision.measures import CopyCounts, copied, frame_nats
 

@@ -168,15 +168,19 @@ def text_table(rows: Sequence[Row]) -> str:
         return "no rows"
     columns = [[name, *(_readable(row[name]) for row in rows)] for name in rows[0]]
     are_numbers = [all(isinstance(row[name], int | float | None) for row in rows) for name in rows[0]]
-    widths = [max(map(len, column)) for column in columns]
-    lines = (
-        "  ".join(
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(cells, widths, are_numbers, strict=True)
-        ).rstrip()
-        for cells in zip(*columns, strict=True)
-    )
-    return "\n".join(lines)
+    return "\n".join(aligned(columns, are_numbers))
+
+
+def aligned(columns: Sequence[Sequence[str]], to_right: Sequence[bool], gap: str = "  ") -> list[str]:
+    """The lines of columns side by side, each cell to the left or `to_right` of its column.
+
+    >>> aligned([["name", "a"], ["size", "7"]], [False, True])
+    ['name  size', 'a        7']
+    """
+    sides = (">" if right else "<" for right in to_right)
+    layout = [f"{side}{max(map(len, column))}" for column, side in zip(columns, sides, strict=True)]
+    rows = zip(*columns, strict=True)
+    return [gap.join(map(format, cells, layout)).rstrip() for cells in rows]
 
 
 def facts_html(facts: Row, title: str) -> str:

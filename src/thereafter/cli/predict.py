@@ -21,10 +21,11 @@ from thereafter.cli import options as opt
 from thereafter.cli.options import chosen, command, option
 from thereafter.cli.tables import print_rows, save_rows
 from thereafter.errors import OptionError
+from thereafter.tasks import TASKS
 
 if TYPE_CHECKING:
-    from thereafter.series.forecasting.answers import ForecastTable
     from thereafter.task_model import TaskModel
+    from thereafter.tasks.task import AnyTask
 
 FORECASTS = (
     option("last", str, panel="Forecasts", metavar="TABLE"),
@@ -33,22 +34,6 @@ FORECASTS = (
     option("seed", int, panel="Forecasts"),
     option("figure", Path, panel="Forecasts", callback=opt.figure_file),
 )
-FORECAST, DRAW = "forecast", "draw"
-CLIP_TASKS = ("video", "next-frames")
-SHOWN_PICTURES = ("caption", "glimpse", DRAW)
-"""Tasks whose --explain can be drawn, of one picture."""
-_INPUTS = {
-    "act": "17",
-    "caption": "photo.jpg",
-    "classify-pictures": "picture.png",
-    "classify-series": "series.csv",
-    DRAW: "picture.png",
-    FORECAST: "--last table.csv",
-    "glimpse": "picture.png",
-    "next-frames": "clip.npz",
-    "video": "clip.npz",
-}
-_TEXT = "'a text'"
 
 
 @command(app, *opt.READING, *FORECASTS)
@@ -100,7 +85,10 @@ def predict(
         seed: Random seed of the samples (default 0).
         figure: Draw the forecast with its bands, or what --explain shows of one picture or clip: .html, .png or .svg.
     """
+    from thereafter.cli.pictures import print_beside, save_arrays, save_samples
     from thereafter.task_model import load_task
+    from thereafter.tasks.answers import check_file
+    from thereafter.tasks.task import Answering, Baselines, Sampling, Stacking, aspect
 
     formats = {"--csv": form == "csv", "--json": form == "json"}
     tables = {"--in": source, "--out": out, "--pretokenised": pretokenised, **formats}
@@ -112,29 +100,36 @@ def predict(
         if out is not None:
             check_ending(out)
         table = load_task(run, device=device).forecast(last, horizon=horizon, samples=samples or 0, seed=seed or 0)
-        _print_forecast(table, out, figure, form)
+        printed = print_rows(table.to_rows() if form else [], form)
+        typer.echo(f"forecast {table.note}; the mean, and the band of 80 %", err=True)
+        if not printed and out is None:
+            typer.echo(str(table))
+        save_rows(table.to_rows() if out is not None else [], out)
+        if figure is not None:
+            typer.echo(f"saved {table.figure().save(figure)}", err=True)
         return
-    if samples is not None and task_of(run) == DRAW:
+    task = task_of(run)
+    if samples is not None and isinstance(task, Sampling):
         unfit = {_count(texts or []): texts, "--explain": explain, "--trace": trace, "--score": score}
         unfit |= {name: value for name, value in tables.items() if name != "--out"}
         _refuse(unfit, f"--samples draws new pictures; try: thereafter predict {run} --samples {samples}")
-        from thereafter.cli.pictures import save_samples
-
         save_samples(run, samples, seed or 0, figure, out, device=device)
         return
-    if out is not None and out.suffix.lower() != opt.ARRAYS:  # arrays hold frames, and no table
-        from thereafter.tasks.answers import check_file
-
+    arrays = out is not None and out.suffix.lower() == opt.ARRAYS  # which are no table
+    if out is not None and not arrays:
         check_file(out)
-    if (figure is not None or (out is not None and out.suffix.lower() == opt.ARRAYS)) and task_of(run) in CLIP_TASKS:
-        from thereafter.cli.pictures import save_clips
-
+    options: Table = {} if beam is None else {"beam": beam}
+    if horizon is not None:
+        options["ahead" if isinstance(task, Answering) and "ahead" in task.asked else "horizon"] = horizon
+    if (figure is not None or arrays) and isinstance(task, Stacking):
         unfit = {"--trace": trace, "--score": score, "--beam": beam, **formats, **of_series}
         _refuse(unfit, f"--out and --figure save frames; try: thereafter predict {run} --in SOURCE --out frames.npz")
-        save_clips(run, texts or [], source, out, figure, explain=explain, ahead=horizon, device=device)
+        model = load_task(run, device=device)
+        save_arrays(model, task, run, texts or [], source, out, figure, explain=explain, options=options)
         return
-    check_samples(run, texts or [], of_series)
-    check_drawn(run, texts or [], figure, explain=explain)
+    if task is not None:
+        check_samples(task, run, texts or [], of_series)
+        check_drawn(task, run, texts or [], figure, explain=explain)
     if score is not None:
         given = {_count(texts or []): texts, "--explain": explain, "--trace": trace, **tables}
         _refuse(given, f"--score measures on examples of its own; try: thereafter predict {run} --score {score}")
@@ -143,18 +138,10 @@ def predict(
         others = tables | {"--beam": beam}
         _refuse(others, f"{what} takes inputs alone and prints no table; try: thereafter predict {run} {what} INPUT")
     _check_reading(reading, run, source)
-    options: Table = {} if beam is None else {"beam": beam}
     model = load_task(run, as_written=as_written, device=device)
-    if horizon is not None:
-        from thereafter.tasks.task import Answering
-
-        task = model.task
-        options["ahead" if isinstance(task, Answering) and "ahead" in task.asked else "horizon"] = horizon
     if score is not None:
         typer.echo(model.score(score, **options))
-        if model.task.name == "caption":
-            from thereafter.cli.pictures import print_beside
-
+        if "predict" in aspect(model.task, Baselines).printed_by:
             print_beside(model, score, "test", greedy=beam is not None)
     elif trace is not None:
         _save_trace(model, run, texts or [], trace, plain=not explain and beam is None)
@@ -215,6 +202,7 @@ def _print_answers(
     model: TaskModel, lines: list[str], options: Table, *, explain: bool, figure: Path | None = None
 ) -> None:
     """An answer a line; a blank line stays one. A file of several examples has as many answers, with their numbers."""
+    from thereafter.cli.pictures import draw_explained
     from thereafter.tasks.task import Asking, aspect, describe
 
     asking = aspect(model.task, Asking)
@@ -222,9 +210,10 @@ def _print_answers(
     inputs = [one for several in spelled for one in several]
     names = [text for text, several in zip(lines, spelled, strict=True) for _ in several]
     if explain:
-        from thereafter.cli.pictures import check_figure, draw_captions, save_explained
-
-        check_figure(names, figure)
+        if figure is not None and len(names) != 1:
+            raise OptionError(
+                f"--figure is one file and there are {len(names):,} pictures; try one picture, or leave it out"
+            )
         explained = model.explain(inputs)
         answers = [f"{name}\n{one}" for name, one in zip(names, explained, strict=True)]
     else:
@@ -235,10 +224,7 @@ def _print_answers(
             typer.echo("")
         for number in range(len(several)):
             print_exactly(f"{f'{number + 1}{chr(9)}' if len(several) > 1 else ''}{next(remaining)}\n")
-    if explain and model.task.name == "caption":
-        draw_captions(explained, names, figure)
-    elif explain and figure is not None:
-        save_explained(model, explained[0], inputs[0], names[0], figure)
+    draw_explained(model, explained, inputs, names, figure)
 
 
 def _save_trace(model: TaskModel, run: str, texts: list[str], path: Path, *, plain: bool) -> None:
@@ -261,63 +247,55 @@ def _standard_input() -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
-def task_of(run: str) -> str | None:
+def task_of(run: str) -> AnyTask | None:
     """The task of a run folder; None of a language model."""
     from thereafter.runs import folder
 
-    task = folder.read_config(Path(run))[0].get("task")
-    return None if task is None else str(task)
+    name = str(folder.read_config(Path(run))[0].get("task"))
+    return TASKS.load(name) if name in TASKS else None
 
 
-def example_of(task: str, given: Sequence[str] = ()) -> str:
+def example_of(task: AnyTask, given: Sequence[str] = ()) -> str:
     """One input of a task as it is typed: the first that was given, else one of its kind."""
-    return shlex.quote(given[0]) if given else _INPUTS.get(task, _TEXT)
+    from thereafter.tasks.task import Asking, aspect
+
+    return shlex.quote(given[0]) if given else aspect(task, Asking).typed
 
 
-def check_drawn(run: str, given: Sequence[str], figure: Path | None, *, explain: bool) -> None:
+def check_drawn(task: AnyTask, run: str, given: Sequence[str], figure: Path | None, *, explain: bool) -> None:
     """Refuse a figure without --last that the task does not draw, before anything is loaded."""
-    task = None if figure is None else task_of(run)
-    if task is None or (task in SHOWN_PICTURES and explain):
+    from thereafter.tasks.task import Asking, Picturing, aspect
+
+    is_drawn = isinstance(task, Picturing)
+    if figure is None or (is_drawn and explain):
         return
-    if task == FORECAST:
+    if aspect(task, Asking).of_tables:
         rule, rest = "draws the forecast of --last, and was given without it", f"--last table.csv --figure {figure}"
-    elif task in SHOWN_PICTURES:
+    elif is_drawn:
         rule = "draws what --explain shows of one picture, and was given without it"
         rest = f"{example_of(task, given)} --explain --figure {figure}"
     else:
-        rule = f"draws forecasts, frames and what is seen in pictures, and the task {task!r} draws none"
+        rule = f"draws forecasts, frames and what is seen in pictures, and the task {task.name!r} draws none"
         rest = f"{example_of(task, given)} --explain"
     raise OptionError(f"--figure {rule}; try: thereafter predict {run} {rest}")
 
 
-def check_samples(run: str, given: Sequence[str], options: Mapping[str, object]) -> None:
+def check_samples(task: AnyTask, run: str, given: Sequence[str], options: Mapping[str, object]) -> None:
     """Refuse --samples and --seed where there is no --last and no picture is drawn."""
+    from thereafter.tasks.task import Asking, Sampling, aspect
+
     names = [name for name, value in options.items() if value is not None]
-    task = task_of(run) if names else None
-    if task is None:
+    if not names:
         return
     got, spelled = ", ".join(names), " ".join(f"{name} {options[name]}" for name in names)
-    if task == FORECAST:
+    if aspect(task, Asking).of_tables:
         rule, rest = f"these are options of --last; got {got} too", f"--last TABLE {spelled}"
-    elif task == DRAW:
+    elif isinstance(task, Sampling):
         rule, rest = f"--seed is that of --samples; got {got} alone", f"--samples 16 {spelled}"
     else:
-        rule = f"futures and new pictures are drawn by the tasks {FORECAST} and {DRAW}"
-        rule, rest = f"{rule}; got {got}, and the task {task!r} has one answer to each input", example_of(task, given)
+        rule = f"the task {task.name!r} has one answer to each input, and draws no new ones; got {got}"
+        rest = example_of(task, given)
     raise OptionError(f"{rule}; try: thereafter predict {run} {rest}")
-
-
-def _print_forecast(table: ForecastTable, out: Path | None, figure: Path | None, form: str) -> None:
-    """The forecasts as text, CSV or JSON; also to a file and as a figure, where they are asked for."""
-    printed = print_rows(table.to_rows() if form else [], form)
-    typer.echo(f"forecast {table.note}; the mean, and the band of 80 %", err=True)
-    if not printed and out is None:
-        typer.echo(str(table))
-    save_rows(table.to_rows() if out is not None else [], out)
-    if figure is not None:
-        from thereafter.figures import forecast_fan
-
-        typer.echo(f"saved {forecast_fan(table).save(figure)}", err=True)
 
 
 @command(app)

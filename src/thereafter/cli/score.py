@@ -124,8 +124,10 @@ def _score_task(
     run: str, source: str | None, part: str | None, of_texts: Table, device: str, form: str, *, parts: bool
 ) -> None:
     """Score the answers of a task on examples; OptionError for options that only language models have."""
+    from thereafter.cli.pictures import print_beside
     from thereafter.cli.train_report import print_parts
     from thereafter.task_model import load_task
+    from thereafter.tasks.task import Baselines, aspect
 
     model = load_task(run, device=device)
     for name in of_texts:
@@ -143,9 +145,7 @@ def _score_task(
         typer.echo(json.dumps(finite(result.as_dict()), allow_nan=False))
     else:
         typer.echo(result)
-        if model.task.name in ("caption", "act"):
-            from thereafter.cli.pictures import print_beside
-
+        if "score" in aspect(model.task, Baselines).printed_by:
             print_beside(model, source, part or "test")
 
 
@@ -342,9 +342,7 @@ def _print_points(
         typer.echo(str(table))
     save_rows(rows, out)
     if figure is not None:
-        from thereafter.figures import unusual_points
-
-        typer.echo(f"saved {unusual_points(table).save(figure)}", err=True)
+        typer.echo(f"saved {table.figure().save(figure)}", err=True)
 
 
 def _split(runs: list[str], text: str | None) -> tuple[list[str], str | None]:

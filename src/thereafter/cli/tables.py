@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from thereafter.base.progress import print_caution, print_exactly, visible
-from thereafter.base.tabular import Row, csv_text, json_text, write_table
+from thereafter.base.tabular import Row, aligned, csv_text, json_text, write_table
 from thereafter.cli.options import Numbers, Picture
 
 if TYPE_CHECKING:
@@ -39,9 +39,8 @@ def print_aligned(rows: Sequence[Row], *, shown: int = SHOWN, hidden: Collection
     columns = [
         [name, *(_cell(row[name]) for row in rows[:shown])] for name in (rows[0] if rows else ()) if name not in hidden
     ]
-    widths = [max(map(len, column)) for column in columns]
-    for cells in zip(*columns, strict=True):
-        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip())
+    for line in aligned(columns, [False] * len(columns)):
+        typer.echo(line)
     if len(rows) > shown:
         typer.echo(f"... {len(rows) - shown:,} more rows; --out words.csv writes all of them")
 

@@ -68,36 +68,20 @@ def print_parts(task: AnyTask, source: AnySource) -> None:
 
 def _print_test(trained: TaskModel, source: AnySource, baselines: bool) -> None:
     """The score on the test part, with simple baselines below it; then the most frequent mistakes."""
-    from thereafter.series.forecasting.score import ForecastScore
-    from thereafter.tasks.task import MeasuredByClass
-    from thereafter.vision.captioning.measures import CaptionScore
-    from thereafter.vision.measures import DrawingScore, FrameScore
+    from thereafter.tasks.task import Headed, MeasuredByClass
 
     score = trained.score(source, part="test")
     rows = [("this model", score)] + (trained.baselines(source) if baselines else [])
     width = max(len(name) for name, _ in rows)
     for row, (name, measured) in enumerate(rows):
-        short = measured.line() if row and isinstance(measured, ForecastScore | FrameScore | CaptionScore) else measured
+        short = measured.line() if row and isinstance(measured, Headed) else measured
         typer.echo(f"{'' if row else 'test':<11}{name:<{width}}  {_indented(short, width + 2)}")
     for name, measured in rows[1:]:
-        if isinstance(score, ForecastScore) and isinstance(measured, ForecastScore):
-            _print_loss(name, "RMSE", score.rmse, measured.rmse)
-        if isinstance(score, FrameScore) and isinstance(measured, FrameScore):
-            _print_loss(name, "nats a frame", score.nats, measured.nats)
-        if isinstance(score, DrawingScore) and isinstance(measured, DrawingScore):
-            _print_loss(name, "nats a picture", score.nats, measured.nats)
-        if isinstance(score, CaptionScore) and isinstance(measured, CaptionScore):
-            _print_loss(name, "CIDEr-D", score.cider_d, measured.cider_d, more=True)
+        if isinstance(score, Headed) and (figures := score.loses_to(measured)):
+            print_caution(f"{'caution':<11}this model loses to {name}: {figures}")
     if isinstance(score, MeasuredByClass) and (mistakes := score.confusions(_MISTAKES)):
         pairs = (f"{gold} predicted as {answer} {count:,} times" for gold, answer, count in mistakes)
         typer.echo(f"mistakes   {', '.join(pairs)}")
-
-
-def _print_loss(name: str, what: str, ours: float, simple: float, *, more: bool = False) -> None:
-    """A network that is worse than a simple one is printed as such; `more` of a figure may be what is better."""
-    if simple > ours if more else simple < ours:
-        text = f"this model loses to {name}: {what} {ours:.4g}, not {simple:.4g}"
-        print_caution(f"{'caution':<11}{text}")
 
 
 def _indented(measured: object, more: int = 0) -> str:

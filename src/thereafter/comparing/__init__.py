@@ -2,8 +2,8 @@
 
     compare         language models on one text: plans, trains what is missing, gives a Comparison; where a trial is
                     kept, the machine and the versions that figures depend on
-    entries         the names of models, which options go to which of them, the same number of parameters for all
-    budget          the one text that all of them get, and how much each reads; the folder of a comparison, and what it
+    budget          the names of models, which options go to which of them, the same number of parameters for all; the
+                    one text that all of them get, and how much each reads; the folder of a comparison, and what it
                     was begun with
     probes          what a corpus asks about itself: agreement, reflexives, filler-gap, memory tasks
     trials          one model trained and measured, and how fast it is

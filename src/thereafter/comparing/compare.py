@@ -35,27 +35,25 @@ from thereafter.base.tabular import Tabular, finite
 from thereafter.base.version import __version__
 from thereafter.comparing import report, tables
 from thereafter.comparing.budget import (
+    Entry,
     SharedText,
+    deal_options,
     default_budget,
     describe_budget,
     fingerprint,
     is_mixed,
+    ladder,
+    match_entries,
+    parse_entries,
     planned_folder,
     read_budget,
+    read_match,
     read_seeds,
+    reference,
     refuse_uneven,
     share,
 )
 from thereafter.comparing.differences import NO_INTERVALS, LineSums, ModelDifference
-from thereafter.comparing.entries import (
-    Entry,
-    deal_options,
-    ladder,
-    match_entries,
-    parse_entries,
-    read_match,
-    reference,
-)
 from thereafter.comparing.probes import Questions, offered_questions
 from thereafter.comparing.rows import AskedPairs, Compared, PairTable, PairVerdicts, Row, Trial, model_differences
 from thereafter.comparing.trials import measure_lines, run_trial

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 
+from thereafter.base.tabular import aligned
 from thereafter.comparing.differences import MeanSpread, ModelDifference
 from thereafter.comparing.rows import Compared, PairMean, PairTable, ProbeRows, Row
 from thereafter.figures.lines import join_words
@@ -207,14 +208,8 @@ def lay_out(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     widths = [max(map(len, column)) for column in columns]
     gap = "  " if sum(widths) + 2 * len(widths) <= WIDTH else " "
     numeric = [any(cell[:1].isdigit() or cell in ("-", "inf") for cell in column[1:]) for column in columns]
-    text = ["" not in column and not numbers for column, numbers in zip(columns, numeric, strict=True)]
-    shown = [
-        gap.join(
-            cell.ljust(width) if left else cell.rjust(width)
-            for cell, width, left in zip(cells_, widths, text, strict=True)
-        ).rstrip()
-        for cells_ in zip(*columns, strict=True)
-    ]
+    to_right = ["" in column or numbers for column, numbers in zip(columns, numeric, strict=True)]
+    shown = aligned(columns, to_right, gap)
     rule = "-" * max(map(len, shown))
     return "\n".join([shown[0], rule, *shown[1:]])
 

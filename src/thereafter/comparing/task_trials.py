@@ -13,7 +13,7 @@ from pathlib import Path
 from thereafter.base import progress
 from thereafter.base.config import Table
 from thereafter.base.storage import write_text
-from thereafter.base.tabular import Row, Tabular
+from thereafter.base.tabular import Row, Tabular, aligned
 from thereafter.comparing.budget import planned_folder, read_seeds
 from thereafter.comparing.differences import ModelDifference, task_differences, unit_of
 from thereafter.data.files import AnySource
@@ -24,7 +24,7 @@ from thereafter.series.frames import AnyTable, as_source, naming
 from thereafter.tasks import answering, finding, fitting
 from thereafter.tasks.finding import Part, task_for
 from thereafter.tasks.fitting import Fitted
-from thereafter.tasks.task import AnyTask, Comparing, Solving, aspect, scored
+from thereafter.tasks.task import AnyTask, Baselines, Comparing, Solving, aspect, scored
 from thereafter.training.settings import TrainingSettings
 
 RUNS = "runs"
@@ -91,8 +91,7 @@ class TaskComparison(Tabular):
         for one in self.beside:
             cells = [_cell(one.figures[key], 0.0) if key in one.figures else "" for key in keys]
             lines.append([one.name, "", "", *cells, *(["", ""] if self.columns else [])])
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        texts = ["  ".join(f"{cell:<{w}}" for cell, w in zip(line, widths, strict=True)).rstrip() for line in lines]
+        texts = aligned(list(zip(*lines, strict=True)), [False] * len(lines[0]))
         unused = f"was not used for training{' or' if self.part == 'test' else ', but'} for choosing weights"
         part = f"{'tested' if self.part == 'test' else 'measured'} on its {self.part} part"
         title = f"{self.task} on {self.source}, {part}, which {unused}"
@@ -224,7 +223,8 @@ def _compare(
         solving, about = aspect(known, Solving), aspect(known, Comparing)
         solved = tuple(dict.fromkeys(name for (name, _), (settings, _) in wanted.items() if solving.solves(settings)))
         differences = task_differences(resampled)
-        rows = answering.baseline_rows(chosen, examples, tested) if chosen.name in _TASKS else []
+        is_beside = "compare" in aspect(chosen, Baselines).printed_by
+        rows = answering.baseline_rows(chosen, examples, tested) if is_beside else []
         beside = tuple(Beside(name, numbers(measured.as_dict())) for name, measured in rows)
         comparison = TaskComparison(
             task, plan["source"], part, tuple(trials), kept, differences, about.reported, about.judged, solved, beside
@@ -277,10 +277,6 @@ def _tested(task: AnyTask, source: AnySource, valid: AnySource | None) -> tuple[
 
 def _cell(mean: float, half: float) -> str:
     return f"{mean:.4g}" + (f" ± {half:.2g}" if half else "")
-
-
-_TASKS = ("caption",)
-"""Tasks whose figures mean little without answers that are found by counting and comparing the training examples."""
 
 
 @dataclass(frozen=True)

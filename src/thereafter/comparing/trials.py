@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thereafter.base.config import Table
-from thereafter.comparing.budget import SharedText
+from thereafter.comparing.budget import Entry, SharedText
 from thereafter.comparing.differences import LineSums, sum_lines
-from thereafter.comparing.entries import Entry
 from thereafter.comparing.probes import Questions
 from thereafter.comparing.rows import Trial
 from thereafter.decoding import generation

@@ -27,7 +27,7 @@ CODECS = Registry(
     "codec",
     {
         "forms": "thereafter.tasks.lexicon:Lexicon",
-        "sentences": "thereafter.tasks.wording:Wording",
+        "sentences": "thereafter.tasks.lexicon:Wording",
         "tokenizer": "thereafter.text.tokenizers:StoredTokenizer",
         "scaler": "thereafter.data.codecs:Scaler",
         "series": "thereafter.series.scales:SeriesScales",

@@ -9,5 +9,4 @@ sources             the same for decoders that were given sources, such as trans
 writing             tokens to text while they are generated, and stop strings
 completion          which words begin as the last word of a text does: an exact sum over tokens that are words, a
                     best-first search over tokens that spell them
-ranking             the likeliest next tokens, and what to append; which of several texts a model finds likeliest
 """

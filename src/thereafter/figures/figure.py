@@ -52,7 +52,7 @@ _FUNCTIONS = {
         "word_class_by_layer",
     ),
     "figures.pictures": ("write",),
-    "figures.surprisal": ("coloured_words", "sparsity", "temperature", "unusual_points"),
+    "figures.surprisal": ("coloured_words", "sparsity", "temperature"),
     "figures.tasks": (
         "alignment",
         "bleu_by_length",
@@ -63,7 +63,13 @@ _FUNCTIONS = {
     ),
     "figures.traces": ("gates", "gates_by_class", "head_maps", "parameter_counts", "positions", "training_curves"),
     "figures.units": ("coloured_units", "number_along", "unit_ranking"),
-    "series.forecasting.figures": ("error_by_steps", "forecast_fan", "gates_over_series", "steps_ahead"),
+    "series.forecasting.figures": (
+        "error_by_steps",
+        "forecast_fan",
+        "gates_over_series",
+        "steps_ahead",
+        "unusual_points",
+    ),
     "vision.figures": (
         "attended_picture",
         "belief_by_frame",

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import math
 import struct
 import zlib
 from collections.abc import Sequence
@@ -110,6 +111,26 @@ def png(pixels_HWC: Pixels) -> bytes:
         struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in parts
     )
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+_BETWEEN = 2  # pixels between two pictures of a sheet
+_GREY = 128
+
+
+def contact_sheet(pictures_NHWC: Pixels) -> Pixels:
+    """Pictures in rows, about as many rows as columns, [rows of pixels, columns of pixels, C].
+
+    >>> contact_sheet(np.zeros((5, 4, 4, 1), np.uint8)).shape
+    (14, 20, 1)
+    """
+    count, height, width, channels = pictures_NHWC.shape
+    columns = math.ceil(math.sqrt(count))
+    rows = math.ceil(count / columns)
+    sheet = np.full((rows * (height + _BETWEEN) + _BETWEEN, columns * (width + _BETWEEN) + _BETWEEN, channels), _GREY)
+    for at, picture_HWC in enumerate(pictures_NHWC):
+        y, x = (_BETWEEN + (size + _BETWEEN) * k for size, k in zip((height, width), divmod(at, columns), strict=True))
+        sheet[y : y + height, x : x + width] = picture_HWC
+    return sheet.astype(np.uint8)
 
 
 def data_uri(pixels_HWC: Pixels) -> str:

@@ -6,30 +6,18 @@ Distributions over words: temperature, and how sparse n-gram counts are.
 from __future__ import annotations
 
 import html as markup
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from thereafter.base.tabular import Row, Tabular
-from thereafter.errors import OptionError
 from thereafter.evaluation.text_units import LINE_END, count_words
 from thereafter.figures import style
 from thereafter.figures.figure import Cell, Figure
-from thereafter.figures.lines import add_curve, add_letters, join_words
+from thereafter.figures.lines import add_letters, join_words
 from thereafter.figures.style import Plot
 from thereafter.inspection.measurement import Measurement
-from thereafter.series.forecasting.figures import (
-    MOST_SERIES,
-    SEEN,
-    BandLook,
-    Place,
-    add_band,
-    axis_of_names,
-    small_plots,
-)
 
 WIDTH = 80
 """Characters in a line of the picture."""
@@ -175,101 +163,6 @@ def _table(measurement: Measurement) -> dict[str, list[Cell]]:
     for name, bits in zip(measurement["model"].tolist(), measurement["bits"], strict=True):
         table[f"bits {name}"] = bits.round(6).tolist()
     return table
-
-
-_NEEDED = ("series", "time", "value", "expected", "low", "high", "nats", "unusual")
-_MOST_ROWS = 1000  # of a series that are drawn: those around its most surprising point
-
-
-def unusual_points(surprises: Tabular, *, model: str = "", text: str = "", rows: int = _MOST_ROWS) -> Figure:
-    """Each series with what was expected one step before, and its surprising points marked.
-
-    `surprises` is a table with a row a value: series, time, value, expected, low, high, nats (-log p), unusual.
-
-    Example: figures.unusual_points(model.surprises("sales.csv"), model="ar", text="sales.csv")
-    """
-    groups = _by_series(surprises.to_rows())
-    drawn = {name: _around(group, rows) for name, group in list(groups.items())[:MOST_SERIES]}
-    plot, places = small_plots(list(drawn), "time", "value")
-    for at, (group, place) in enumerate(zip(drawn.values(), places, strict=True)):
-        _add_series(plot, group, place, first=at == 0)
-    every = [row for group in groups.values() for row in group]
-    marked = [row for row in every if row["unusual"]]
-    by, on = (f" by {model}" if model else ""), (f" of {text}" if text else "")
-    count, where = sum(map(len, drawn.values())), ""
-    if len(groups) > len(drawn) or len(every) > count:
-        which = f"{len(drawn):,} of {len(groups):,} series" if len(groups) > 1 else "the series"
-        where = f" Drawn are {count:,} values of {which}, those around the most surprising one."
-    dearest = max(every, key=lambda row: _number(row["nats"], -math.inf))
-    return Figure(
-        "unusual-points",
-        "Unusual points",
-        f"Values{on} as expected{by} from the rows before them, with the band of what was expected. Marked are the "
-        f"{len(marked):,} of {len(every):,} values that are unusual; the most surprising, {dearest['value']:.4g} at "
-        f"{dearest['time']}, cost {_number(dearest['nats'], math.nan):.1f} nats (−log p).{where}",
-        plot,
-        {name: [_cell(row[name]) for group in drawn.values() for row in group] for name in _NEEDED},
-    )
-
-
-def draw_points(surprises: Tabular, name: str | None) -> Figure:
-    """What `PointTable.figure` draws; there is one figure, so that none is named."""
-    return unusual_points(surprises)
-
-
-def _by_series(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    if not rows:
-        raise OptionError("there are no values to draw; expected a row for each value of a series")
-    missing = [name for name in _NEEDED if name not in rows[0]]
-    if missing:
-        raise OptionError(f"the table has no column {', '.join(missing)}; expected {', '.join(_NEEDED)}")
-    several = len({row.get("target") for row in rows}) > 1
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        name = str(row["series"])
-        groups.setdefault(f"{name}, {row['target']}" if several else name, []).append(row)
-    return groups
-
-
-def _around(rows: Sequence[Row], most: int) -> list[Row]:
-    """The stretch around the most surprising row."""
-    if len(rows) <= most:
-        return list(rows)
-    at = max(range(len(rows)), key=lambda place: _number(rows[place]["nats"], -math.inf))
-    begin = min(max(0, at - most // 2), len(rows) - most)
-    return list(rows[begin : begin + most])
-
-
-def _add_series(plot: Plot, rows: Sequence[Row], place: Place, *, first: bool) -> None:
-    x = axis_of_names([row["time"] for row in rows])
-    low, high = ([_number(row[side], math.nan) for row in rows] for side in ("low", "high"))
-    known = [at for at in range(len(rows)) if math.isfinite(low[at]) and math.isfinite(high[at])]
-    inside = ([x[at] for at in known], [low[at] for at in known], [high[at] for at in known])
-    add_band(plot, *inside, BandLook("expected band", style.BLUE, 0.2), shown=first, place=place)
-    expected = [_number(row["expected"], math.nan) for row in rows]
-    value = [_number(row["value"], math.nan) for row in rows]
-    look = {"showlegend": first, **place}
-    add_curve(plot, x, expected, "expected", {"color": style.BLUE, "width": 1.2}, legendgroup="e", **look)
-    add_curve(plot, x, value, "value", {"color": SEEN, "width": 1.3}, legendgroup="v", **look)
-    marked = [at for at, row in enumerate(rows) if row["unusual"]]
-    plot.add_scatter(
-        x=[x[at] for at in marked],
-        y=[value[at] for at in marked],
-        mode="markers",
-        marker={"color": style.RED, "size": 9, "symbol": "circle-open", "line": {"width": 2.4}},
-        text=[f"{_number(rows[at]['nats'], math.nan):.1f} nats" for at in marked],
-        name="unusual",
-        legendgroup="u",
-        **look,
-    )
-
-
-def _number(cell: object, otherwise: float) -> float:
-    return float(cell) if isinstance(cell, int | float) else otherwise
-
-
-def _cell(value: object) -> Cell:
-    return value if isinstance(value, int | float) or value is None else str(value)
 
 
 _FLOOR = 1e-30  # a probability of 0 stays 0 at every temperature

@@ -34,12 +34,10 @@ from thereafter.gallery.models import (
     Models,
     after_book,
 )
-from thereafter.inspection import stability
 from thereafter.inspection.gradients import verb_flow
-from thereafter.inspection.growth import bptt_memory, growth
-from thereafter.inspection.jacobians import jacobians, truncation_effect
+from thereafter.inspection.jacobians import activation_stability, jacobians, repeated_multiplication, truncation_effect
 from thereafter.inspection.measurement import Measurement
-from thereafter.inspection.memory import agreement, memory
+from thereafter.inspection.memory import agreement, bptt_memory, growth, memory
 from thereafter.inspection.probing import probe_class, probe_number
 from thereafter.inspection.sentence_reader import SentenceReader, excerpt
 from thereafter.language_model import LanguageModel
@@ -281,12 +279,12 @@ PICTURES: list[GalleryPicture] = [
         lambda models: figures.jacobian_spectrum(_jacobians(models, "lstm")),
     ),
     GalleryPicture(
-        "activation-stability", LECTURE, lambda models: figures.activation_stability(stability.activation_stability())
+        "activation-stability", LECTURE, lambda models: figures.activation_stability(activation_stability())
     ),
     GalleryPicture(
         "repeated-multiplication",
         ARTICLE,
-        lambda models: figures.repeated_multiplication(stability.repeated_multiplication()),
+        lambda models: figures.repeated_multiplication(repeated_multiplication()),
     ),
     GalleryPicture("bptt-memory", ARTICLE, lambda models: figures.bptt_memory_by_length(bptt_memory())),
     _by_length("time-by-length", figures.time_by_length),

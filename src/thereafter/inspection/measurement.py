@@ -151,7 +151,7 @@ DRAWERS = Registry(
         "trace": "thereafter.figures.catalogue:draw_trace",
         "comparison": "thereafter.figures.catalogue:draw_comparison",
         "forecasts": "thereafter.series.forecasting.figures:draw_forecasts",
-        "points": "thereafter.figures.surprisal:draw_points",
+        "points": "thereafter.series.forecasting.figures:draw_points",
         "backtest": "thereafter.series.forecasting.figures:draw_backtest",
     },
 )

@@ -34,7 +34,7 @@ from thereafter.base import progress
 from thereafter.base.config import Table
 from thereafter.base.tabular import Row, Tabular, free_names
 from thereafter.data.finding import FileKind, find_files
-from thereafter.decoding.ranking import Candidate, log_probs
+from thereafter.decoding.beam import Candidate, log_probs
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError, SourceError
 from thereafter.evaluation.bootstrap import wilson
 from thereafter.evaluation.conditions import summarise

@@ -8,8 +8,12 @@
   opened again without it, so that it stands neither in the history nor in a link that is sent on. The cookie is drawn
   when the server starts and is not made from the token: a token could be guessed by it. Wrong tokens cost time
   (`Attempts`).
-- A body is read before anybody looks at it, within the limits of `bodies.py`.
+- A body is read before anybody looks at it, within limits of size, of time and of shape.
 - What goes wrong inside is answered with a sentence; the terminal shows the rest.
+
+A parser is one call that nothing interrupts: ten megabytes of small fields kept the whole server waiting for ten
+seconds. A request has a few fields, one of which may be a long text. So the marks outside of strings
+that make values, fields and levels are counted as the bytes come in, and too many of them are refused at once.
 """
 
 from __future__ import annotations
@@ -17,10 +21,12 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import ClassVar
@@ -28,8 +34,122 @@ from urllib.parse import parse_qsl, urlencode
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from thereafter.serving import bodies
 from thereafter.serving.listening import LOOPBACK, split_host, values_of
+
+MOST_MARKS = 5_000
+MOST_LEVELS = 32
+SILENCE = 10.0
+"""Seconds in which something of a body must come."""
+LASTING = 60.0
+"""Seconds for all of it."""
+_IN_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+_MARK = re.compile(rb'["{}\[\],:]')
+
+
+class RefusedError(Exception):
+    """Why a body is not taken, as a status and a sentence."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status, self.sentence = status, sentence
+
+
+class DisconnectedError(Exception):
+    """The connection was closed in the middle of the body."""
+
+
+class Shape:
+    """How much structure a JSON text has, counted piece by piece as it comes in; `most` marks are taken."""
+
+    def __init__(self, most: int = MOST_MARKS) -> None:
+        self.marks = self.level = 0
+        self._most = most
+        self._in_string = self._escaped = False
+
+    def feed(self, piece: bytes) -> None:
+        """Go on with the next piece; RefusedError as soon as there is too much."""
+        at = 0
+        while at < len(piece):
+            at = self._read_string(piece, at) if self._in_string else self._next_mark(piece, at)
+
+    def _read_string(self, piece: bytes, at: int) -> int:
+        if self._escaped:  # the piece before ended in a backslash
+            self._escaped = False
+            return at + 1
+        match = _IN_STRING.match(piece, at)
+        assert match is not None  # it matches the empty text
+        end = match.end()
+        if end < len(piece):
+            self._escaped = piece[end : end + 1] == b"\\"
+            self._in_string = self._escaped
+        return end + 1
+
+    def _next_mark(self, piece: bytes, at: int) -> int:
+        match = _MARK.search(piece, at)
+        if match is None:
+            return len(piece)
+        self.marks += 1
+        mark = match[0]
+        if mark == b'"':
+            self._in_string = True
+        elif mark in b"{[":
+            self.level += 1
+        elif mark in b"}]":
+            self.level -= 1
+        if self.marks > self._most or self.level > MOST_LEVELS:
+            raise RefusedError(422, "the request has too many fields, values or levels; expected those of its verb")
+        return match.end()
+
+
+async def read(receive: Receive, most: int, marks: int = MOST_MARKS) -> bytes:
+    """A whole body of at most so many bytes and marks; RefusedError where it is too much, too slow or too intricate."""
+    pieces: list[bytes] = []
+    taken, shape, clock = 0, Shape(marks), asyncio.get_running_loop().time
+    last = clock() + LASTING
+    try:
+        async with asyncio.timeout(SILENCE) as limit:
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise DisconnectedError
+                piece = message.get("body", b"")
+                taken += len(piece)
+                try:
+                    if taken > most:
+                        raise RefusedError(413, too_much(most))
+                    shape.feed(piece)
+                except RefusedError:
+                    limit.reschedule(None)
+                    await discard(receive, most, message)
+                    raise
+                pieces.append(piece)
+                if not message.get("more_body", False):
+                    return b"".join(pieces)
+                limit.reschedule(min(last, clock() + SILENCE))
+    except TimeoutError as error:
+        raise RefusedError(408, "the request did not come to its end in time; try sending it again") from error
+
+
+async def discard(receive: Receive, most: int, message: Message | None = None) -> None:
+    """Read the rest of a body and throw it away, up to a limit: a browser that is cut off while it sends never shows
+    the sentence."""
+    left = most_discarded(most)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LASTING):
+            while left > 0 and (message is None or message.get("more_body", False)):
+                message = await receive()
+                left -= max(1, len(message.get("body", b"")))
+
+
+def most_discarded(most: int) -> int:
+    """How many bytes of a body that is too large are read and thrown away."""
+    return max(5 * most, 50_000_000)
+
+
+def too_much(most: int) -> str:
+    """The sentence for whoever sends more than that."""
+    return f"more than {most:,} bytes were sent; expected fewer; try a shorter text"
+
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -55,7 +175,7 @@ _HEADERS: Headers = [
 class AccessGuard:
     """An ASGI application round another. `token`: demanded of everybody where it is given.
 
-    A body has at most `MOST_BYTES` and `bodies.MOST_MARKS`; `larger` and `intricate` name the paths that take more.
+    A body has at most `MOST_BYTES` and `MOST_MARKS`; `larger` and `intricate` name the paths that take more.
     `server` is its name in sentences.
     """
 
@@ -117,14 +237,14 @@ class AccessGuard:
         most, size = self._larger.get(scope["path"], MOST_BYTES), _size(scope)
         try:
             if size is not None and size > most:
-                if size <= bodies.most_discarded(most):
-                    await bodies.discard(receive, most)
-                raise bodies.RefusedError(413, bodies.too_much(most))
-            marks = self._intricate.get(scope["path"], bodies.MOST_MARKS)
-            body = b"" if size == 0 else await bodies.read(receive, most, marks)
-        except bodies.DisconnectedError:
+                if size <= most_discarded(most):
+                    await discard(receive, most)
+                raise RefusedError(413, too_much(most))
+            marks = self._intricate.get(scope["path"], MOST_MARKS)
+            body = b"" if size == 0 else await read(receive, most, marks)
+        except DisconnectedError:
             return
-        except bodies.RefusedError as refused:
+        except RefusedError as refused:
             # there may be more of it than was read
             await self._refuse(scope, receive, send, refused.status, refused.sentence, [(b"connection", b"close")])
             return

@@ -6,7 +6,7 @@ simple models beside every result, what a network has to beat to be worth its tr
 | task | rows |
 |---|---|
 | tag | a hidden Markov model with Viterbi (`tasks/tag/chains.py`) |
-| classify | Naive Bayes, a word counted once a text (`classify/measures.py`); convolutions and maximum (Kim 2014) |
+| classify | Naive Bayes, a word counted once a text (`tasks/classify.py`); convolutions and maximum (Kim 2014) |
 | classify-series | one nearest neighbour (`series/classifying/task.py`); the most frequent label |
 | classify-pictures | the label of the nearest training picture; the most frequent label (`vision/task.py`) |
 | glimpse | as for classify-pictures; glimpses at random places, at the centre; convolutions of as many parameters |

@@ -54,9 +54,10 @@ from thereafter.layers.embedding import Embedding
 from thereafter.layers.heads import Softmax, rows_at_once
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.settings import check_choice, check_shares, check_sizes
-from thereafter.models.task_net import CELLS, UNKNOWN, TaskNet, inside
+from thereafter.models.task_net import CELLS, UNKNOWN, inside
 from thereafter.tasks.answers import Fields, Shown
 from thereafter.tasks.batching import FillableBatch
+from thereafter.tasks.graphs import WORDS, Feeds, Inputs, OneGraph, Tensors, draw_words
 from thereafter.tasks.lexicon import UNKNOWN as UNKNOWN_FORM
 from thereafter.tasks.lexicon import Lexicon, padded
 from thereafter.tasks.task import Baselines, Task, Tracing
@@ -107,7 +108,7 @@ class Judged:
     known_N: Tensor
 
 
-class Filler(TaskNet[FillBatch]):
+class Filler(OneGraph[FillBatch]):
     """See the module's equations."""
 
     def __init__(self, settings: FillerSettings, *, words: int) -> None:
@@ -129,6 +130,15 @@ class Filler(TaskNet[FillBatch]):
     def features(self, batch: FillBatch) -> Tensor:
         """g, the features that each word is predicted from, [B, T, E]."""
         return self._features(batch)[0]
+
+    def graph_inputs(self) -> dict[str, Inputs]:
+        return {"filler": WORDS}
+
+    def graph_outputs(self, graph: str, inputs: Tensors) -> Tensors:
+        return {"log_p": self.head.log_prob(self.features(FillBatch(inputs["words"], inputs["lengths"])))}
+
+    def draw_inputs(self, draw: np.random.Generator) -> Feeds:
+        return draw_words(self.head.words, draw)
 
     def judge(self, batch: FillBatch) -> Judged:
         """How well every word is predicted. The unknown word has a probability (`nats_N`), but is never an answer."""

@@ -17,6 +17,8 @@ from thereafter.data.codecs import StoredCodec
 from thereafter.data.files import AnySource, Files, Parts
 from thereafter.data.finding import FileKind
 from thereafter.evaluation.bootstrap import Resampled
+from thereafter.inspection.measurement import DrawnFigure
+from thereafter.inspection.trace import Trace
 from thereafter.models.task_net import Batched, TaskNet
 from thereafter.tasks.answers import Explained, PredictedRows, Shown
 from thereafter.tasks.bodies import Body
@@ -39,6 +41,27 @@ class MeasuredByClass(Measured, Protocol):
 
     def confusions(self, most: int = 10) -> list[tuple[str, str, int]]:
         """The most frequent mistakes: the right label, the one given, how often."""
+
+
+class Headed:
+    """Figures of which one says how good a network is beside simple models."""
+
+    headline: ClassVar[tuple[str, str]]
+    """That figure: its field, and its name in a sentence."""
+    more_is_better: ClassVar[bool] = False
+
+    def line(self) -> str:
+        """The figures that models are compared by, in one line."""
+        return str(self)
+
+    def loses_to(self, other: object) -> str:
+        """Both headlines, where that of another score of this kind is better; else nothing."""
+        if not isinstance(other, type(self)):
+            return ""
+        field, name = self.headline
+        ours, simple = vars(self)[field], vars(other)[field]
+        is_worse = simple > ours if self.more_is_better else simple < ours
+        return f"{name} {ours:.4g}, not {simple:.4g}" if is_worse else ""
 
 
 Codecs = Mapping[str, StoredCodec]
@@ -240,6 +263,10 @@ class OnBody(ABC, Generic[E]):
 class Asking(ABC, Generic[E, C]):
     """Questions are more than a line of text each."""
 
+    typed: ClassVar[str] = "'a text'"
+    """One input as it is typed on the command line."""
+    of_tables: ClassVar[bool] = False
+    """Whether `predict --last TABLE` asks it, which samples futures and draws."""
     cuts_words: ClassVar[bool] = False
     """Whether `cut` takes a text apart into words, so that it makes a difference whether it is `pretokenised`."""
 
@@ -333,6 +360,42 @@ class Explaining(Tracing[E, X, N, C]):
         """Every answer of a batch with the evidence for it."""
 
 
+# ---- how answers are drawn and saved
+
+
+class Picturing(ABC, Generic[N]):
+    """What it explains of one example can be drawn (`predict --figure`)."""
+
+    drawn_unasked: ClassVar[bool] = False
+    """Whether every explanation is drawn, into NAME-TASK.html where no figure is asked for."""
+
+    @abstractmethod
+    def figure(
+        self, net: N, explained: object, given: object, name: str, trace: Callable[[object], Trace]
+    ) -> DrawnFigure:
+        """The figure of an explanation; OptionError where this one shows nothing. `given` is the example as it was
+        asked about, `name` what it is called, `trace` traces one."""
+
+
+class Stacking(ABC):
+    """Answers to many examples are arrays, too (`predict --out FILE.npz`), and the first of them is drawn."""
+
+    stacks_explained: ClassVar[bool] = False
+    """Whether arrays are always those of explanations."""
+
+    @abstractmethod
+    def stack(self, answers: Iterable[object]) -> dict[str, NDArray[np.generic]]:
+        """Answers, or explanations, as arrays by name, with the examples as first axis."""
+
+
+class Sampling(ABC, Generic[N]):
+    """Its networks draw new pictures (`predict --samples`)."""
+
+    @abstractmethod
+    def sample(self, net: N, count: int, seed: int) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+        """Pictures [N, H, W, C], 0 to 255, which can be read again, and the chance of each pixel to be lit."""
+
+
 # ---- what stands beside a network
 
 
@@ -364,6 +427,9 @@ class Comparing(Generic[E, A, C]):
 class Baselines(Generic[E, A]):
     """Simple models stand beside every result: what a network has to beat to be worth its training."""
 
+    printed_by: ClassVar[tuple[str, ...]] = ()
+    """The commands that print the rows which need no training below a score, as figures mean little without them:
+    "score", "predict", "compare"."""
     rotated: ClassVar[str] = ""
     """The row in which an example gets the answer of the network to another one, by a fixed rotation; none where it has
     no name."""

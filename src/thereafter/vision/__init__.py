@@ -9,7 +9,7 @@ acting/        games that are played by glimpses
 
 task           what all these tasks have in common
 encoder        convolutions over pictures and frames of video
-measures       scores of clips, drawings and games; baselines: what networks over pictures have to beat
+measures       scores of clips, drawings and games; what networks over pictures have to beat
 figures        where networks look, what they believe, how they draw
 rules          made corpora as files, and random numbers by their place
 made_pictures  clips and pictures that are made here, each a corpus by name; the shapes are drawn there

@@ -19,10 +19,10 @@ from thereafter.tasks.task import A, C, N, S, X
 from thereafter.text.reading import lines_of
 from thereafter.training.settings import TrainingSettings
 from thereafter.vision.acting.game import Episode
-from thereafter.vision.baselines import Rows, picture_rows
 from thereafter.vision.captioning.reading import CaptionedPicture
 from thereafter.vision.clips.clip import ClipCodec
 from thereafter.vision.clips.reading import CLIP_FILES, Clip, clip_of, read_example_clips
+from thereafter.vision.measures import Rows, picture_rows
 from thereafter.vision.pictures import labelled_pictures as labelled
 from thereafter.vision.pictures.codec import PictureCodec
 from thereafter.vision.pictures.labelled_pictures import LabelledPicture
@@ -156,6 +156,7 @@ class ClipTask(VisionTask[S, Clip, X, N, A, CC], Generic[S, X, N, A, CC]):
 
     kind = "clips"
     unit = "clip"
+    typed = "clip.npz"
     file_kind: ClassVar[FileKind] = CLIP_FILES
     usual_steps: ClassVar[int]
     """Of a training whose length is not asked for, at most."""

@@ -320,12 +320,11 @@ def ahead(
         series: Name of the series. Default: the first.
         part: The part to forecast.
     """
-    from thereafter import instruments
-    from thereafter.series.forecasting.figures import error_by_steps, steps_ahead
+    from thereafter import figures, instruments
     from thereafter.task_model import load_task
 
     measured = instruments.steps_ahead(load_task(run), source, **chosen(options))
-    results.report(measured, _print_steps, lambda: [steps_ahead(measured), error_by_steps([measured])])
+    results.report(measured, _print_steps, lambda: [figures.steps_ahead(measured), figures.error_by_steps([measured])])
 
 
 def _print_steps(measured: Measurement) -> None:

@@ -20,6 +20,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -29,10 +30,9 @@ from thereafter.errors import OptionError
 from thereafter.layers.blocks import FEEDS, POOLINGS, Pooling, RecurrentBlocks
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.settings import check_choice, check_share, check_size
-from thereafter.models.task_net import TaskNet
 from thereafter.series.forecasters.settings import cells
 from thereafter.tasks.batching import TensorBatch
-from thereafter.vision.pictures.codec import PERMUTATION, READINGS
+from thereafter.tasks.graphs import LONGEST, ROWS, Feeds, Inputs, OneGraph, Tensors, draw_words
 
 _WIDTHS = (3, 7, 15)
 
@@ -109,32 +109,6 @@ class SeriesClassifierSettings(ReaderSettings):
 
 
 @dataclass(frozen=True)
-class PictureClassifierSettings(ReaderSettings):
-    """Those of `ReaderSettings`, with one layer that reads in one direction and answers from its last state."""
-
-    encoder: str = "lstm"
-    hidden: int = 128
-    bidirectional: bool = False
-    pooling: str = "last"
-    dropout: float = 0.0
-    read: str = "rows"
-    """What a step is: a row of pixels ("rows"), a pixel, row by row ("pixels"), or a pixel in one random order for
-    all pictures ("permuted")."""
-    permutation: int = PERMUTATION
-    """The seed of that random order."""
-    size: int = 0
-    """Pixels a side to which pictures are brought (0: their own where all are equal and at most 256, else 64)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("read", self.read, READINGS)
-        if not 0 <= self.permutation < 2**32:
-            raise OptionError(f"permutation is {self.permutation}; expected a seed from 0 to {2**32 - 1}")
-        if self.size < 0:
-            raise OptionError(f"size is {self.size}; expected pixels a side, or 0 for that of the pictures")
-
-
-@dataclass(frozen=True)
 class SeriesBatch(TensorBatch):
     """Rows of steps, scaled; values that are missing are 0 and False in `seen`. `labels_B` is None where asked for."""
 
@@ -153,14 +127,14 @@ class SeriesBatch(TensorBatch):
         return None if self.ragged_B is not None else super().places()  # lengths are read by the host
 
 
-class SeriesClassifier(TaskNet[SeriesBatch]):
+class SeriesClassifier(OneGraph[SeriesBatch]):
     """See the module's equations."""
 
     def __init__(self, settings: ReaderSettings, *, channels: int, labels: int, gaps: bool) -> None:
         super().__init__()
         if labels < 2:
             raise OptionError(f"the classifier has {labels} label to choose from; expected at least 2")
-        self.settings, self.gaps = settings, gaps
+        self.settings, self.channels, self.gaps = settings, channels, gaps
         inputs = 2 * channels if gaps else channels
         if settings.encoder == CONVOLUTION:
             self.reader: nn.Module = _StepConvolutions(settings, inputs)
@@ -225,6 +199,22 @@ class SeriesClassifier(TaskNet[SeriesBatch]):
             score = self.scores(batch, x_BTC).gather(1, labels_B[:, None]).sum()
             (slope_BTC,) = torch.autograd.grad(score, x_BTC)
         return slope_BTC * x_BTC.detach()
+
+    def graph_inputs(self) -> dict[str, Inputs]:
+        shape = ("B", "T", self.channels)
+        inputs: Inputs = {"values": (torch.float32, shape)}
+        inputs |= {"seen": (torch.bool, shape)} if self.gaps else {}
+        return {"classifier": inputs | {"lengths": (torch.int64, "B")}}
+
+    def graph_outputs(self, graph: str, inputs: Tensors) -> Tensors:
+        batch = SeriesBatch(inputs["values"], inputs.get("seen", inputs["values"]), inputs["lengths"])
+        return {"log_p": self.scores(batch).log_softmax(-1)}
+
+    def draw_inputs(self, draw: np.random.Generator) -> Feeds:
+        lengths_B = draw_words(2, draw)["lengths"]
+        seen_BTC = draw.random((ROWS, LONGEST, self.channels)) < (0.8 if self.gaps else 1.0)
+        values_BTC = (draw.standard_normal(seen_BTC.shape) * seen_BTC).astype(np.float32)
+        return {"values": values_BTC, "lengths": lengths_B, "seen": seen_BTC}
 
 
 class _StepConvolutions(nn.Module):

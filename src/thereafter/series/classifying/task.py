@@ -6,7 +6,6 @@ Shapes: B series, T steps, C channels.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +26,7 @@ from thereafter.series.labelled_series import LabelColumns, LabelledSeries, is_o
 from thereafter.series.times import Floats, Integers
 from thereafter.tasks import labelling
 from thereafter.tasks.answers import Fields, LabelProbabilities, Shown, bar_of
-from thereafter.tasks.labelling import LabelCodecs, LabelTask, label_lexicon, numbered_labels, ranked
+from thereafter.tasks.labelling import LabelCodecs, LabelTask, label_lexicon, most_frequent, numbered_labels, ranked
 from thereafter.tasks.task import AskingFiles, Preparing
 
 
@@ -45,6 +44,7 @@ class SeriesClassifying(
     """See `task.Task`."""
 
     name = "classify-series"
+    typed = "series.csv"
     kind = "labelled-series"
     unit = "series"
     settings = SeriesClassifierSettings
@@ -210,12 +210,6 @@ class SeriesExplained(LabelProbabilities):
 BAND = 0.1
 _NUMBERS = 1 << 18  # in one array of pairs: what the caches hold
 Series = Floats
-
-
-def most_frequent(labels: Sequence[str]) -> str:
-    """The most frequent label; of equal ones the first in the alphabet."""
-    counts = Counter(labels)
-    return min(counts, key=lambda label: (-counts[label], label))
 
 
 @dataclass(frozen=True)

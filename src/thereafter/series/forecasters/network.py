@@ -18,26 +18,37 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError
 from thereafter.layers.attention import Block, Sight
 from thereafter.layers.embedding import Positions
 from thereafter.layers.recurrent import Recurrent
-from thereafter.models.task_net import TaskNet
 from thereafter.series.batches import WindowBatch
-from thereafter.series.distributions import Distribution
+from thereafter.series.distributions import Distribution, Laplace, NegativeBinomial, Normal, StudentT
 from thereafter.series.forecasters.settings import COUNTS, ForecastSettings, cells
-from thereafter.series.number_heads import NUMBER_HEADS, Calibration, NumberHead
+from thereafter.series.number_heads import NUMBER_HEADS, Calibration, NumberHead, Quantiles
+from thereafter.tasks.graphs import ROWS, Feeds, Inputs, OneGraph, Tensors
 
 Batches = Callable[[], Iterator[WindowBatch]]
 """Gives all batches of a part, any number of times."""
 SAMPLES = 100
 """Paths by which the bands of a forecast are estimated that has no closed form."""
 _ROWS_AT_A_TIME = 4096
+_PARAMETERS: dict[type[Distribution], dict[str, str]] = {
+    Normal: {"location": "location", "deviation": "spread"},
+    Laplace: {"location": "location", "spread": "spread"},
+    StudentT: {"location": "location", "spread": "spread", "freedom": "freedom"},
+    NegativeBinomial: {"location": "location", "dispersion": "spread"},
+    Quantiles: {"quantiles": "values", "levels": "levels_Q"},
+}
+"""The outputs of an exported forecaster, and what each is called in its distribution."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +77,13 @@ class Expected:
     spread_BD: Tensor
 
 
-class Forecaster(TaskNet[WindowBatch]):
+class Forecaster(OneGraph[WindowBatch]):
     """From windows to a distribution over the next `facts.horizon` rows."""
+
+    compared: ClassVar[str] = "scaled values, and in the logs of what is positive"
+    reads_covariates: ClassVar[bool] = False
+    """Whether covariates of the past are inputs; those of the future are where `reads_ahead`."""
+    reads_ahead: ClassVar[bool] = False
 
     def __init__(self, facts: WindowFacts) -> None:
         super().__init__()
@@ -154,12 +170,43 @@ class Forecaster(TaskNet[WindowBatch]):
                 batch = batch.slid(piece_BHD)
         return torch.cat(pieces, 1)
 
+    def graph_inputs(self) -> dict[str, Inputs]:
+        facts, past = self.facts, ("B", self.facts.lookback, self.facts.targets)
+        inputs: Inputs = {"past": (torch.float32, past), "seen": (torch.bool, past)}
+        if self.reads_covariates and facts.covariates:
+            inputs["inputs"] = (torch.float32, ("B", facts.lookback, facts.covariates))
+        if self.reads_ahead and facts.known:
+            inputs["ahead"] = (torch.float32, ("B", min(self.reach, facts.horizon), facts.known))
+        return {"forecaster": inputs}
+
+    def graph_outputs(self, graph: str, inputs: Tensors) -> Tensors:
+        past_BLD = inputs["past"]
+        none_BL0 = past_BLD[..., :0]
+        ahead_BHK = inputs.get("ahead", none_BL0[:, : min(self.reach, self.facts.horizon)])
+        expected = self.expect(WindowBatch(past_BLD, inputs["seen"], inputs.get("inputs", none_BL0), ahead_BHK))
+        return {name: getattr(expected, own) for name, own in _PARAMETERS[type(expected)].items()}
+
+    def draw_inputs(self, draw: np.random.Generator) -> Feeds:
+        facts, steps = self.facts, min(self.reach, self.facts.horizon)
+        shape = (ROWS, facts.lookback, facts.targets)
+        seen_BLD = draw.random(shape) < (0.8 if facts.gaps else 1.0)
+        past_BLD = (self.draw_past(draw, shape) * seen_BLD).astype(np.float32)
+        inputs_BLC = draw.standard_normal((ROWS, facts.lookback, facts.covariates)).astype(np.float32)
+        ahead_BHK = draw.standard_normal((ROWS, steps, facts.known)).astype(np.float32)
+        return {"past": past_BLD, "seen": seen_BLD, "inputs": inputs_BLC, "ahead": ahead_BHK}
+
+    def draw_past(self, draw: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.floating]:
+        """Values as such a forecaster reads them: random walks."""
+        return 0.3 * draw.standard_normal(shape).cumsum(1)
+
 
 _SMALL = 0.1  # of the head's first weights: training begins near the last value
 
 
 class ForecastNetwork(Forecaster):
     """See the module's equations."""
+
+    reads_covariates = reads_ahead = True
 
     def __init__(self, settings: ForecastSettings, facts: WindowFacts) -> None:
         super().__init__(facts)
@@ -220,6 +267,9 @@ class ForecastNetwork(Forecaster):
         z_BLD = (y_BLD - offset_BD[:, None]) / scale_BD[:, None] * seen_BLD
         shown = (seen_BLD.to(z_BLD.dtype),) if self.facts.gaps else ()
         return torch.cat((z_BLD, *shown, inputs_BLC), 2)
+
+    def draw_past(self, draw: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.floating]:
+        return draw.poisson(5.0, shape).astype(np.float64) if self.norm == "mean" else super().draw_past(draw, shape)
 
     # ---- one step at a time
 

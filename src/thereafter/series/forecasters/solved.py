@@ -31,14 +31,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from thereafter.errors import EmptyCorpusError
+from thereafter.errors import EmptyCorpusError, ExportError
 from thereafter.series.batches import WindowBatch
 from thereafter.series.distributions import Distribution, Normal
 from thereafter.series.forecasters.network import Batches, Forecaster, ForecastNetwork, WindowFacts
 from thereafter.series.forecasters.settings import SIMPLE, ForecastSettings
+from thereafter.tasks.graphs import Inputs, Tensors
 
 _LEAST_SPREAD = 1e-4  # of the series' deviation: the spread of a forecast that was never wrong
 
@@ -65,6 +68,12 @@ class Simple(Forecaster):
             squares_HD += ((future_BHD - self._mean(batch)) * seen_BHD).square().sum(0)
             count_HD += seen_BHD.sum(0)
         self.spread_HD.copy_((squares_HD / count_HD.clamp_min(1)).sqrt().clamp_min(_LEAST_SPREAD))
+
+    def graph_inputs(self) -> dict[str, Inputs]:
+        raise ExportError(
+            f"the forecaster {type(self).__name__} repeats what it has read and has no weights to export; "
+            "try one that is trained, such as model='linear'"
+        )
 
     def _mean(self, batch: WindowBatch) -> Tensor:
         last_BD, steps = batch.last(), batch.horizon
@@ -95,6 +104,7 @@ class Simple(Forecaster):
 class Linear(Forecaster):
     """See the module's equation; `spread_HD` is the standard deviation of its errors on the training windows."""
 
+    reads_ahead = True
     weight_PO: Tensor
     spread_HD: Tensor
 
@@ -229,6 +239,36 @@ class Autoregression(Forecaster):
             lags = min(step, self.most)
             psi_D.append(sum((self.weight_DP1[:, k] * psi_D[step - k] for k in range(1, lags + 1)), psi_D[0] * 0))
         return torch.stack(psi_D)
+
+    def graph_outputs(self, graph: str, inputs: Tensors) -> Tensors:
+        """The equation H times over is a linear map of the last P values; a missing one is the last before it."""
+        first_HD, map_DHP, deviation_HD = map(torch.from_numpy, self.unrolled())
+        steps_L1 = torch.arange(self.facts.lookback)[:, None]
+        at_BLD = torch.where(inputs["seen"], steps_L1, 0).cummax(1).values
+        y_BPD = inputs["past"].gather(1, at_BLD)[:, self.facts.lookback - self.most :]
+        moved_BDH1 = map_DHP @ y_BPD.transpose(1, 2)[..., None]
+        location_BHD = moved_BDH1.squeeze(3).transpose(1, 2) + first_HD
+        return {"location": location_BHD, "deviation": deviation_HD.expand_as(location_BHD)}
+
+    def unrolled(self) -> tuple[NDArray[np.float32], ...]:
+        """c [H, D] and A [D, H, P] of y_{t+h} = c_h + A_h [y_{t-P+1} ... y_t], and the deviations [H, D]; worked out in
+        double precision."""
+        weight_DP1 = self.weight_DP1.detach().cpu().double().numpy()
+        horizon, most = self.facts.horizon, self.most
+        rows = np.zeros((len(weight_DP1), most + horizon, most + 1))  # each value as a map of the last P and 1
+        rows[:, np.arange(most), np.arange(most)] = 1.0
+        psi_DH = np.zeros((len(weight_DP1), horizon))
+        for step in range(horizon):
+            lags = rows[:, step : step + most][:, ::-1]  # y_{t-1} first
+            rows[:, most + step] = np.einsum("dp,dpq->dq", weight_DP1[:, 1:], lags)
+            rows[:, most + step, -1] += weight_DP1[:, 0]
+            before = psi_DH[:, max(0, step - most) : step][:, ::-1]
+            psi_DH[:, step] = 1.0 if step == 0 else (weight_DP1[:, 1 : 1 + before.shape[1]] * before).sum(1)
+        sigma_D = self.sigma_D.detach().cpu().double().numpy()
+        deviation_HD = np.sqrt((psi_DH**2).cumsum(1)).T * sigma_D
+        ahead = rows[:, most:]
+        parts = (ahead[..., -1].T, ahead[..., :-1], deviation_HD)
+        return tuple(np.ascontiguousarray(part, dtype=np.float32) for part in parts)
 
 
 def lagged(series: Sequence[Tensor], order: int, skip: int) -> list[tuple[Tensor, Tensor]]:

@@ -39,6 +39,7 @@ from thereafter.series.forecasting.answers import LEVELS, Forecast
 from thereafter.series.scales import SeriesScale, SeriesScales
 from thereafter.series.table import Window
 from thereafter.series.times import Floats
+from thereafter.tasks.task import Headed
 
 Axes = int | tuple[int, ...] | None
 
@@ -161,7 +162,7 @@ class StepScore:
 
 
 @dataclass(frozen=True)
-class ForecastScore(Tabular):
+class ForecastScore(Headed, Tabular):
     """The figures of `values` values that were forecast from `windows` origins, `horizon` steps each.
 
     On the scale of the data: `mae`, `mse`, `rmse`, `smape` (0 to 200), `pinball`, `crps`, `nats` (-log p of a value;
@@ -169,6 +170,8 @@ class ForecastScore(Tabular):
     `mae_standardised`, `mse_standardised`. Divided by the seasonal naive errors of the training part: `mase`, `rmsse`.
     `coverage` is that of the `band` before calibration, `coverage_calibrated` after it. A figure of nothing is NaN.
     """
+
+    headline = ("rmse", "RMSE")
 
     windows: int
     horizon: int

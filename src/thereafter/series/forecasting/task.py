@@ -71,6 +71,8 @@ class Forecasting(
     """See `Task`. `chosen` are the settings it is configured with."""
 
     name = "forecast"
+    typed = "--last table.csv"
+    of_tables = True
     kind = "series"
     settings = ForecastSettings
     defaults: ClassVar[Mapping[str, object]] = {"batch": 64, "rate": 5e-4}

@@ -40,9 +40,9 @@ from thereafter.base import config as toml
 from thereafter.base import progress
 from thereafter.base.config import Table
 from thereafter.base.packages import require
-from thereafter.decoding import ranking
+from thereafter.decoding import beam
+from thereafter.decoding.beam import Candidate
 from thereafter.decoding.generation import GenerationSettings
-from thereafter.decoding.ranking import Candidate
 from thereafter.errors import EmptyCorpusError, OptionError, ThereafterError, nearest
 from thereafter.evaluation.scores import spelling_of
 from thereafter.language_model import LanguageModel, load_language_model
@@ -286,7 +286,7 @@ class RunAnswers:
         """The likelihoods of continuations, each with at least one token, after a state of one row."""
         if not candidates:
             return []
-        log_probs = ranking.log_probs(self.lm.model, state, candidates, "sentence")
+        log_probs = beam.log_probs(self.lm.model, state, candidates, "sentence")
         first = int(self._likeliest(np.asarray(self.lm.model.predict(state)))[0])
         greedy = [int(one.ids[0]) == first and self._is_greedy(state, one.ids) for one in candidates]
         return [Continued(log_prob, best) for log_prob, best in zip(log_probs, greedy, strict=True)]

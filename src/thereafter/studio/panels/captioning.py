@@ -19,7 +19,7 @@ from thereafter.serving.schema import Answer
 from thereafter.studio.asking import LikelyAnswer, likely, number, numbers, of_studio, of_task_model, wrong_task
 from thereafter.studio.panels.pictures import OWN, Number, OwnFile, PixelsAnswer, RunExamples, decode_own, packed
 from thereafter.task_model import TaskModel
-from thereafter.tasks.wording import Wording
+from thereafter.tasks.lexicon import Wording
 from thereafter.vision.captioning.measures import caption_words
 from thereafter.vision.captioning.network import Captioner, PictureBatch
 from thereafter.vision.captioning.reading import CaptionedPicture

@@ -111,14 +111,14 @@ class OpenedClip:
 
 def open_made(number: int, codec: ClipCodec, frames: int, digits: int = 1) -> OpenedClip:
     """A written digit that moves by rule, or two; none of them was in a training."""
-    clips = _made(_side(codec), frames, digits)
+    clips = _made_clips(_frame_side(codec), frames, digits)
     clip = clips[number % len(clips)]
     return OpenedClip(clip.read(), f"clip {number % len(clips)}", dict(clip.labels), len(clips), digits)
 
 
 def open_drawn(ink: str, direction: int, speed: float, codec: ClipCodec, frames: int) -> OpenedClip:
     """A digit that the visitor drew; it begins in the middle, in one of the 16 directions, and bounces."""
-    side = _side(codec)
+    side = _frame_side(codec)
     step_2 = speed * headings(direction / len(NAMES))
     middle = (side - SIDE) / 2
     frames_THW = move(as_digit(ink)[None], [[middle, middle]], step_2[None], frames, side)
@@ -132,11 +132,11 @@ def open_held_out(model: TaskModel, number: int) -> OpenedClip:
 
 
 @lru_cache(maxsize=8)
-def _made(side: int, frames: int, digits: int) -> MovingClips:
+def _made_clips(side: int, frames: int, digits: int) -> MovingClips:
     return MovingClips(replace(moving_rules(_RULES[digits])["test"], size=side, frames=frames))
 
 
-def _side(codec: ClipCodec) -> int:
+def _frame_side(codec: ClipCodec) -> int:
     """The size of the frames, where a digit can move in them."""
     if codec.height != codec.width or codec.height < SIDE + MOST_SPEED:
         raise OptionError(

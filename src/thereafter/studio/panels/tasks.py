@@ -23,9 +23,9 @@ from thereafter.studio.studio import MakingAnswer, Studio
 from thereafter.task_model import TaskModel
 from thereafter.tasks import finding
 from thereafter.tasks.answers import LabelExplained, TagsExplained
+from thereafter.tasks.lexicon import Wording
 from thereafter.tasks.translate.measures import measure_pairs
 from thereafter.tasks.translate.task import Aligned
-from thereafter.tasks.wording import Wording
 from thereafter.text.tables import SentencePair
 
 EACH = 20

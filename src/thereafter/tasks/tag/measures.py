@@ -24,7 +24,7 @@ from thereafter.base.tabular import Row, Tabular
 from thereafter.errors import OptionError
 from thereafter.evaluation.agreement import Tally
 from thereafter.evaluation.bootstrap import Floats
-from thereafter.tasks.classify.measures import Classes, ClassScore, measure_classes
+from thereafter.tasks.labelling import Classes, ClassScore, measure_classes
 
 Tags = Sequence[Sequence[str]]
 

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -35,7 +36,6 @@ from thereafter.models.task_net import (
     CELLS,
     IGNORED,
     PAD,
-    TaskNet,
     counted,
     filled,
     filled_length,
@@ -44,6 +44,7 @@ from thereafter.models.task_net import (
     read_as_unknown,
 )
 from thereafter.tasks.batching import FillableBatch
+from thereafter.tasks.graphs import WORDS, Feeds, Inputs, OneGraph, Tensors, draw_words
 from thereafter.tasks.tag.chains import Crf
 
 LETTERS = ("lstm", "cnn", "none")
@@ -129,7 +130,7 @@ class TagBatch(FillableBatch):
         )
 
 
-class Tagger(TaskNet[TagBatch]):
+class Tagger(OneGraph[TagBatch]):
     """See the module's equations."""
 
     def __init__(self, settings: TaggerSettings, *, words: int, letters: int, tags: int) -> None:
@@ -190,6 +191,28 @@ class Tagger(TaskNet[TagBatch]):
             return x_BTE
         spelled_UE = self.speller(batch.letters_UL, batch.letter_lengths_U)
         return torch.cat((x_BTE, pick_rows(spelled_UE, batch.spelled_BT)), -1)
+
+    def graph_inputs(self) -> dict[str, Inputs]:
+        letters: Inputs = {"letters": (torch.int64, "UL"), "letter_lengths": (torch.int64, "U")}
+        letters |= {"spelled": (torch.int64, "BT")}
+        return {"tagger": WORDS if self.speller is None else WORDS | letters}
+
+    def graph_outputs(self, graph: str, inputs: Tensors) -> Tensors:
+        words_BT, lengths_B = inputs["words"], inputs["lengths"]
+        letters = words_BT, lengths_B, words_BT  # which are not read
+        if self.speller is not None:
+            letters = inputs["letters"], inputs["letter_lengths"], inputs["spelled"]
+        z_BTK = self.scores(TagBatch(words_BT, lengths_B, *letters))
+        if self.crf is None:
+            return {"scores": z_BTK.log_softmax(-1)}
+        return {"scores": z_BTK, "start": self.crf.start_K, "transition": self.crf.transition_KK, "end": self.crf.end_K}
+
+    def draw_inputs(self, draw: np.random.Generator) -> Feeds:
+        feeds = draw_words(self.words.num_embeddings, draw)
+        letters = 2 if self.speller is None else self.speller.embedding.num_embeddings
+        feeds |= {"letters": draw.integers(1, letters, (30, 12)), "letter_lengths": draw.integers(1, 13, 30)}
+        feeds["letter_lengths"][0] = 12
+        return feeds | {"spelled": draw.integers(0, 30, feeds["words"].shape)}
 
     def weights_by_layer(self) -> list[list[str]]:
         """Over a language model's layers everything of its own is the head."""

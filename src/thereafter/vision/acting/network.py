@@ -32,6 +32,7 @@ from thereafter.errors import OptionError
 from thereafter.models.settings import check_choice
 from thereafter.models.task_net import TaskNet
 from thereafter.tasks.batching import TensorBatch
+from thereafter.tasks.graphs import Ungraphed
 from thereafter.vision.acting.game import ACTIONS, FINE, PADDLE
 from thereafter.vision.glimpsing import network as glimpsing
 from thereafter.vision.glimpsing.network import GlimpseCore, SensorSettings
@@ -101,8 +102,10 @@ class Choosing(NamedTuple):
     expected: Tensor
 
 
-class Catcher(TaskNet[CatchBatch], GlimpseCore):
+class Catcher(Ungraphed, TaskNet[CatchBatch], GlimpseCore):
     """See the module's equations. `size`: of the screen."""
+
+    no_graph = "it plays a game whose rule is part of the network"
 
     def __init__(self, settings: CatcherSettings, *, size: int) -> None:
         super().__init__()

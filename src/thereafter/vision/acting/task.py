@@ -133,6 +133,8 @@ class Acting(VisionTask[CatcherSettings, Episode, CatchBatch, Catcher, Played, A
     name = "act"
     kind = "games"
     unit = "episode"
+    typed = "17"
+    printed_by = ("score",)
     settings = CatcherSettings
     defaults: ClassVar[Mapping[str, object]] = {
         "epochs": 10.0, "batch": 256, "rate": 3e-3, "steps": 1024, "weight_decay": 0.0, "clip": 1.0,

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from thereafter.base.config import Table
 from thereafter.base.tabular import Row, Tabular
 from thereafter.errors import EmptyCorpusError, OptionError
+from thereafter.tasks.task import Headed
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -227,12 +228,15 @@ def _looked_up(key_X: Integers, known_Y: Integers, value_Y: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class CaptionScore(Tabular):
+class CaptionScore(Headed, Tabular):
     """BLEU-1 to BLEU-4 (0 to 100) and CIDEr-D (mostly 0 to 2) of `captions` answers, one a picture.
 
     `references` is how many captions of people a picture has on average, `distinct` how many different captions were
     given, `length` their mean number of words, `rule` what counts as a word.
     """
+
+    headline = ("cider_d", "CIDEr-D")
+    more_is_better = True
 
     bleu_1: float
     bleu_2: float

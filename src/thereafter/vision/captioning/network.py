@@ -34,8 +34,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from thereafter.errors import OptionError
@@ -43,8 +45,9 @@ from thereafter.layers.dropout import locked
 from thereafter.layers.inputs import probability
 from thereafter.models.settings import check_choice, check_positive, check_share, check_size
 from thereafter.models.task_net import Memory, TaskNet
-from thereafter.models.word_decoder import DecoderSettings, RecurrentDecoder, WordDecoder, check_count
+from thereafter.models.word_decoder import DecoderSettings, WordDecoder, check_count
 from thereafter.tasks.batching import TensorBatch
+from thereafter.tasks.graphs import LONGEST, ROWS, Feeds, Inputs, RecurrentGraphs, Tensors
 from thereafter.vision.encoder import NORMS, PictureEncoder
 
 SEES = ("attention", "every", "first", "nothing")
@@ -145,7 +148,7 @@ class PictureBatch(TensorBatch):
         """Captions have other lengths in every batch: a step over them is not recorded."""
 
 
-class Captioner(RecurrentDecoder, TaskNet[PictureBatch]):
+class Captioner(RecurrentGraphs, TaskNet[PictureBatch]):
     """See the module's equations. It is its own decoder: `given(encode(batch))` predicts the words."""
 
     settings: CaptionerSettings
@@ -238,6 +241,21 @@ class Captioner(RecurrentDecoder, TaskNet[PictureBatch]):
         """log p of every word at every step of the captions, [B, T, V]."""
         target_BT, _, row_B = _captions(batch)
         return self.scores_given(self.encode(batch), target_BT, row_B)
+
+    def source_inputs(self) -> Inputs:
+        return {"pictures": (torch.float32, ("P", *self.form.shape))}
+
+    def encode_inputs(self, inputs: Tensors) -> Memory:
+        return self.encode(PictureBatch(inputs["pictures"]))
+
+    def draw_target(self, draw: np.random.Generator) -> tuple[Feeds, NDArray[np.int64], NDArray[np.floating]]:
+        shape, longest = (ROWS, *self.form.shape), min(LONGEST, self.settings.longest)
+        drawn = draw.integers(0, 256, shape) if self.form.kind == "pixels" else draw.random(shape)
+        pictures, target_BT = drawn.astype(np.float32), draw.integers(1, self.words.words, (ROWS, longest))
+        with self.quietly():
+            memory = self.encode(PictureBatch(torch.from_numpy(pictures).to(self.device)))
+            scores_BTV = self.scores_given(memory, torch.from_numpy(target_BT).to(self.device))
+        return {"pictures": pictures}, target_BT, scores_BTV.float().cpu().numpy()
 
     def _of_bag(self, bag: nn.Linear, memory: Memory, batch: PictureBatch) -> Tensor:
         """The sum of -log p of all words of the captions, each under the one softmax of its picture."""

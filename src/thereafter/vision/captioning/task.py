@@ -7,7 +7,7 @@ Shapes: P pictures, B captions, T steps.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import ClassVar, TypedDict
@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from thereafter import figures
 from thereafter.base import config as toml
 from thereafter.base import progress
 from thereafter.base.config import Table
@@ -26,16 +27,17 @@ from thereafter.data.finding import FileKind
 from thereafter.decoding.sources import AnswerSettings, decode_answers
 from thereafter.errors import OptionError
 from thereafter.evaluation.bootstrap import Floats
+from thereafter.inspection.measurement import DrawnFigure
+from thereafter.inspection.trace import Trace
 from thereafter.models.word_decoder import END
 from thereafter.tasks.answers import Shown
-from thereafter.tasks.lexicon import padded
-from thereafter.tasks.task import Answering
-from thereafter.tasks.wording import Wording, generators_of, shown_answer
+from thereafter.tasks.lexicon import Wording, generators_of, padded, shown_answer
+from thereafter.tasks.task import Answering, Picturing
 from thereafter.training.settings import TrainingSettings
-from thereafter.vision.baselines import OTHER_PICTURES, Rows, caption_rows
 from thereafter.vision.captioning import measures, reading
 from thereafter.vision.captioning.network import SEES, Captioner, CaptionerSettings, PictureBatch, PictureForm
 from thereafter.vision.captioning.reading import CaptionedPicture
+from thereafter.vision.measures import OTHER_PICTURES, Rows, caption_rows
 from thereafter.vision.pictures.codec import PictureCodec
 from thereafter.vision.pictures.sources import holds_pictures, picture_of, with_pictures
 from thereafter.vision.rules import Integers, Pixels
@@ -78,6 +80,7 @@ class ResampledCaptions:
 
 class Captioning(
     Answering[PictureBatch, Captioner, str, CaptionCodecs],
+    Picturing[Captioner],
     VisionTask[CaptionerSettings, CaptionedPicture, PictureBatch, Captioner, str, CaptionCodecs],
 ):
     """See `task.Task`."""
@@ -85,6 +88,9 @@ class Captioning(
     name = "caption"
     kind = "captioned"
     unit = "picture"
+    typed = "photo.jpg"
+    printed_by = ("score", "predict", "compare")
+    drawn_unasked = True
     settings = CaptionerSettings
     defaults: ClassVar[Mapping[str, object]] = {"epochs": 30.0, "batch": 32, "rate": 1e-3, "steps": 60}
     asked: ClassVar[Mapping[str, object]] = asdict(AnswerSettings())
@@ -226,6 +232,14 @@ class Captioning(
             arrays = weights.astype(np.float32), net.grid, seen.astype(np.uint8)
             explained.append(CaptionExplained(one.picture.name, words.decode(answer), forms, chances, *arrays))
         return explained
+
+    def figure(
+        self, net: Captioner, explained: object, given: object, name: str, trace: Callable[[object], Trace]
+    ) -> DrawnFigure:
+        """Where the network looked for each word."""
+        if not isinstance(explained, CaptionExplained) or not explained.attends or not explained.words:
+            raise OptionError("the network has no attention to draw; expected one trained with see='attention'")
+        return figures.attended_picture(explained)
 
     def shown(self, net: Captioner, batch: PictureBatch, example: CaptionedPicture, codecs: CaptionCodecs) -> Shown:
         with net.quietly():

@@ -16,7 +16,7 @@ Shapes: B clips, T frames, H rows of pixels, W columns, C columns of labels, L l
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -26,20 +26,24 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from thereafter import figures
 from thereafter.base.config import Table
 from thereafter.base.tabular import Row
 from thereafter.data.corpora import is_read_once, locate_source
 from thereafter.data.files import AnySource
 from thereafter.errors import FormatError, OptionError, ThereafterError
+from thereafter.inspection.measurement import DrawnFigure
+from thereafter.inspection.trace import Trace
 from thereafter.layers.recurrent import Recurrent
 from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.task_net import TaskNet
 from thereafter.series.forecasters.settings import cells
 from thereafter.tasks.answers import Fields, Shown, percent
 from thereafter.tasks.batching import FillableBatch
-from thereafter.tasks.classify.measures import ResampledLabels, SeveralLabels, measure_labels
-from thereafter.tasks.labelling import last_of_each, split_at
+from thereafter.tasks.graphs import Ungraphed
+from thereafter.tasks.labelling import ResampledLabels, SeveralLabels, last_of_each, measure_labels, split_at
 from thereafter.tasks.lexicon import ColumnLexicons
+from thereafter.tasks.task import Picturing, Stacking
 from thereafter.vision.clips.clip import ClipCodec, clip_shapes
 from thereafter.vision.clips.reading import CLIP_FILES, Clip, Clips, read_clips
 from thereafter.vision.encoder import FrameEncoder, as_floats
@@ -104,8 +108,10 @@ class ClipBatch(FillableBatch):
         return len(self.frames_BTHW)
 
 
-class ClipClassifier(TaskNet[ClipBatch]):
+class ClipClassifier(Ungraphed, TaskNet[ClipBatch]):
     """See the module's equations. `labels`: how many each column has."""
+
+    no_graph = "its frames go through convolutions that no graph is written of; try torch.export on net"
 
     def __init__(self, settings: ClipClassifierSettings, *, height: int, width: int, labels: Sequence[int]) -> None:
         super().__init__()
@@ -246,13 +252,18 @@ class ClipCodecs(FrameCodecs):
     labels: ColumnLexicons
 
 
-class Video(ClipTask[ClipClassifierSettings, ClipBatch, ClipClassifier, ClipLabels, ClipCodecs]):
+class Video(
+    Picturing[ClipClassifier],
+    Stacking,
+    ClipTask[ClipClassifierSettings, ClipBatch, ClipClassifier, ClipLabels, ClipCodecs],
+):
     """See `task.Task`."""
 
     name = "video"
     settings = ClipClassifierSettings
     defaults: ClassVar[Mapping[str, object]] = {"batch": 16, "rate": 2e-3, "steps": 1024}
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {"reader": ("", "frame")}
+    stacks_explained = True
     usual_steps = 4_000
 
     def name_for(self, source: AnySource) -> str | None:
@@ -318,6 +329,26 @@ class Video(ClipTask[ClipClassifierSettings, ClipBatch, ClipClassifier, ClipLabe
             own = [belief_BTL[row, : len(frames_THW)] for belief_BTL in beliefs]
             explained.append(ClipExplained(answer, names, dict(zip(names, own, strict=True)), frames_THW))
         return explained
+
+    def figure(
+        self, net: ClipClassifier, explained: object, given: object, name: str, trace: Callable[[object], Trace]
+    ) -> DrawnFigure:
+        """The probability of every label after each frame."""
+        truth = dict(given.labels) if isinstance(given, Clip) else {}
+        measured = figures.measured_belief(explained, model="the network", text=name, truth=truth)
+        return figures.belief_by_frame(measured)
+
+    def stack(self, answers: Iterable[object]) -> dict[str, NDArray[np.generic]]:
+        """`belief.COLUMN` [N, T, L] after every frame, NaN beyond the end of a clip, and `labels.COLUMN` [L]."""
+        explained = [one for one in answers if isinstance(one, ClipExplained)]
+        most = max(len(one.frames_THW) for one in explained)
+        arrays: dict[str, NDArray[np.generic]] = {}
+        for column, labels in explained[0].names.items():
+            belief_NTL = np.full((len(explained), most, len(labels)), np.nan, np.float32)
+            for row, one in enumerate(explained):
+                belief_NTL[row, : len(one.frames_THW)] = one.beliefs[column]
+            arrays |= {f"belief.{column}": belief_NTL, f"labels.{column}": np.array(labels, dtype=str)}
+        return arrays
 
     def shown(self, net: ClipClassifier, batch: ClipBatch, example: Clip, codecs: ClipCodecs) -> Shown:
         (explained,) = self.explain(net, batch, [example], codecs)

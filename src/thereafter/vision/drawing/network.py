@@ -58,6 +58,7 @@ from thereafter.models.settings import check_choice, check_share, check_size
 from thereafter.models.task_net import TaskNet
 from thereafter.series.forecasters.settings import cells
 from thereafter.tasks.batching import TensorBatch
+from thereafter.tasks.graphs import Ungraphed
 
 NUMBERS = 5
 """What a network gives for a window: a_y, a_x, log s^2, log d', log k."""
@@ -248,8 +249,10 @@ class Strokes:
     layers: dict[str, dict[str, list[Tensor]]] = field(default_factory=dict)
 
 
-class Drawer(TaskNet[DrawingBatch]):
+class Drawer(Ungraphed, TaskNet[DrawingBatch]):
     """See the module's equations. `mean`: the intensity of each channel, 0 to 1, that a fresh canvas has."""
+
+    no_graph = "it draws with windows that it moves itself, a loop that no graph is written of"
 
     def __init__(
         self, settings: DrawerSettings, *, height: int, width: int, channels: int = 1, mean: tuple[float, ...] = ()

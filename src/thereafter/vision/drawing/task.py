@@ -8,7 +8,7 @@ Shapes: N or B pictures, T strokes, C channels, H rows, W columns, V = 2 windows
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, TypedDict
@@ -19,16 +19,19 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from thereafter import figures
 from thereafter.base import progress
 from thereafter.base.config import Table
 from thereafter.base.tabular import Row
 from thereafter.data.files import Files, Parts
 from thereafter.data.finding import FileKind
-from thereafter.errors import EmptyCorpusError, FormatError
+from thereafter.errors import EmptyCorpusError, FormatError, OptionError
 from thereafter.evaluation.bootstrap import ResampledMeans
+from thereafter.inspection.measurement import DrawnFigure
+from thereafter.inspection.trace import Trace
 from thereafter.models.task_net import TaskNet
 from thereafter.tasks.answers import Fields, Shown
-from thereafter.tasks.task import Solving
+from thereafter.tasks.task import Picturing, Sampling, Solving
 from thereafter.vision.drawing import network
 from thereafter.vision.drawing.network import Drawer, DrawerSettings, DrawingBatch, Strokes
 from thereafter.vision.measures import DrawingScore, resampled_drawings, score_drawings
@@ -164,6 +167,8 @@ class DrawingCodecs(TypedDict):
 
 class DrawingTask(
     Solving[DrawerSettings, DrawingNet, Picture, DrawingCodecs],
+    Picturing[DrawingNet],
+    Sampling[DrawingNet],
     VisionTask[DrawerSettings, Picture, DrawingBatch, DrawingNet, Redrawn, DrawingCodecs],
 ):
     """See `Task`. `chosen` are the settings it is configured with."""
@@ -171,6 +176,7 @@ class DrawingTask(
     name = "draw"
     kind = "pictures"
     unit = "picture"
+    typed = "picture.png"
     settings = DrawerSettings
     defaults: ClassVar[Mapping[str, object]] = {
         "epochs": 20.0, "batch": 128, "rate": 1e-3, "steps": 1 << 16, "weight_decay": 0.0, "clip": 5.0,
@@ -263,6 +269,24 @@ class DrawingTask(
             fields |= {f"{layer}.{name}": (("stroke", "unit"), _stacked(rows)[0]) for name, rows in records.items()}
         numbers = [str(stroke + 1) for stroke in range(len(drawn.latent_T))]
         return Shown(numbers, [], fields, {"answer": str(drawn)})
+
+    def figure(
+        self, net: DrawingNet, explained: object, given: object, name: str, trace: Callable[[object], Trace]
+    ) -> DrawnFigure:
+        """How the picture is drawn again, stroke by stroke."""
+        if not isinstance(net, Drawer):
+            raise OptionError("the run predicts all of a picture at once; expected strokes; try leaving --figure out")
+        sides = {"read": net.settings.read, "write": net.settings.write}
+        return figures.drawn_strokes(figures.measured_strokes(trace(given), **sides, text=name))
+
+    def sample(self, net: DrawingNet, count: int, seed: int) -> tuple[Pixels, Floats32]:
+        if not isinstance(net, Drawer):
+            raise OptionError(
+                "the run predicts every pixel by itself and draws no pictures; expected one with model='draw'"
+            )
+        with progress.task("drawing pictures"):
+            chances_NHWC = np.moveaxis(net.sample(count, seed).cpu().numpy(), 1, 3)
+        return np.rint(255 * chances_NHWC).astype(np.uint8), chances_NHWC
 
     def example(self, given: object) -> Picture:
         """A path, an array of pixels, a PIL image, a `Picture`; or a `LabelledPicture`, whose label is ignored."""

@@ -59,6 +59,7 @@ from thereafter.models.settings import check_choice, check_positive, check_share
 from thereafter.models.task_net import TaskNet
 from thereafter.series.forecasters.settings import cells
 from thereafter.tasks.batching import TensorBatch
+from thereafter.tasks.graphs import Ungraphed
 from thereafter.vision.encoder import PictureEncoder, as_floats
 
 
@@ -300,8 +301,10 @@ class PictureReader(TaskNet[PixelBatch]):
         return self.looked(batch).beliefs_BTL[:, -1]
 
 
-class Glimpser(PictureReader, GlimpseCore):
+class Glimpser(Ungraphed, PictureReader, GlimpseCore):
     """See the module's equations. `channels` of the pictures, `labels` to choose from."""
+
+    no_graph = "where it looks next depends on what it saw, a loop that no graph is written of"
 
     def __init__(self, settings: GlimpserSettings, *, channels: int, labels: int) -> None:
         super().__init__()

@@ -6,7 +6,7 @@ Shapes: B pictures, T glimpses, C channels, H rows, W columns, L labels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,10 +15,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from thereafter import figures
 from thereafter.base.config import Table
 from thereafter.errors import OptionError
+from thereafter.inspection.measurement import DrawnFigure
+from thereafter.inspection.trace import Trace
 from thereafter.tasks.answers import Fields, LabelProbabilities, Shown, percent
 from thereafter.tasks.labelling import label_lexicon, numbered_labels, ranked
+from thereafter.tasks.task import Picturing
 from thereafter.vision.glimpsing import network
 from thereafter.vision.glimpsing.network import Glimpser, GlimpserSettings, PictureReader, PixelBatch
 from thereafter.vision.pictures.codec import PictureCodec
@@ -27,10 +31,11 @@ from thereafter.vision.pictures.labelled_pictures import LabelledPicture
 from thereafter.vision.task import LabelledPictures, PixelCodecs
 
 
-class Glimpsing(LabelledPictures[GlimpserSettings, PixelBatch, PictureReader, PixelCodecs]):
+class Glimpsing(Picturing[PictureReader], LabelledPictures[GlimpserSettings, PixelBatch, PictureReader, PixelCodecs]):
     """See `task.Task`. `chosen`: its size is that of the pictures."""
 
     name = "glimpse"
+    typed = "picture.png"
     settings = GlimpserSettings
     defaults: ClassVar[Mapping[str, object]] = {"epochs": 20.0, "batch": 64, "rate": 1e-3, "steps": 1024}
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {"reader": ("", "glimpse")}
@@ -84,6 +89,16 @@ class Glimpsing(LabelledPictures[GlimpserSettings, PixelBatch, PictureReader, Pi
         glimpses = range(1, len(explained.places_T2) + 1)
         names = ["the picture"] if self.chosen.places == network.WHOLE else [f"glimpse {number}" for number in glimpses]
         return Shown(names, codecs["labels"].forms, fields, about)
+
+    def figure(
+        self, net: PictureReader, explained: object, given: object, name: str, trace: Callable[[object], Trace]
+    ) -> DrawnFigure:
+        """The path of glimpses over the picture."""
+        if not isinstance(net, Glimpser):
+            raise OptionError("the run sees all of a picture at once; expected glimpses; try leaving --figure out")
+        sensor = net.sensor
+        measured = figures.measured_glimpses(explained, patch=sensor.patch, scales=sensor.scales, text=name)
+        return figures.glimpse_path(measured)
 
     def variants(self, learned: Sequence[LabelledPicture]) -> Mapping[str, Mapping[str, object]]:
         """Glimpses at random places, at the centre; convolutions of as many parameters."""

@@ -16,14 +16,42 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from thereafter.base.config import Table
-from thereafter.series.classifying.network import PictureClassifierSettings, SeriesBatch, SeriesClassifier
+from thereafter.errors import OptionError
+from thereafter.models.settings import check_choice
+from thereafter.series.classifying.network import ReaderSettings, SeriesBatch, SeriesClassifier
 from thereafter.tasks.answers import Fields, LabelProbabilities, Shown
 from thereafter.tasks.labelling import label_lexicon, numbered_labels, ranked
-from thereafter.vision.pictures.codec import PictureCodec, PixelOrder
+from thereafter.vision.pictures.codec import PERMUTATION, READINGS, PictureCodec, PixelOrder
 from thereafter.vision.pictures.labelled_pictures import LabelledPicture
 from thereafter.vision.task import LabelledPictures, PixelCodecs
 
 _BLOCKS = 64  # that a trace looks into
+
+
+@dataclass(frozen=True)
+class PictureClassifierSettings(ReaderSettings):
+    """Those of `ReaderSettings`, with one layer that reads in one direction and answers from its last state."""
+
+    encoder: str = "lstm"
+    hidden: int = 128
+    bidirectional: bool = False
+    pooling: str = "last"
+    dropout: float = 0.0
+    read: str = "rows"
+    """What a step is: a row of pixels ("rows"), a pixel, row by row ("pixels"), or a pixel in one random order for
+    all pictures ("permuted")."""
+    permutation: int = PERMUTATION
+    """The seed of that random order."""
+    size: int = 0
+    """Pixels a side to which pictures are brought (0: their own where all are equal and at most 256, else 64)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("read", self.read, READINGS)
+        if not 0 <= self.permutation < 2**32:
+            raise OptionError(f"permutation is {self.permutation}; expected a seed from 0 to {2**32 - 1}")
+        if self.size < 0:
+            raise OptionError(f"size is {self.size}; expected pixels a side, or 0 for that of the pictures")
 
 
 class PictureLabelCodecs(PixelCodecs):
@@ -38,6 +66,7 @@ class PictureClassifying(
     """See `task.Task`. `chosen` says how pictures are read."""
 
     name = "classify-pictures"
+    typed = "picture.png"
     settings = PictureClassifierSettings
     defaults: ClassVar[Mapping[str, object]] = {"epochs": 10.0, "batch": 128, "rate": 2e-3, "steps": 1 << 16}
     reads: ClassVar[Mapping[str, tuple[str, str]]] = {
