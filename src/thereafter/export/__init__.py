@@ -8,7 +8,7 @@ check       the same text through the model and through the file; texts that are
             check
 export      written beside the target, checked, moved into place, all files or none; a run folder again, with
             weights in fewer bytes
-task_export the networks of tasks: what their graphs compute, and drawn inputs for them
+task_export the networks of tasks: the graph that each describes, written to a file, with drawn inputs to check it
 arpa        n-grams as ARPA files
 steps/      a neural plan as a list of small operations, for c and html
 c/          one C99 file and its header

@@ -335,6 +335,7 @@ class Video(
     ) -> DrawnFigure:
         """The probability of every label after each frame."""
         truth = dict(given.labels) if isinstance(given, Clip) else {}
+        assert isinstance(explained, ClipExplained)
         measured = figures.measured_belief(explained, model="the network", text=name, truth=truth)
         return figures.belief_by_frame(measured)
 

@@ -479,6 +479,7 @@ class NextFramesTask(
         self, net: FrameNet, explained: object, given: object, name: str, trace: Callable[[object], Trace]
     ) -> DrawnFigure:
         """Frames that were read, came and were predicted, in rows."""
+        assert isinstance(explained, FramesExplained)
         measured = figures.measured_frames(explained, model="the network", text=name)
         return figures.predicted_frames([measured])
 

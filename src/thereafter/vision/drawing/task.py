@@ -276,8 +276,8 @@ class DrawingTask(
         """How the picture is drawn again, stroke by stroke."""
         if not isinstance(net, Drawer):
             raise OptionError("the run predicts all of a picture at once; expected strokes; try leaving --figure out")
-        sides = {"read": net.settings.read, "write": net.settings.write}
-        return figures.drawn_strokes(figures.measured_strokes(trace(given), **sides, text=name))
+        read, write = net.settings.read, net.settings.write
+        return figures.drawn_strokes(figures.measured_strokes(trace(given), read=read, write=write, text=name))
 
     def sample(self, net: DrawingNet, count: int, seed: int) -> tuple[Pixels, Floats32]:
         if not isinstance(net, Drawer):

@@ -94,7 +94,7 @@ class Glimpsing(Picturing[PictureReader], LabelledPictures[GlimpserSettings, Pix
         self, net: PictureReader, explained: object, given: object, name: str, trace: Callable[[object], Trace]
     ) -> DrawnFigure:
         """The path of glimpses over the picture."""
-        if not isinstance(net, Glimpser):
+        if not isinstance(net, Glimpser) or not isinstance(explained, GlimpsesExplained):
             raise OptionError("the run sees all of a picture at once; expected glimpses; try leaving --figure out")
         sensor = net.sensor
         measured = figures.measured_glimpses(explained, patch=sensor.patch, scales=sensor.scales, text=name)
