@@ -268,8 +268,9 @@ def seeded(copy: Path, fault: Fault) -> Iterator[None]:
 
 
 def nearest_first(files: list[str], fault: Fault) -> list[str]:
-    """The tests of the fault's own file and room before the others."""
+    """The tests of its own file and room before the others, without those that look for the text of a fault."""
     room, name = fault.file.split("/")[0].removesuffix(".py"), Path(fault.file).stem
+    files = [file for file in files if not file.startswith("tests/reach/")]
     return sorted(files, key=lambda file: (f"test_{name}" not in file, f"tests/{room}/" not in file, file))
 
 
