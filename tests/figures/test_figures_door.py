@@ -6,6 +6,7 @@ import ast
 import doctest
 import inspect
 import re
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 import thereafter
 from thereafter import figures, instruments
 from thereafter.figures.catalogue import FIGURES, drawer
+from thereafter.figures.figure import DOOR
 
 DOORS = {"thereafter": thereafter, "figures": figures, "instruments": instruments}
 
@@ -29,6 +31,17 @@ def test_dir_shows_what_can_be_called_and_nothing_else(name: str):
         value = getattr(door, one)
         assert callable(value) or one == "__version__" or value in DOORS.values() or one == "nn", one
         assert not one.startswith("_") or one == "__version__"
+
+
+def test_type_checkers_are_told_the_same_names_and_modules():
+    stub = ast.parse(Path(str(figures.__file__)).with_suffix(".pyi").read_text(encoding="utf-8"))
+    typed = {
+        alias.name: f"{node.module}:{alias.name}"
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert typed == DOOR.paths
 
 
 def test_every_figure_of_the_catalogue_is_in_the_door():
