@@ -53,7 +53,6 @@ def begin_rows(
         {"COLUMNS": _COLUMNS},
         warps=4,
         blocks=rows * -(-width // _COLUMNS),
-        together=False,
         aligned=(("width", PADDING), ("inputs", PADDING)),
     )  # fmt: skip
 
@@ -82,7 +81,6 @@ def lstm_row(
         {"UNITS": tile.units, "COLUMNS": tile.columns},
         warps=tile.warps,
         blocks=-(-units // tile.units),
-        together=False,
         aligned=(("inputs", PADDING), ("states", PADDING)),
     )  # fmt: skip
 
@@ -100,7 +98,6 @@ def lstm_rows(token_B: Tensor, z_BG: Tensor, bias_G: Tensor, cell_BH: Tensor, ou
         {"UNITS": _UNITS},
         warps=4,
         blocks=rows * -(-units // _UNITS),
-        together=False,
     )  # fmt: skip
 
 
@@ -127,8 +124,7 @@ class RowHeadProgram:
             {"WORDS": self._tile.words, "COLUMNS": self._tile.columns},
             warps=self._tile.warps,
             blocks=self._blocks,
-            together=False,
-            aligned=(("states", PADDING),),
+                aligned=(("states", PADDING),),
         )  # fmt: skip
         launch(
             _MODULE,
@@ -137,5 +133,4 @@ class RowHeadProgram:
             {"WORDS": _COLUMNS, "BLOCKS": 1 << (self._blocks - 1).bit_length()},
             warps=4,
             blocks=-(-words // _COLUMNS),
-            together=False,
         )

@@ -1,15 +1,21 @@
-"""What the programs of all cells ask of a job, and what they are given of it.
+"""What the programs of all cells ask of a job, and what they are given of it: the cell as a formula over gates, the
+situation of every row and step.
 
 Shapes: B rows filled up to P, T steps, H units.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
+from thereafter.cells.base import Cell
+from thereafter.cells.elman import Elman
+from thereafter.cells.gru import GRU
 from thereafter.cells.lstm import LSTM
-from thereafter.kernels.gpu.copying import filled
+from thereafter.kernels.gpu.copying import Places, filled
 from thereafter.kernels.gpu.launch import FLOATS
 from thereafter.kernels.jobs import Job
 
@@ -20,6 +26,45 @@ LOW = (torch.bfloat16, torch.float16)
 _MOST_HALF = 2.0**15
 """Half of the largest number of float16: tanh has been 1 to the last digit since 10, and a gradient of 0 times infinity
 would be none."""
+
+
+class Blocks(NamedTuple):
+    """A cell as the programs know it: a formula over blocks of W x + U h + b.
+
+    `form`: as code/formulas.py names it. `of_input`, `of_state`: where the gates of W and b, of U and b' go. There are
+    four blocks, some of them empty (weights of 0) where a cell has fewer gates. A GRU that resets after its product
+    needs W x and U h of its candidate apart, so these are two blocks; one that resets before it has its three gates.
+    """
+
+    form: str
+    of_input: Places
+    of_state: Places
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether there is a memory cell beside h."""
+        return self.form in ("lstm", "coupled")
+
+    @property
+    def resets_before(self) -> bool:
+        """Whether the product of the candidate waits for the reset: programs of its own, which meet twice a step."""
+        return len(self.of_state) == 3
+
+
+def blocks_of(cell: Cell) -> Blocks | None:
+    """By the exact type: a cell that was made from one of these may compute something else."""
+    if type(cell) is LSTM:
+        places: Places = (0, None, 1, 2) if cell.options.coupled else (0, 1, 2, 3)
+        return Blocks("coupled" if cell.options.coupled else "lstm", places, places)
+    if cell.layer_norm:
+        return None
+    if type(cell) is GRU:
+        form = f"gru_{cell.options.update}"
+        after = cell.options.reset == "after"
+        return Blocks(form, (0, 1, 2, None), (0, 1, None, 2)) if after else Blocks(form, (0, 1, 2), (0, 1, 2))
+    if type(cell) is Elman:
+        return Blocks(cell.options.nonlinearity, (0, None, None, None), (0, None, None, None))
+    return None
 
 
 def product_type(job: Job) -> torch.dtype:
@@ -38,11 +83,6 @@ def unfit(job: Job) -> str | None:
     if product_type(job) not in LOW:
         return "the programs multiply in bfloat16 and float16; use torch.autocast or layer.to(torch.bfloat16)"
     return None if job.x_BTI.shape[0] and job.x_BTI.shape[1] else "there is nothing to compute"
-
-
-def too_large(job: Job, processors: int) -> str:
-    """What is said where the blocks that a job needs cannot all be on the GPU at once."""
-    return f"{len(job.x_BTI)} rows of {job.cell.hidden_size} units do not fit on {processors} multiprocessors at once"
 
 
 def last_cell(c: Tensor, low: torch.dtype) -> Tensor:

@@ -20,16 +20,19 @@ sums of a step [rows / rows of a warp, 2, slices, rows of a warp]. `d_raw`: [T +
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
-from thereafter.kernels.gpu.code.formulas import advance, tanh
+from thereafter.kernels.gpu.code.formulas import advance, retreat_memory, tanh
 from thereafter.kernels.gpu.code.meeting import APART, arrive, wait_for
 from thereafter.kernels.gpu.code.situations import (
     add_four,
+    add_shown,
     in_float32,
     load_four,
+    load_mark,
     restart,
     settle,
     share_kept,
     store_four,
+    store_shown,
     unsettle,
 )
 from thereafter.kernels.gpu.code.wide import (
@@ -243,9 +246,7 @@ def norm_forward(
     h = c
     if MARKED or HOLD_H:
         h = gl.load(states + here).to(gl.float32)
-    mark = gl.zeros([1, ROWS], gl.int32, UNIT)
-    if MARKED:
-        mark = gl.load(marks + row[None, :]).to(gl.int32)
+    mark = load_mark(marks, row[None, :], gl.zeros([1, ROWS], gl.int32, UNIT), MARKED)
     for t in range(steps):
         now = t.to(gl.int64) * (P * K)
         # 0, but not to the compiler: it would keep all addresses of the loop in registers
@@ -256,9 +257,7 @@ def norm_forward(
         mine_t = mine + zero
         everybody_t = everybody + zero
         x = load_four(projected + now * 4, blocks_t, OWN)
-        next_mark = mark
-        if MARKED:
-            next_mark = gl.load(marks + (t + 1) * P + row_t).to(gl.int32)
+        next_mark = load_mark(marks + (t + 1) * P, row_t, mark, MARKED)
         kept_h = share_kept(hold_h + now, here_t, share_h, c, HOLD_H)
         kept_c = share_kept(hold_c + now, here_t, share_c, c, HOLD_C)
         if t > 0:
@@ -297,8 +296,7 @@ def norm_forward(
         h = restart(h, next_mark, MARKED)
         gl.store(states + now + P * K + here_t, h.to(low))
         arrive(counter + t * APART)
-        if MARKED:
-            gl.store(outputs + now + here_t, gl.where((mark & 1) != 0, y, gl.zeros_like(y)).to(low))
+        store_shown(outputs + now, here_t, y, mark, MARKED)
         if SAVE:
             if slice == 0:
                 of_step = statistics + t.to(gl.int64) * (3 * P) + row_t
@@ -425,9 +423,7 @@ def norm_backward(
         mean = gl.load(of_step)
         scale = gl.load(of_step + P)
         gate_scale = gl.load(of_step + 2 * P)
-        mark = begins
-        if MARKED:
-            mark = gl.load(marks + t * P + row_t).to(gl.int32)
+        mark = load_mark(marks + t * P, row_t, begins, MARKED)
         kept_h = share_kept(hold_h + now, here_t, share_h, dc, HOLD_H)
         kept_c = share_kept(hold_c + now, here_t, share_c, dc, HOLD_C)
         if back > 0:
@@ -440,13 +436,9 @@ def norm_backward(
         dh = direct
         for q in gl.static_range(4):
             dh += gl.load(shared_sums + zero + q * (M * ROWS) + part_loaded)
-        if MARKED:
-            # what came from the step after this one ends where that began anew
-            dh = restart(dh, begins, MARKED)
-            dc = restart(dc, begins, MARKED)
-            dh += gl.where((mark & 1) != 0, dy.to(gl.float32), zeros)
-        else:
-            dh += dy.to(gl.float32)
+        # what came from the step after this one ends where that began anew
+        dh = add_shown(restart(dh, begins, MARKED), dy, mark, MARKED)
+        dc = restart(dc, begins, MARKED)
         i, f, g, o = in_float32(k)
         if MARKED or HOLD_C:
             new_c = f * before + i * g
@@ -467,13 +459,7 @@ def norm_backward(
             dc += d3 * gain(gains, 8, UNIT)
         first, second = all_sums(place + everybody_t, last_lanes, SLICES, LANES, OF_WARP, UNIT)
         dc += scale * (e - one_unit * (first + m * second))
-        d2 = dc * i * (1.0 - g * g)
-        if FORM == "coupled":
-            d0 = dc * (g - before) * i * (1.0 - i)
-            d1 = zeros
-        else:
-            d0 = dc * g * i * (1.0 - i)
-            d1 = dc * before * f * (1.0 - f)
+        d0, d1, d2 = retreat_memory(dc, (i, f, g, o), before, FORM)
         # then over all gates
         d = (d0, d1, d2, d3)
         e = times_gains(d, gains, UNIT)
@@ -502,11 +488,8 @@ def norm_backward(
         arrive(counter + t * APART)
         new_c = before
         begins = mark
-    if MARKED:
-        dc = restart(dc, begins, MARKED)
-        direct = restart(direct, begins, MARKED)
-    gl.store(d_first_c + here, dc)
-    gl.store(d_first_h + here, direct)
+    gl.store(d_first_c + here, restart(dc, begins, MARKED))
+    gl.store(d_first_h + here, restart(direct, begins, MARKED))
     for number in gl.static_range(6):
         gl.store(d_norms + number * P * K + here, through_steps.index(number).load(UNIT))
     if PEEPHOLE:

@@ -17,13 +17,16 @@ from thereafter.kernels.gpu.code.formulas import advance, retreat
 from thereafter.kernels.gpu.code.meeting import APART, arrive, each_waits_for, wait_for
 from thereafter.kernels.gpu.code.situations import (
     add_four,
+    add_shown,
     in_float32,
     load_four,
+    load_mark,
     load_peepholes,
     restart,
     settle,
     share_kept,
     store_four,
+    store_shown,
     unsettle,
 )
 from thereafter.kernels.gpu.code.wide import (
@@ -136,15 +139,11 @@ def forward(
     if PEEPHOLE:
         p = load_peepholes(peepholes, slice * OWN + unit + whole, K)
     x = load_four(projected, blocks, OWN)
-    mark = whole
-    if MARKED:
-        mark = gl.load(marks + marked).to(gl.int32)
+    mark = load_mark(marks, marked, whole, MARKED)
     for t in range(steps):
         later = gl.minimum(t + 1, steps - 1).to(gl.int64)
         next_x = load_four(projected + later * (P * 4 * K), blocks, OWN)
-        next_mark = mark
-        if MARKED:
-            next_mark = gl.load(marks + (t + 1) * P + marked).to(gl.int32)
+        next_mark = load_mark(marks + (t + 1) * P, marked, mark, MARKED)
         now = t.to(gl.int64) * (P * K)
         kept_h = share_kept(hold_h + now, here, share_h, c, HOLD_H)
         kept_c = share_kept(hold_c + now, here, share_c, c, HOLD_C)
@@ -169,8 +168,7 @@ def forward(
         h = restart(h, next_mark, MARKED)
         gl.store(states + now + P * K + here, h.to(low))
         arrive(counter + t * APART)
-        if MARKED:
-            gl.store(outputs + now + here, gl.where((mark & 1) != 0, y, gl.zeros_like(y)).to(low))
+        store_shown(outputs + now, here, y, mark, MARKED)
         if SAVE:
             store_four(projected + t.to(gl.int64) * (P * 4 * K), blocks, OWN, kept)
             gl.store(cells + now + P * K + here, c)
@@ -279,9 +277,7 @@ def backward(
     before = gl.load(cells + last * (P * K) + here)
     new_c = gl.load(cells + (last + 1) * (P * K) + here)
     dy = gl.load(d_outputs + last * (P * K) + here)
-    mark = whole
-    if MARKED:
-        mark = gl.load(marks + (steps - 1) * P + marked).to(gl.int32)
+    mark = load_mark(marks + (steps - 1) * P, marked, whole, MARKED)
     for back in range(steps):
         t = steps - 1 - back
         earlier = gl.maximum(t - 1, 0)
@@ -292,9 +288,7 @@ def backward(
         earlier_k = load_four(kept + earlier.to(gl.int64) * (P * 4 * K), blocks + fresh, FORWARD_OWN)
         earlier_c = gl.load(cells + earlier.to(gl.int64) * (P * K) + (here + fresh))
         earlier_dy = gl.load(d_outputs + earlier.to(gl.int64) * (P * K) + (here + fresh))
-        earlier_mark = mark
-        if MARKED:
-            earlier_mark = gl.load(marks + earlier * P + marked).to(gl.int32)
+        earlier_mark = load_mark(marks + earlier * P, marked, mark, MARKED)
         now = t.to(gl.int64) * (P * K)
         kept_h = share_kept(hold_h + now, here, share_h, dc, HOLD_H)
         kept_c = share_kept(hold_c + now, here, share_c, dc, HOLD_C)
@@ -319,14 +313,10 @@ def backward(
             narrow.multiply_shares(d_gates + (now + P * K) * 4, gathered, own_weights, room, OWN, MMA, WARPS)
             for warp in gl.static_range(WARPS):
                 dh += room.slice(warp * ROWS, ROWS, 0).load(UNIT)
-        if MARKED:
-            # what came from the step after this one ends where that began anew
-            begins = gl.load(marks + (t + 1) * P + marked).to(gl.int32)
-            dh = restart(dh, begins, MARKED)
-            dc = restart(dc, begins, MARKED)
-            dh += gl.where((mark & 1) != 0, dy.to(gl.float32), zeros)
-        else:
-            dh += dy.to(gl.float32)
+        # what came from the step after this one ends where that began anew
+        begins = load_mark(marks + (t + 1) * P, marked, mark, MARKED)
+        dh = add_shown(restart(dh, begins, MARKED), dy, mark, MARKED)
+        dc = restart(dc, begins, MARKED)
         if not MEMORY:
             dc += dh
             dh = zeros
@@ -347,12 +337,9 @@ def backward(
         k = earlier_k
         dy = earlier_dy
         mark = earlier_mark
-    if MARKED:
-        begins = gl.load(marks + marked).to(gl.int32)
-        dc = restart(dc, begins, MARKED)
-        direct = restart(direct, begins, MARKED)
-    gl.store(d_first_c + here, dc)
-    gl.store(d_first_h + here, direct)
+    begins = load_mark(marks, marked, mark, MARKED)
+    gl.store(d_first_c + here, restart(dc, begins, MARKED))
+    gl.store(d_first_h + here, restart(direct, begins, MARKED))
     store_four(d_biases, here, P * K, sums_of_d)
     if PEEPHOLE:
         for number in gl.static_range(3):
