@@ -167,8 +167,8 @@ def main() -> int:
         facts = read_facts(made.cubin, made.entry)
         print(
             f"{wanted.function}: {middle - begin:.2f} s to get, {1e3 * (time.perf_counter() - middle):.1f} ms to load, "
-            f"{len(made.cubin)} bytes, {made.shared} bytes shared, {facts.registers} registers, {facts.spilled} spilled, "
-            f"{one.blocks_at_once} blocks at once"
+            f"{len(made.cubin)} bytes, {made.shared} bytes shared, {facts.registers} registers, "
+            f"{facts.spilled} spilled, {one.blocks_at_once} blocks at once"
         )
     scale_it, meeting, sixteen = loaded["scale"], loaded["meet"], loaded["many"]
 

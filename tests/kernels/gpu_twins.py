@@ -636,6 +636,13 @@ class Noting(Twin):
 CODE = Path(launching.__file__).parent / "code"
 
 
+def takes(module: str, function: str, launched: tuple[list[str], set[str]]) -> bool:
+    """Whether a program takes what it would be launched with; a constant may stand for an argument that is absent."""
+    arguments, constants = parameters(module, function)
+    passed, fixed = launched
+    return passed == [name for name in arguments if name not in fixed] and fixed - {*arguments} == constants
+
+
 def parameters(module: str, function: str) -> tuple[list[str], set[str]]:
     """A program's parameters that are arguments, in their order, and those that are constants: by reading its text."""
     tree = ast.parse((CODE / f"{module}.py").read_text(encoding="utf-8"))

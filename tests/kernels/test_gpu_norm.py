@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from gpu_twins import TWIN, Noting, parameters
+from gpu_twins import TWIN, Noting, takes
 from parity import REFERENCE, Situation, cases, differences, make_job, plain, ready, results, situations
 
 from thereafter.cells import CELLS
@@ -106,12 +106,12 @@ def test_without_gradients_nothing_is_kept_for_them():
     torch.testing.assert_close(made.y_BTO, REFERENCE.run(job).y_BTO.detach(), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("function", ["norm_forward", "norm_backward"])
+@pytest.mark.parametrize("function", ["forward", "backward"])
 def test_what_is_launched_is_what_the_programs_take(function: str, monkeypatch: pytest.MonkeyPatch):
     noting = Noting(monkeypatch)
     job = make_job(lstm(4, 5), Situation("plain"), torch.float32, "cpu")
     unrolled(job, noting, PROCESSORS).y_BTO.sum().backward()
-    assert noting.launched[f"layer_norm.{function}"] == parameters("layer_norm", function)
+    assert takes("recurrent", function, noting.launched[f"recurrent.{function}"])
 
 
 @pytest.mark.parametrize("rows", [1, 16, 17, 32, 64, 100, 128, 256])

@@ -32,7 +32,8 @@ from thereafter.base.packages import installed, require
 from thereafter.base.storage import cache_folder, open_plain, programs_folder, replacing
 from thereafter.errors import FormatError, OptionError, StorageError
 
-Constant = int | float | str | bool
+Constant = int | float | str | bool | None
+"""None: an argument that a program has not this time."""
 
 POINTERS = ("*bf16", "*fp16", "*fp32", "*fp64", "*i1", "*i8", "*u8", "*i16", "*i32", "*i64")
 NUMBERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "fp32", "fp64")

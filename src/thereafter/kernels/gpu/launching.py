@@ -88,14 +88,10 @@ class BackwardArrays:
 
 
 _NUMBERS = ("one_gate", "one_unit", "eps")
-_OF_NORM = ("hats", "statistics", "norms", "d_raw", "d_norms", *_NUMBERS)
-_OF_MEMORY = ("last_c", "peepholes", "d_peepholes", "d_last_h", "d_first_h", "hold_h", "share_h", "none")
-_WITHOUT = {
-    "recurrent": ("resets", *_OF_NORM),
-    "layer_norm": ("resets", "d_biases"),
-    "reset_before": (*_OF_NORM, *_OF_MEMORY),
-}
-"""What the programs of a module do not take, of all that there is."""
+_OF_NORM = ("hats", "statistics", "norms", "d_raw", "d_norms", "exchange", *_NUMBERS)
+_OF_MEMORY = ("last_c", "peepholes", "d_peepholes", "d_last_h", "d_first_h", "hold_h", "share_h", "partial", "none")
+_LACKS = {"recurrent": ("resets",), "reset_before": (*_OF_NORM, *_OF_MEMORY)}
+"""Arguments that the programs of a module do not know. Of layer norm: None where the LSTM has none."""
 APART = 8
 """As code/meeting.py has it."""
 _EMPTY = -1
@@ -134,9 +130,20 @@ def _start(
     own_constants: Constants,
 ) -> None:
     """All blocks at once."""
-    module, function = "recurrent", direction
-    groups, teams, meetings = over.rows // tiling.rows, 0, 1
-    values: dict[str, Argument] = {}
+    before, normed = tiling.family == "before", arrays.norms is not None
+    module, function = ("reset_before", f"before_{direction}") if before else ("recurrent", direction)
+    groups = over.rows // tiling.rows
+    teams = over.units // (4 * tiling.own) if tiling.family == "wide" and direction == "backward" else 0
+    room: dict[str, Argument] = {"exchange": None}
+    if normed:  # two exchanges a step, of two sums for every slice and row
+        places = steps * over.rows * 4 * (over.units // tiling.own)
+        room["exchange"] = any_low.new_full((places,), _EMPTY, dtype=torch.int32).view(torch.float32)
+    if direction == "backward":
+        room["partial"] = any_low.new_empty(groups * teams * 16 * tiling.own * tiling.rows, dtype=torch.float32)
+    meetings = 2 if before else 1 + teams
+    room["counters"] = any_low.new_zeros(groups * meetings * steps * APART, dtype=torch.int32)
+    room |= {"steps": steps, "none": 0}
+    arguments = {name: value for name, value in _named(arrays, room).items() if name not in _LACKS[module]}
     constants: Constants = {
         "P": over.rows,
         "K": over.units,
@@ -146,10 +153,9 @@ def _start(
         "MARKED": arrays.marks is not None,
         "HOLD_C": hold_kind(arrays.hold_c),
     }
-    if tiling.family == "before":
-        module, function, meetings = "reset_before", f"before_{direction}", 2
-        constants["AHEAD"] = _IN_FLIGHT
+    if before:
         constants |= zip(("SHARED_R", "SHARED_Z", "SHARED_N"), tiling.in_shared, strict=True)
+        constants["AHEAD"] = _IN_FLIGHT
     else:
         constants |= {
             "CHUNK": tiling.chunk,
@@ -159,18 +165,14 @@ def _start(
             "HOLD_H": hold_kind(arrays.hold_h),
             "WARPS": tiling.warps,
         }
-        if arrays.norms is not None:  # two exchanges a step, of two sums for every slice and row
-            module, function = "layer_norm", f"norm_{direction}"
-            places = steps * over.rows * 4 * (over.units // tiling.own)
-            values["exchange"] = any_low.new_full((places,), _EMPTY, dtype=torch.int32).view(torch.float32)
-        if direction == "backward":
-            teams = over.units // (4 * tiling.own) if tiling.family == "wide" else 0
-            values["partial"] = any_low.new_empty(groups * teams * 16 * tiling.own * tiling.rows, dtype=torch.float32)
-    values["counters"] = any_low.new_zeros(groups * (meetings + teams) * steps * APART, dtype=torch.int32)
+        # the compiler knows what is not there: it is no argument
+        absent = [name for name in (("d_biases",) if normed else _OF_NORM) if name in arguments]
+        constants |= dict.fromkeys(absent)
+        arguments = {name: value for name, value in arguments.items() if name not in absent}
     launch(
         module,
         function,
-        _arguments(arrays, values | {"steps": steps, "none": 0}, _WITHOUT[module]),
+        arguments,
         constants | own_constants,
         warps=tiling.warps,
         blocks=over.blocks(tiling),
@@ -178,16 +180,13 @@ def _start(
     )
 
 
-def _arguments(
-    arrays: ForwardArrays | BackwardArrays, more: dict[str, Argument], without: tuple[str, ...]
-) -> dict[str, Argument]:
-    """The arguments of a program by name, in its order: arrays, more, the shares of a state that are kept, numbers."""
+def _named(arrays: ForwardArrays | BackwardArrays, room: dict[str, Argument]) -> dict[str, Argument]:
+    """All arguments, in the order of the programs: arrays, room, the shares of a state that are kept, numbers."""
     every = {field.name: getattr(arrays, field.name) for field in fields(arrays)}
     numbers = {name: every.pop(name) for name in _NUMBERS if name in every}
     shares = {"share_h": every["hold_h"], "share_c": every["hold_c"]}
-    present = {name: value if isinstance(value, Tensor) else None for name, value in every.items()} | more
-    present |= {name: share if isinstance(share, float) else 0.0 for name, share in shares.items()} | numbers
-    return {name: value for name, value in present.items() if name not in without}
+    present = {name: value if isinstance(value, Tensor) else None for name, value in every.items()} | room
+    return present | {name: share if isinstance(share, float) else 0.0 for name, share in shares.items()} | numbers
 
 
 def hold_kind(hold: Hold) -> int:
