@@ -28,7 +28,7 @@ from thereafter.decoding.graph_generation import (
 )
 from thereafter.decoding.sampling import Draw, Sampler, Warping, draw, generators, keep_nucleus, largest
 from thereafter.errors import DeviceMemoryError
-from thereafter.kernels.gpu import drawing, one_row
+from thereafter.kernels import one_token
 from thereafter.models.graph_step import GraphStep
 from thereafter.models.neural import NeuralModel
 
@@ -193,7 +193,7 @@ def test_whoever_leaves_a_stream_early_gives_its_loop_back(monkeypatch: pytest.M
 def test_a_loop_that_launches_otherwise_is_another_one(monkeypatch: pytest.MonkeyPatch):
     lm = made("lstm")
     begin = lm.begin("the")
-    monkeypatch.setattr(drawing, "launch", lambda *given, **about: None)
+    monkeypatch.setattr(one_token, "launch", lambda *given, **about: None)
     shared = graph_generation.SharedStep(lm.model, 1)
     manners = [
         graph_generation.Manner(Warping(top_k=k), (), recorded, programs)
@@ -240,7 +240,7 @@ def test_on_a_cpu_the_host_draws():
 def test_the_program_gets_what_it_asks_for(warping: Warping, monkeypatch: pytest.MonkeyPatch):
     lm = made("lstm")
     begin, launched = lm.begin("the"), []
-    monkeypatch.setattr(drawing, "launch", lambda *given, **about: launched.append((*given, about)))
+    monkeypatch.setattr(one_token, "launch", lambda *given, **about: launched.append((*given, about)))
     words = lm.model.vocabulary_size
     about: dict[str, Any] = {"most": 3, "prompt": begin.ids, "forbidden": begin.forbidden}
     GraphSampler(lm.model, begin.state, generators(0, 2), warping, recorded=False, programs=True, **about)
@@ -262,7 +262,7 @@ def test_the_program_gets_what_it_asks_for(warping: Warping, monkeypatch: pytest
 
 def parameters(module: str, function: str) -> list[str]:
     """The parameters of a program, which only Triton could import."""
-    path = Path(drawing.__file__).parent / "code" / f"{module}.py"
+    path = Path(one_token.__file__).parent / "gpu" / "code" / f"{module}.py"
     nodes = ast.parse(path.read_text(encoding="utf-8")).body
     one = next(node for node in nodes if isinstance(node, ast.FunctionDef) and node.name == function)
     return [argument.arg for argument in one.args.args]
@@ -279,7 +279,7 @@ def test_the_programs_of_a_step_get_what_they_ask_for(rows: int, monkeypatch: py
         assert all(one.data_ptr() % 16 == 0 for one in arguments.values() if isinstance(one, torch.Tensor))
         launched.append(function)
 
-    monkeypatch.setattr(one_row, "launch", launch)
+    monkeypatch.setattr(one_token, "launch", launch)
     model = made("awd-lstm").model
     assert isinstance(model, NeuralModel)
     step = GraphStep(model, rows, "bfloat16", programs=True, recorded=False)

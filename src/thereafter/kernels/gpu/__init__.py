@@ -8,7 +8,6 @@ passes          LSTM, GRU, Elman by persistent programs: projections, gradients 
   geometry        who owns what
   launching       the passes over whole sequences
 linear          minGRU, minLSTM, diagonal: a fused scan
-one_row         one step of an LSTM language model; drawing: the next token of every row
 row_sums        rows added by an index, for gradients of embeddings
 crf             a linear-chain CRF: loss, gradients, marginals, best sequences
 copying         weights and batches in the programs' order
