@@ -60,13 +60,13 @@ from thereafter.errors import ThereafterError
 from thereafter.kernels import gpu, running
 from thereafter.kernels.gpu import CAPABILITIES, Gpu, launch
 from thereafter.kernels.gpu.compiling import (
+    NOTED,
     VERSION_FILE,
     Carried,
     CompiledPrograms,
     Triton,
     Wanted,
     note_wanted,
-    noted,
     read_facts,
 )
 from thereafter.kernels.gpu.row_sums import add_rows_on_gpu
@@ -287,6 +287,19 @@ def note_all(folder: Path, checks: list[str]) -> int:
         note_wanted(folder, each)
     say(f"{len(every)} programs are noted in {folder}")
     return 0
+
+
+def noted(folder: Path) -> list[Wanted]:
+    """The programs that are noted in a folder."""
+    wanted = []
+    for path in sorted(folder.glob(f"*{NOTED}")):
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        arguments, constants, aligned = (
+            tuple((key, value) for key, value in facts[name]) for name in ("arguments", "constants", "aligned")
+        )
+        about = (facts["warps"], facts["capability"], aligned)
+        wanted.append(Wanted(facts["module"], facts["function"], arguments, constants, *about))
+    return wanted
 
 
 def compile_into(wanted: Wanted, folder: Path) -> str:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from thereafter.kernels.second import Called
 from thereafter.kernels.switches import apply_one, traced, transformed
 
 
@@ -59,27 +60,22 @@ def _has_program(table_RE: Tensor, rows_NE: Tensor) -> bool:
     return takes(table_RE, rows_NE) and lacks(table_RE.device.index) is None
 
 
-class _KeptIndex(Protocol):
-    """What the gradient of a pick needs."""
-
-    saved_tensors: tuple[Tensor, ...]
+class _CalledPick(Called, Protocol):
     rows: int
-
-    def save_for_backward(self, *tensors: Tensor) -> None: ...
 
 
 class _PickRows(torch.autograd.Function):
     """See `pick_rows`."""
 
     @staticmethod
-    def forward(ctx: _KeptIndex, x_RE: Tensor, index: Tensor) -> Tensor:
+    def forward(ctx: _CalledPick, x_RE: Tensor, index: Tensor) -> Tensor:
         ctx.save_for_backward(index)
         ctx.rows = len(x_RE)
         return torch.nn.functional.embedding(index, x_RE)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: _KeptIndex, dy: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: _CalledPick, dy: Tensor) -> tuple[Tensor, None]:
         (index,) = ctx.saved_tensors
         dx_RE = dy.new_zeros(ctx.rows, dy.shape[-1])
         return add_rows(dx_RE, index.flatten(), dy.flatten(0, -2)), None

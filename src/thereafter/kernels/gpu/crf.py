@@ -25,7 +25,7 @@ from torch import Tensor
 from thereafter.kernels.chain import Chain, ChainKernel, chain_marginals, chain_values
 from thereafter.kernels.gpu import lacks
 from thereafter.kernels.gpu.launch import FLOATS, Constants, launch
-from thereafter.kernels.second import Called, are_many, no_gradients, recording
+from thereafter.kernels.second import Called, are_many, no_gradients, recorded_gradients, recording
 from thereafter.kernels.switches import apply_one, traced, transformed
 
 MOST_TAGS = 128  # K^2 transitions and as many sums of pairs are what the registers of a block have room for
@@ -88,7 +88,7 @@ class WalkedChains:
     def values(self, chain: Chain) -> Tensor:
         keep = _differentiated(chain)
         chain = _readable(chain)
-        return apply_one(_Walked, self._walker, keep, chain.lengths_B, chain.tags_BT, chain.counted_B, *chain[:4])
+        return apply_one(_Walked, self._walker, keep, *chain)
 
     def marginals(self, chain: Chain) -> Tensor:
         """In float32: they are the gradient of log Z, so theirs is a second derivative."""
@@ -136,17 +136,8 @@ class _Walked(torch.autograd.Function):
     """The values of all rows, [B]."""
 
     @staticmethod
-    def forward(
-        ctx: _CalledChain,
-        walker: CrfPrograms,
-        keep: bool,
-        lengths_B: Tensor,
-        tags_BT: Tensor | None,
-        counted_B: Tensor | None,
-        *scores: Tensor,
-    ) -> Tensor:
-        emissions_BTK, start_K, transition_KK, end_K = scores
-        chain = Chain(emissions_BTK, start_K, transition_KK, end_K, lengths_B, tags_BT, counted_B)
+    def forward(ctx: _CalledChain, walker: CrfPrograms, keep: bool, *arrays: Tensor) -> Tensor:
+        chain = Chain(*arrays)
         walk = walker.forward(chain, keep)
         ctx.walker = walker
         ctx.set_materialize_grads(False)
@@ -157,14 +148,14 @@ class _Walked(torch.autograd.Function):
     def backward(ctx: _CalledChain, grad_B: Tensor | None) -> tuple[Tensor | None, ...]:
         if grad_B is None:
             return no_gradients(ctx)
-        emissions_BTK, start_K, transition_KK, end_K, lengths_B, tags_BT, counted_B, *kept = ctx.saved_tensors
-        chain = Chain(emissions_BTK, start_K, transition_KK, end_K, lengths_B, tags_BT, counted_B)
-        needed = ctx.needs_input_grad[5:]
+        *arrays, reach_BTK, shift_BT = ctx.saved_tensors
+        chain = Chain(*arrays)
         if recording() or are_many(grad_B):
-            return (None,) * 5 + tuple(_by_the_loop(chain, needed, grad_B))
-        walk = ChainWalk(grad_B, *kept)  # the values themselves are not read again
-        made = ctx.walker.backward(chain, walk, grad_B, emissions_BTK.dtype)
-        return None, None, None, None, None, *made
+            made: Sequence[Tensor | None] = _by_the_loop(chain, ctx.needs_input_grad[2:6], grad_B)
+        else:
+            walk = ChainWalk(grad_B, reach_BTK, shift_BT)  # the values themselves are not read again
+            made = ctx.walker.backward(chain, walk, grad_B, chain.emissions_BTK.dtype)
+        return None, None, *made, None, None, None
 
 
 def _by_the_loop(chain: Chain, needed: Sequence[bool], grad_B: Tensor) -> list[Tensor | None]:
@@ -173,9 +164,7 @@ def _by_the_loop(chain: Chain, needed: Sequence[bool], grad_B: Tensor) -> list[T
         # views: where emissions were made from the same weights, the way through them is not for this call to go
         emissions_BTK, start_K, transition_KK, end_K = scores = [score.view_as(score) for score in chain[:4]]
         values_B = chain_values(Chain(emissions_BTK, start_K, transition_KK, end_K, *chain[4:]))
-        wanted = [score for score, need in zip(scores, needed, strict=True) if need]
-        given = iter(torch.autograd.grad(values_B, wanted, grad_B, create_graph=True, allow_unused=True))
-    return [next(given) if need else None for need in needed]
+        return recorded_gradients((values_B,), (grad_B,), scores, needed)
 
 
 class CrfPrograms:

@@ -59,13 +59,8 @@ class _LaunchAttribute(ctypes.Structure):
 
 class _LaunchConfig(ctypes.Structure):
     _fields_ = (
-        ("blocks_x", ctypes.c_uint),
-        ("blocks_y", ctypes.c_uint),
-        ("blocks_z", ctypes.c_uint),
-        ("threads_x", ctypes.c_uint),
-        ("threads_y", ctypes.c_uint),
-        ("threads_z", ctypes.c_uint),
-        ("shared", ctypes.c_uint),
+        *((name, ctypes.c_uint) for name in ("blocks_x", "blocks_y", "blocks_z")),
+        *((name, ctypes.c_uint) for name in ("threads_x", "threads_y", "threads_z", "shared")),
         ("stream", ctypes.c_void_p),
         ("attributes", ctypes.POINTER(_LaunchAttribute)),
         ("attribute_count", ctypes.c_uint),

@@ -16,6 +16,7 @@ takes longer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -95,8 +96,7 @@ def geometry(rows: int, units: int, processors: int, *, busy: bool = False, wide
             yield _cost(tiling, rows, columns, back), tiling
 
     both = sorted({_filled(units, _COLUMNS), _filled(units, 2 * _COLUMNS)})
-    laid_over = [_lay_over(rows, columns, processors, ways) for columns in both]
-    return min((way for way in laid_over if way), key=lambda way: way[0], default=(0.0, None))[1]
+    return min((_lay_over(rows, columns, processors, ways) for columns in both), key=lambda way: way[0])[1]
 
 
 @lru_cache(maxsize=1024)
@@ -107,8 +107,7 @@ def norm_geometry(rows: int, units: int, processors: int, *, peephole: bool = Fa
         for tiling in _normed(rows, columns, back, peephole):
             yield _product_cost(tiling, columns), tiling
 
-    way = _lay_over(rows, _filled(units, _COLUMNS), processors, ways)
-    return way and way[1]
+    return _lay_over(rows, _filled(units, _COLUMNS), processors, ways)[1]
 
 
 @lru_cache(maxsize=1024)
@@ -119,14 +118,13 @@ def before_geometry(rows: int, units: int, processors: int, shared: int = SHARED
         for tiling in _before(rows, columns, shared):
             yield _before_cost(tiling, rows, columns), tiling
 
-    way = _lay_over(rows, _filled(units, _COLUMNS), processors, ways)
-    return way and way[1]
+    return _lay_over(rows, _filled(units, _COLUMNS), processors, ways)[1]
 
 
 def _lay_over(
     rows: int, columns: int, processors: int, ways: Callable[[int, bool], Iterator[tuple[float, BlockTiling]]]
-) -> tuple[float, Geometry] | None:
-    """The cheapest of all ways in each direction, and what a step costs; None where one direction has none."""
+) -> tuple[float, Geometry | None]:
+    """What a step costs, and the cheapest of all ways in each direction; infinity and None where one has none."""
     cheapest = []
     for back in (False, True):
         fitting = [
@@ -135,12 +133,12 @@ def _lay_over(
             if columns // tiling.own * -(-rows // tiling.rows) <= processors
         ]
         if not fitting:
-            return None
+            return math.inf, None
         cheapest.append(min(fitting, key=lambda way: way[0]))
     (cost, forward), (more, backward) = cheapest
     over = Geometry(_filled(rows, max(forward.rows, backward.rows)), columns, forward, backward)
     fits = max(over.blocks(forward), over.blocks(backward)) <= processors
-    return (cost + more, over) if fits else None
+    return (cost + more, over) if fits else (math.inf, None)
 
 
 def shared_bytes(tiling: BlockTiling, units: int, *, back: bool) -> int:

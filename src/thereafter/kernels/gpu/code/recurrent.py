@@ -17,23 +17,9 @@ of U h; `d_raw`: [T + 1, P, 4, K], d(U h), whose last step is 0; `d_gates`: [T, 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
-from thereafter.kernels.gpu.code import narrow
+from thereafter.kernels.gpu.code import layer_norm as norm
+from thereafter.kernels.gpu.code import narrow, wide
 from thereafter.kernels.gpu.code.formulas import advance, retreat, retreat_memory, tanh
-from thereafter.kernels.gpu.code.layer_norm import (
-    add_to,
-    all_sums,
-    gain,
-    keep_gains,
-    moments,
-    normalised,
-    own_places,
-    places_of_all,
-    share_sums,
-    sum_of_four,
-    sum_of_products,
-    through_norm,
-    times_gains,
-)
 from thereafter.kernels.gpu.code.meeting import APART, arrive, each_waits_for, wait_for
 from thereafter.kernels.gpu.code.situations import (
     add_four,
@@ -49,27 +35,18 @@ from thereafter.kernels.gpu.code.situations import (
     store_shown,
     unsettle,
 )
-from thereafter.kernels.gpu.code.wide import (
-    four_blocks,
-    gather,
-    keep_weights,
-    make_buffers,
-    multiply,
-    product_layout,
-    unit_layout,
-)
 
 
 @gluon.constexpr_function
-def layout_of(rows, own, warps, wide):
+def layout_of(rows, own, warps, is_wide):
     """That of the arrays of a step."""
-    return unit_layout(rows, own, warps) if wide else narrow.unit_layout(own, warps)
+    return wide.unit_layout(rows, own, warps) if is_wide else narrow.unit_layout(own, warps)
 
 
 @gluon.constexpr_function
-def product_of(rows, own, warps, wide):
+def product_of(rows, own, warps, is_wide):
     """That of a product."""
-    return product_layout(rows, own, warps) if wide else narrow.product_layout(warps)
+    return wide.product_layout(rows, own, warps) if is_wide else narrow.product_layout(warps)
 
 
 @gluon.jit
@@ -142,9 +119,11 @@ def forward(
     group = gl.program_id(0) // SLICES
     slice = gl.program_id(0) % SLICES
     if WIDE:
-        own_weights = keep_weights(weights + slice * (K * M), K, slice, M, CHUNK, K // CHUNK, IN_REGISTERS, MMA, WARPS)
-        buffers = make_buffers(states, ROWS, CHUNK, BUFFERS)
-        gathered = gather(states, K, group, 0, ROWS, CHUNK, WARPS)
+        own_weights = wide.keep_weights(
+            weights + slice * (K * M), K, slice, M, CHUNK, K // CHUNK, IN_REGISTERS, MMA, WARPS
+        )
+        buffers = wide.make_buffers(states, ROWS, CHUNK, BUFFERS)
+        gathered = wide.gather(states, K, group, 0, ROWS, CHUNK, WARPS)
     else:
         own_weights = narrow.keep_fragments(weights + slice * (K * M), K, K // WARPS, M, MMA, WARPS)
         gathered = narrow.gather_offsets(group, K, K // WARPS, MMA, WARPS)
@@ -164,9 +143,9 @@ def forward(
         OF_WARP: gl.constexpr = 32 // LANES
         ONE: gl.constexpr = 2 * SLICES * ROWS  # numbers of one exchange of a group
         marked = row
-        gains = keep_gains(norms, peepholes, slice * OWN + of_own, OWN, K, PEEPHOLE)
-        everybody, last_lanes = places_of_all(ROWS, SLICES, LANES, OF_WARP, WARPS)
-        mine = own_places(of_rows, slice, SLICES, OF_WARP)
+        gains = norm.keep_gains(norms, peepholes, slice * OWN + of_own, OWN, K, PEEPHOLE)
+        everybody, last_lanes = norm.places_of_all(ROWS, SLICES, LANES, OF_WARP, WARPS)
+        mine = norm.own_places(of_rows, slice, SLICES, OF_WARP)
         places = exchange + group.to(gl.int64) * steps * (2 * ONE)
 
     c = gl.load(cells + here)
@@ -199,16 +178,22 @@ def forward(
             if t > 0:
                 wait_for(counter + (t - 1) * APART, SLICES)
             rotation = slice + (fresh if NORMED else none * t)
-            sums = multiply(own_weights, buffers, gathered + now, rotation, none * t, M, IN_REGISTERS, MMA)
-            a = four_blocks(sums, UNIT, OWN, ROWS)
+            sums = wide.multiply(own_weights, buffers, gathered + now, rotation, none * t, M, IN_REGISTERS, MMA)
+            a = wide.four_blocks(sums, UNIT, OWN, ROWS)
             if NORMED:
                 place = places + t * (2 * ONE)
-                share_sums(place + (mine + fresh), sum_of_four(a), sum_of_products(a, a), SLICES, OF_WARP)
-                total, squares = all_sums(place + (everybody + fresh), last_lanes, SLICES, LANES, OF_WARP, UNIT)
-                n, gate_scale = normalised(a, total, squares, one_gate, eps)
+                norm.share_sums(
+                    place + (mine + fresh), norm.sum_of_four(a), norm.sum_of_products(a, a), SLICES, OF_WARP
+                )
+                total, squares = norm.all_sums(place + (everybody + fresh), last_lanes, SLICES, LANES, OF_WARP, UNIT)
+                n, gate_scale = norm.normalised(a, total, squares, one_gate, eps)
                 if PEEPHOLE:
-                    p_t = (gain(gains, 6, UNIT), gain(gains, 7, UNIT), gain(gains, 8, UNIT))
-                a = times_gains(n, gains, UNIT)
+                    p_t = (
+                        norm.gain(gains, 6, UNIT),
+                        norm.gain(gains, 7, UNIT),
+                        norm.gain(gains, 8, UNIT),
+                    )
+                a = norm.times_gains(n, gains, UNIT)
             a = add_four(a, in_float32(x))
         else:
             if t > 0:
@@ -218,7 +203,7 @@ def forward(
         kept, new_c, new_h = advance(a, c, p_t, FORM, PEEPHOLE)
         if NORMED:
             place += ONE
-            share_sums(place + (mine + fresh), new_c, new_c * new_c, SLICES, OF_WARP)
+            norm.share_sums(place + (mine + fresh), new_c, new_c * new_c, SLICES, OF_WARP)
         c = settle(c, new_c, kept_c, mark, MARKED, HOLD_C)
         if NORMED:
             if SAVE:
@@ -226,9 +211,9 @@ def forward(
                 store_four(projected + now * 4, blocks + fresh, OWN, kept)
                 store_four(hats + now * 4, blocks + fresh, OWN, n)
                 gl.store(cells + now + P * K + (here + fresh), restart(c, next_mark, MARKED))
-            total, squares = all_sums(place + (everybody + fresh), last_lanes, SLICES, LANES, OF_WARP, UNIT)
-            mean, scale = moments(total, squares, one_unit, eps)
-            new_h = kept[3] * tanh((new_c - mean) * scale * gain(gains, 4, UNIT) + gain(gains, 5, UNIT))
+            total, squares = norm.all_sums(place + (everybody + fresh), last_lanes, SLICES, LANES, OF_WARP, UNIT)
+            mean, scale = norm.moments(total, squares, one_unit, eps)
+            new_h = kept[3] * tanh((new_c - mean) * scale * norm.gain(gains, 4, UNIT) + norm.gain(gains, 5, UNIT))
         if MEMORY:
             h = settle(h, new_h, kept_h, mark, MARKED, HOLD_H)
         else:
@@ -321,11 +306,11 @@ def backward(
     if WIDE:
         team = gl.program_id(0) % SLICES // 4
         quarter = gl.program_id(0) % 4
-        own_weights = keep_weights(
+        own_weights = wide.keep_weights(
             turned + team * (M * 4 * K) + quarter * K, 4 * K, team, M, CHUNK, K // CHUNK, IN_REGISTERS, MMA, WARPS
         )
-        buffers = make_buffers(d_state, ROWS, CHUNK, BUFFERS)
-        gathered = gather(d_state, 4 * K, group, quarter * K, ROWS, CHUNK, WARPS)
+        buffers = wide.make_buffers(d_state, ROWS, CHUNK, BUFFERS)
+        gathered = wide.gather(d_state, 4 * K, group, quarter * K, ROWS, CHUNK, WARPS)
         units = team * M + quarter * OWN + of_own
         of_m = gl.arange(0, M, gl.SliceLayout(1, MMA))
         of_n = gl.arange(0, ROWS, gl.SliceLayout(0, MMA))
@@ -353,9 +338,9 @@ def backward(
         OF_WARP: gl.constexpr = 32 // LANES
         ONE: gl.constexpr = 2 * SLICES * ROWS
         marked = row
-        gains = keep_gains(norms, peepholes, units, OWN, K, PEEPHOLE)
-        everybody, last_lanes = places_of_all(ROWS, SLICES, LANES, OF_WARP, WARPS)
-        mine = own_places(of_rows, gl.program_id(0) % SLICES, SLICES, OF_WARP)
+        gains = norm.keep_gains(norms, peepholes, units, OWN, K, PEEPHOLE)
+        everybody, last_lanes = norm.places_of_all(ROWS, SLICES, LANES, OF_WARP, WARPS)
+        mine = norm.own_places(of_rows, gl.program_id(0) % SLICES, SLICES, OF_WARP)
         places = exchange + group.to(gl.int64) * steps * (2 * ONE)
 
     zeros = whole.to(gl.float32)
@@ -424,7 +409,7 @@ def backward(
                 wait_for(counter + (t + 1) * APART, SLICES)
             source = gathered + (now + P * K) * 4
             rotation = team + (fresh if NORMED else none * t)
-            sums = multiply(own_weights, buffers, source, rotation, none * t, M, IN_REGISTERS, MMA)
+            sums = wide.multiply(own_weights, buffers, source, rotation, none * t, M, IN_REGISTERS, MMA)
             gl.store(shared_sums + (part_stored + fresh), sums)
             arrive(team_counter + t * APART)
             if PEEPHOLE:
@@ -457,38 +442,38 @@ def backward(
         if NORMED:
             i, f, g, o = in_float32(k)
             m = (new_c - mean) * scale
-            shown = tanh(m * gain(gains, 4, UNIT) + gain(gains, 5, UNIT))
+            shown = tanh(m * norm.gain(gains, 4, UNIT) + norm.gain(gains, 5, UNIT))
             d_shown = dh * o * (1.0 - shown * shown)
-            e = d_shown * gain(gains, 4, UNIT)
+            e = d_shown * norm.gain(gains, 4, UNIT)
             # first over all units
             place = places + t * (2 * ONE)
-            share_sums(place + (mine + fresh), e, e * m, SLICES, OF_WARP)
-            add_to(through_steps, 4, d_shown * m, UNIT)
-            add_to(through_steps, 5, d_shown, UNIT)
+            norm.share_sums(place + (mine + fresh), e, e * m, SLICES, OF_WARP)
+            norm.add_to(through_steps, 4, d_shown * m, UNIT)
+            norm.add_to(through_steps, 5, d_shown, UNIT)
             d3 = dh * shown * o * (1.0 - o)
             if PEEPHOLE:
-                add_to(through_steps, 8, d3 * new_c, UNIT)
-                dc += d3 * gain(gains, 8, UNIT)
-            first, second = all_sums(place + (everybody + fresh), last_lanes, SLICES, LANES, OF_WARP, UNIT)
+                norm.add_to(through_steps, 8, d3 * new_c, UNIT)
+                dc += d3 * norm.gain(gains, 8, UNIT)
+            first, second = norm.all_sums(place + (everybody + fresh), last_lanes, SLICES, LANES, OF_WARP, UNIT)
             dc += scale * (e - one_unit * (first + m * second))
             d0, d1, d2 = retreat_memory(dc, (i, f, g, o), before, FORM)
             # then over all gates
             d = (d0, d1, d2, d3)
-            e = times_gains(d, gains, UNIT)
+            e = norm.times_gains(d, gains, UNIT)
             n = in_float32(n)
             place += ONE
-            share_sums(place + (mine + fresh), sum_of_four(e), sum_of_products(e, n), SLICES, OF_WARP)
+            norm.share_sums(place + (mine + fresh), norm.sum_of_four(e), norm.sum_of_products(e, n), SLICES, OF_WARP)
             store_four(d_gates + now * 4, d_blocks + fresh, K, d)
             for number in gl.static_range(4):
-                add_to(through_steps, number, d[number] * n[number], UNIT)
+                norm.add_to(through_steps, number, d[number] * n[number], UNIT)
             dc = dc * f
             if PEEPHOLE:
-                add_to(through_steps, 6, d0 * before, UNIT)
-                add_to(through_steps, 7, d1 * before, UNIT)
-                dc += d0 * gain(gains, 6, UNIT) + d1 * gain(gains, 7, UNIT)
+                norm.add_to(through_steps, 6, d0 * before, UNIT)
+                norm.add_to(through_steps, 7, d1 * before, UNIT)
+                dc += d0 * norm.gain(gains, 6, UNIT) + d1 * norm.gain(gains, 7, UNIT)
             dc += dc_old
-            first, second = all_sums(place + (everybody + fresh), last_lanes, SLICES, LANES, OF_WARP, UNIT)
-            d = through_norm(e, n, gate_scale, first * one_gate, second * one_gate)
+            first, second = norm.all_sums(place + (everybody + fresh), last_lanes, SLICES, LANES, OF_WARP, UNIT)
+            d = norm.through_norm(e, n, gate_scale, first * one_gate, second * one_gate)
         else:
             d, dc = retreat(dh, dc, in_float32(k), before, new_c, p_t, FORM, PEEPHOLE)
             dc += dc_old
