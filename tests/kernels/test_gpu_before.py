@@ -11,7 +11,7 @@ from parity import REFERENCE, Situation, cases, differences, make_job, plain, re
 
 from thereafter.cells import CELLS
 from thereafter.cells.base import Cell
-from thereafter.kernels.gpu import preparing
+from thereafter.kernels.gpu import passes
 from thereafter.kernels.gpu.geometry import SHARED_BYTES, before_geometry, before_shared_bytes
 from thereafter.kernels.gpu.passes import refuses, unrolled
 from thereafter.kernels.jobs import Job, SameBits, Unrolled
@@ -45,7 +45,7 @@ class BeforeTwinKernel:
 @pytest.fixture(autouse=True)
 def exact(monkeypatch: pytest.MonkeyPatch):
     """float32 in place of 16-bit numbers, so that nothing hides behind rounding."""
-    monkeypatch.setattr(preparing, "LOW", (torch.float32,))
+    monkeypatch.setattr(passes, "LOW", (torch.float32,))
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_what_the_programs_cannot_take_is_said_in_words(monkeypatch: pytest.Monk
     assert "nothing" in reason(Situation("no row", batch=0))
     assert "layer norm" in reason(Situation("plain"), layer_norm=True)
     assert reason(Situation("plain"), 1, 500) == "3 rows of 500 units do not fit on 1 multiprocessors at once"
-    monkeypatch.setattr(preparing, "LOW", (torch.bfloat16, torch.float16))
+    monkeypatch.setattr(passes, "LOW", (torch.bfloat16, torch.float16))
     assert "torch.autocast" in reason(Situation("plain"))
 
 

@@ -11,7 +11,7 @@ from parity import REFERENCE, Situation, cases, differences, make_job, plain, re
 
 from thereafter.cells import CELLS
 from thereafter.cells.base import Cell
-from thereafter.kernels.gpu import preparing
+from thereafter.kernels.gpu import passes
 from thereafter.kernels.gpu.geometry import SHARED_BYTES, norm_geometry, norm_shared_bytes
 from thereafter.kernels.gpu.passes import refuses, unrolled
 from thereafter.kernels.jobs import Job, SameBits, Unrolled
@@ -49,7 +49,7 @@ class NormTwinKernel:
 @pytest.fixture(autouse=True)
 def exact(monkeypatch: pytest.MonkeyPatch):
     """float32 in place of 16-bit numbers, so that nothing hides behind rounding."""
-    monkeypatch.setattr(preparing, "LOW", (torch.float32,))
+    monkeypatch.setattr(passes, "LOW", (torch.float32,))
 
 
 def lstm(inputs: int, units: int, **options: Any) -> Cell:
@@ -94,7 +94,7 @@ def test_what_the_programs_cannot_take_is_said_in_words(monkeypatch: pytest.Monk
     assert "nothing" in reason(lstm(4, 5), Situation("no row", batch=0))
     assert "projected" in reason(lstm(4, 5, proj_size=3), plain_one)
     assert "do not fit on 1 multiprocessors" in reason(lstm(4, 500), plain_one, 1)
-    monkeypatch.setattr(preparing, "LOW", (torch.bfloat16, torch.float16))
+    monkeypatch.setattr(passes, "LOW", (torch.bfloat16, torch.float16))
     assert "torch.autocast" in reason(lstm(4, 5), plain_one)
 
 

@@ -13,9 +13,8 @@ from torch import Tensor
 from thereafter.cells import CELLS
 from thereafter.cells.base import Cell
 from thereafter.kernels import gpu
-from thereafter.kernels.gpu import preparing
-from thereafter.kernels.gpu.passes import unrolled
-from thereafter.kernels.gpu.preparing import blocks_of
+from thereafter.kernels.gpu import passes
+from thereafter.kernels.gpu.passes import blocks_of, unrolled
 from thereafter.kernels.jobs import Job, SameBits, Unrolled
 from thereafter.kernels.running import choose, run
 from thereafter.kernels.second import twice_differentiable
@@ -62,7 +61,7 @@ class TwinKernel:
 @pytest.fixture(autouse=True)
 def exact(monkeypatch: pytest.MonkeyPatch):
     """float32 in place of 16-bit numbers, so that nothing hides behind rounding."""
-    monkeypatch.setattr(preparing, "LOW", (torch.float32,))
+    monkeypatch.setattr(passes, "LOW", (torch.float32,))
 
 
 @pytest.mark.parametrize(
@@ -115,7 +114,7 @@ def test_what_the_programs_cannot_take_is_said_in_words(monkeypatch: pytest.Monk
     assert "do not fit on 1 multiprocessors" in str(
         gpu.cannot_take(make_job(CELLS.load("lstm")(4, 500), Situation("plain"), torch.float32, "cpu"), 1)
     )
-    monkeypatch.setattr(preparing, "LOW", (torch.bfloat16, torch.float16))
+    monkeypatch.setattr(passes, "LOW", (torch.bfloat16, torch.float16))
     assert "torch.autocast" in str(reason(Situation("plain")))
 
 
@@ -171,7 +170,7 @@ def test_derivatives_of_derivatives_know_what_is_held():
 
 
 def test_float64_is_refused_under_autocast_too(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(preparing, "LOW", (torch.bfloat16, torch.float16))
+    monkeypatch.setattr(passes, "LOW", (torch.bfloat16, torch.float16))
     job = make_job(CELLS.load("gru")(4, 5), Situation("plain"), torch.float64, "cpu")
     with torch.autocast("cpu", torch.bfloat16):
         assert "torch.float64" in str(gpu.cannot_take(job, PROCESSORS))
@@ -179,5 +178,5 @@ def test_float64_is_refused_under_autocast_too(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_cell_that_counts_is_handed_on_within_float16():
     c = torch.tensor([1e6, -1e6, 3.0])
-    assert preparing.last_cell(c, torch.float16).tolist() == [2.0**15, -(2.0**15), 3.0]
-    assert preparing.last_cell(c, torch.bfloat16)[0].isfinite()
+    assert passes.last_cell(c, torch.float16).tolist() == [2.0**15, -(2.0**15), 3.0]
+    assert passes.last_cell(c, torch.bfloat16)[0].isfinite()

@@ -33,9 +33,10 @@ def add_rows(table_RE: Tensor, index_N: Tensor, rows_NE: Tensor) -> Tensor:
     """
     if table_RE.device.type != "cuda" or not torch.are_deterministic_algorithms_enabled():
         return table_RE.index_add_(0, index_N, rows_NE.to(table_RE.dtype))
-    if _has_program(table_RE, rows_NE):
-        from thereafter.kernels.gpu.row_sums import add_rows_on_gpu
+    from thereafter.kernels.gpu import lacks
+    from thereafter.kernels.gpu.row_sums import add_rows_on_gpu, takes
 
+    if takes(table_RE, rows_NE) and lacks(table_RE.device.index) is None:
         add_rows_on_gpu(table_RE, index_N, rows_NE)
         return table_RE
     sums_RE = torch.ops.aten.embedding_dense_backward(rows_NE, index_N, len(table_RE), -1, False)
@@ -51,13 +52,6 @@ def pick_rows(x_RE: Tensor, index: Tensor) -> Tensor:
     if plain or traced() or transformed():  # those know torch's own operators alone
         return torch.nn.functional.embedding(index, x_RE)
     return apply_one(_PickRows, x_RE, index)
-
-
-def _has_program(table_RE: Tensor, rows_NE: Tensor) -> bool:
-    from thereafter.kernels.gpu import lacks
-    from thereafter.kernels.gpu.row_sums import takes
-
-    return takes(table_RE, rows_NE) and lacks(table_RE.device.index) is None
 
 
 class _CalledPick(Called, Protocol):

@@ -80,7 +80,8 @@ def _run(job: Job) -> Unrolled:
     cell = job.cell
     flat = _flat_weights(job)
     if _is_one_step(job):
-        return _one_step(job, flat)
+        h_BU, c_BU = torch.lstm_cell(job.x_BTI[:, 0], tuple(job.state), *flat)
+        return Unrolled(h_BU.unsqueeze(1), HCState(h_BU, c_BU))
     parts = tuple(part.unsqueeze(0).contiguous() for part in _within_half(job))
     operator = _OPERATORS[_mode(cell)]
     has_bias = cell.bias != "none"
@@ -105,11 +106,6 @@ def _is_one_step(job: Job) -> bool:
     cuDNN first copies the weights together. A layer whose input depends on its own output is called step by step."""
     one = job.x_BTI.device.type == "cuda" and job.x_BTI.shape[1] == 1 and job.lengths_B is None
     return one and type(job.cell) is LSTM and "weight_hr" not in job.weights and not torch.is_autocast_enabled("cuda")
-
-
-def _one_step(job: Job, flat: list[Tensor]) -> Unrolled:
-    h_BU, c_BU = torch.lstm_cell(job.x_BTI[:, 0], tuple(job.state), *flat)
-    return Unrolled(h_BU.unsqueeze(1), HCState(h_BU, c_BU))
 
 
 _MOST_HALF = 2.0**15

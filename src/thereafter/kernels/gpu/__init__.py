@@ -3,8 +3,7 @@
 The recurrent matrix is read once and stays in registers and shared memory; the blocks of a launch own some units each,
 exchange h through the second cache and meet once a step. docs/gpu.md says how, and what it costs.
 
-passes          LSTM, GRU, Elman by persistent programs: projections, gradients of weights, autograd
-  preparing       what the programs ask of a job; cells as a formula over blocks
+passes          LSTM, GRU, Elman by persistent programs: what is refused, projections, gradients of weights, autograd
   geometry        who owns what
   launching       the passes over whole sequences
 linear          minGRU, minLSTM, diagonal: a fused scan

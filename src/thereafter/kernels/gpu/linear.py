@@ -137,7 +137,10 @@ def _coefficients(job: Job) -> tuple[Tensor, Tensor, torch.dtype]:
     bfloat16, which would forget nothing.
     """
     z_BTG = job.cell.project(job.x_BTI, job.weights)
-    weights = {name: _wide(weight) if weight.dim() == 1 else weight for name, weight in job.weights.items()}
+    weights = {
+        name: weight.to(torch.promote_types(weight.dtype, torch.float32)) if weight.dim() == 1 else weight
+        for name, weight in job.weights.items()
+    }
     a_BTH, b_BTH = job.cell.coefficients(z_BTG, weights)
     kind = torch.promote_types(z_BTG.dtype, job.state.h.dtype)
     if all(weights[name] is weight for name, weight in job.weights.items()):  # as under autocast
@@ -210,7 +213,3 @@ def _readable(array: Tensor) -> Tensor:
     if array.stride(-1) != 1 and array.shape[-1] > 1:
         array = array.contiguous()
     return array if array.data_ptr() % 16 == 0 else array.clone(memory_format=torch.contiguous_format)
-
-
-def _wide(array: Tensor) -> Tensor:
-    return array.to(torch.promote_types(array.dtype, torch.float32))

@@ -57,56 +57,38 @@ def reading(apart, loads, tail):
 
 
 @gluon.jit
-def share_sums(own, first, second, SLICES: gl.constexpr, ROWS_OF_WARP: gl.constexpr):
-    """This block's sums over its units of two arrays [OWN, ROWS], for all blocks to read; `own`: its places [ROWS]."""
-    text: gl.constexpr = storing(4 * SLICES * ROWS_OF_WARP)
-    gl.inline_asm_elementwise(
-        text,
-        "=r,l,f,f",
-        [own.to(gl.int64), gl.sum(first, 0), gl.sum(second, 0)],
-        dtype=gl.int32,
-        is_pure=False,
-        pack=1,
-    )
+def share_sums(mine, first, second, SLICES: gl.constexpr, WARPS: gl.constexpr):
+    """This block's sums over its units of two arrays [OWN, ROWS], for all blocks to read; `mine`: its places [ROWS]."""
+    text: gl.constexpr = storing(4 * SLICES * (first.shape[1] // WARPS))
+    sums = [mine.to(gl.int64), gl.sum(first, 0), gl.sum(second, 0)]
+    gl.inline_asm_elementwise(text, "=r,l,f,f", sums, dtype=gl.int32, is_pure=False, pack=1)
 
 
 @gluon.jit
-def all_sums(
-    everybody, last, SLICES: gl.constexpr, LANES: gl.constexpr, ROWS_OF_WARP: gl.constexpr, UNIT: gl.constexpr
-):
+def all_sums(everybody, last, SLICES: gl.constexpr, UNIT: gl.constexpr):
     """The sums of all blocks, as soon as they are there: two of [1, ROWS]. `everybody`: places [LANES, ROWS]."""
-    text: gl.constexpr = reading(4 * SLICES * ROWS_OF_WARP, (SLICES + LANES - 1) // LANES, SLICES % LANES != 0)
-    first, second = gl.inline_asm_elementwise(
-        text,
-        "=f,=f,l,r",
-        [everybody.to(gl.int64), last],
-        dtype=(gl.float32, gl.float32),
-        is_pure=False,
-        pack=1,
-    )
+    LANES: gl.constexpr = everybody.shape[0]
+    text: gl.constexpr = reading(4 * SLICES * (32 // LANES), (SLICES + LANES - 1) // LANES, SLICES % LANES != 0)
+    places = [everybody.to(gl.int64), last]
+    both: gl.constexpr = (gl.float32, gl.float32)
+    first, second = gl.inline_asm_elementwise(text, "=f,=f,l,r", places, dtype=both, is_pure=False, pack=1)
     ROW: gl.constexpr = gl.SliceLayout(0, UNIT)
-    return (
-        gl.convert_layout(gl.sum(first, 0), ROW)[None, :],
-        gl.convert_layout(gl.sum(second, 0), ROW)[None, :],
-    )
+    return gl.convert_layout(gl.sum(first, 0), ROW)[None, :], gl.convert_layout(gl.sum(second, 0), ROW)[None, :]
 
 
 @gluon.jit
-def own_places(of_rows, slice, SLICES: gl.constexpr, ROWS_OF_WARP: gl.constexpr):
-    """Where a block stores its sums: [ROWS]."""
-    return (of_rows // ROWS_OF_WARP) * (2 * SLICES * ROWS_OF_WARP) + slice * ROWS_OF_WARP + of_rows % ROWS_OF_WARP
-
-
-@gluon.jit
-def places_of_all(
-    ROWS: gl.constexpr, SLICES: gl.constexpr, LANES: gl.constexpr, ROWS_OF_WARP: gl.constexpr, WARPS: gl.constexpr
-):
-    """Where the lanes begin to read the sums of all blocks, and which of them read a last one: [LANES, ROWS]."""
-    SUMS: gl.constexpr = gl.BlockedLayout([1, 1], [LANES, ROWS_OF_WARP], [1, WARPS], [0, 1])
+def places_of_sums(of_rows, slice, SLICES: gl.constexpr, WARPS: gl.constexpr):
+    """Where a block stores its sums [ROWS], where the lanes begin to read those of all blocks, and which of them read a
+    last one: [LANES, ROWS]."""
+    ROWS: gl.constexpr = of_rows.shape[0]
+    OF_WARP: gl.constexpr = ROWS // WARPS
+    LANES: gl.constexpr = 32 // OF_WARP
+    SUMS: gl.constexpr = gl.BlockedLayout([1, 1], [LANES, OF_WARP], [1, WARPS], [0, 1])
     of_sums = gl.arange(0, ROWS, gl.SliceLayout(0, SUMS))[None, :]
     of_lanes = gl.arange(0, LANES, gl.SliceLayout(1, SUMS))[:, None]
-    places = (of_sums // ROWS_OF_WARP) * (2 * SLICES * ROWS_OF_WARP) + of_lanes * ROWS_OF_WARP + of_sums % ROWS_OF_WARP
-    return places, (of_lanes + (SLICES - 1) // LANES * LANES < SLICES).to(gl.int32) + 0 * of_sums
+    everybody = (of_sums // OF_WARP) * (2 * SLICES * OF_WARP) + of_lanes * OF_WARP + of_sums % OF_WARP
+    last = (of_lanes + (SLICES - 1) // LANES * LANES < SLICES).to(gl.int32) + 0 * of_sums
+    return (of_rows // OF_WARP) * (2 * SLICES * OF_WARP) + slice * OF_WARP + of_rows % OF_WARP, everybody, last
 
 
 @gluon.jit

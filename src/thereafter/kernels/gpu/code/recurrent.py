@@ -37,36 +37,6 @@ from thereafter.kernels.gpu.code.situations import (
 )
 
 
-@gluon.constexpr_function
-def layout_of(rows, own, warps, is_wide):
-    """That of the arrays of a step."""
-    return wide.unit_layout(rows, own, warps) if is_wide else narrow.unit_layout(own, warps)
-
-
-@gluon.constexpr_function
-def product_of(rows, own, warps, is_wide):
-    """That of a product."""
-    return wide.product_layout(rows, own, warps) if is_wide else narrow.product_layout(warps)
-
-
-@gluon.jit
-def across_rows(units, WIDE: gl.constexpr):
-    """Of units, as far as they go along an array of a step."""
-    if WIDE:
-        return units[:, None]
-    else:
-        return units[None, :]
-
-
-@gluon.jit
-def across_units(rows, WIDE: gl.constexpr):
-    """The same of rows."""
-    if WIDE:
-        return rows[None, :]
-    else:
-        return rows[:, None]
-
-
 @gluon.jit
 def forward(
     projected,
@@ -111,9 +81,10 @@ def forward(
     WIDE: gl.constexpr = CHUNK > 0
     SLICES: gl.constexpr = K // OWN
     M: gl.constexpr = 4 * OWN
-    UNIT: gl.constexpr = layout_of(ROWS, OWN, WARPS, WIDE)
-    MMA: gl.constexpr = product_of(ROWS, OWN, WARPS, WIDE)
-    UNITS_AXIS: gl.constexpr = 1 if WIDE else 0
+    UNIT: gl.constexpr = wide.unit_layout(ROWS, OWN, WARPS) if WIDE else narrow.unit_layout(OWN, WARPS)
+    MMA: gl.constexpr = wide.product_layout(ROWS, OWN, WARPS) if WIDE else narrow.product_layout(WARPS)
+    ALONG_ROWS: gl.constexpr = 1 if WIDE else 0  # the axis of a step's arrays that rows go along
+    ALONG_UNITS: gl.constexpr = 1 - ALONG_ROWS
     MEMORY: gl.constexpr = FORM == "lstm" or FORM == "coupled"
 
     group = gl.program_id(0) // SLICES
@@ -129,24 +100,21 @@ def forward(
         gathered = narrow.gather_offsets(group, K, K // WARPS, MMA, WARPS)
         room = narrow.make_room(M, 4, WARPS)
 
-    of_own = gl.arange(0, OWN, gl.SliceLayout(UNITS_AXIS, UNIT))
-    of_rows = gl.arange(0, ROWS, gl.SliceLayout(1 - UNITS_AXIS, UNIT))
-    unit = across_rows(of_own, WIDE)
-    row = across_units(group * ROWS + of_rows, WIDE)
+    of_own = gl.arange(0, OWN, gl.SliceLayout(ALONG_ROWS, UNIT))
+    of_rows = gl.arange(0, ROWS, gl.SliceLayout(ALONG_UNITS, UNIT))
+    unit = gl.expand_dims(of_own, ALONG_ROWS)
+    row = gl.expand_dims(group * ROWS + of_rows, ALONG_UNITS)
     here = row * K + slice * OWN + unit
     blocks = row * (4 * K) + slice * M + unit
     whole = 0 * row + 0 * unit
     marked = row + whole
-    counter = counters + group * steps * APART
     if NORMED:
-        LANES: gl.constexpr = 32 * WARPS // ROWS
-        OF_WARP: gl.constexpr = 32 // LANES
         ONE: gl.constexpr = 2 * SLICES * ROWS  # numbers of one exchange of a group
         marked = row
         gains = norm.keep_gains(norms, peepholes, slice * OWN + of_own, OWN, K, PEEPHOLE)
-        everybody, last_lanes = norm.places_of_all(ROWS, SLICES, LANES, OF_WARP, WARPS)
-        mine = norm.own_places(of_rows, slice, SLICES, OF_WARP)
+        mine, everybody, last_lanes = norm.places_of_sums(of_rows, slice, SLICES, WARPS)
         places = exchange + group.to(gl.int64) * steps * (2 * ONE)
+    counter = counters + group * steps * APART
 
     c = gl.load(cells + here)
     h = c
@@ -164,15 +132,21 @@ def forward(
         if NORMED:
             # a 0 that the compiler does not know: addresses are computed at every step and take no registers between
             fresh = none * t * 64
-            x = load_four(projected + t.to(gl.int64) * (P * K) * 4, blocks + fresh, OWN)
+        here_t = here + fresh
+        blocks_t = blocks + fresh
+        marked_t = marked + fresh
+        if NORMED:
+            mine_t = mine + fresh
+            everybody_t = everybody + fresh
+            x = load_four(projected + t.to(gl.int64) * (P * K) * 4, blocks_t, OWN)
             next_x = x
         else:
             later = gl.minimum(t + 1, steps - 1).to(gl.int64)
             next_x = load_four(projected + later * (P * 4 * K), blocks, OWN)
-        next_mark = load_mark(marks + (t + 1) * P, marked + fresh, mark, MARKED)
+        next_mark = load_mark(marks + (t + 1) * P, marked_t, mark, MARKED)
         now = t.to(gl.int64) * (P * K)
-        kept_h = share_kept(hold_h + now, here + fresh, share_h, c, HOLD_H)
-        kept_c = share_kept(hold_c + now, here + fresh, share_c, c, HOLD_C)
+        kept_h = share_kept(hold_h + now, here_t, share_h, c, HOLD_H)
+        kept_c = share_kept(hold_c + now, here_t, share_c, c, HOLD_C)
         p_t = p
         if WIDE:
             if t > 0:
@@ -182,10 +156,8 @@ def forward(
             a = wide.four_blocks(sums, UNIT, OWN, ROWS)
             if NORMED:
                 place = places + t * (2 * ONE)
-                norm.share_sums(
-                    place + (mine + fresh), norm.sum_of_four(a), norm.sum_of_products(a, a), SLICES, OF_WARP
-                )
-                total, squares = norm.all_sums(place + (everybody + fresh), last_lanes, SLICES, LANES, OF_WARP, UNIT)
+                norm.share_sums(place + mine_t, norm.sum_of_four(a), norm.sum_of_products(a, a), SLICES, WARPS)
+                total, squares = norm.all_sums(place + everybody_t, last_lanes, SLICES, UNIT)
                 n, gate_scale = norm.normalised(a, total, squares, one_gate, eps)
                 if PEEPHOLE:
                     p_t = (
@@ -203,15 +175,15 @@ def forward(
         kept, new_c, new_h = advance(a, c, p_t, FORM, PEEPHOLE)
         if NORMED:
             place += ONE
-            norm.share_sums(place + (mine + fresh), new_c, new_c * new_c, SLICES, OF_WARP)
+            norm.share_sums(place + mine_t, new_c, new_c * new_c, SLICES, WARPS)
         c = settle(c, new_c, kept_c, mark, MARKED, HOLD_C)
         if NORMED:
             if SAVE:
                 # while the others come
-                store_four(projected + now * 4, blocks + fresh, OWN, kept)
-                store_four(hats + now * 4, blocks + fresh, OWN, n)
-                gl.store(cells + now + P * K + (here + fresh), restart(c, next_mark, MARKED))
-            total, squares = norm.all_sums(place + (everybody + fresh), last_lanes, SLICES, LANES, OF_WARP, UNIT)
+                store_four(projected + now * 4, blocks_t, OWN, kept)
+                store_four(hats + now * 4, blocks_t, OWN, n)
+                gl.store(cells + now + P * K + here_t, restart(c, next_mark, MARKED))
+            total, squares = norm.all_sums(place + everybody_t, last_lanes, SLICES, UNIT)
             mean, scale = norm.moments(total, squares, one_unit, eps)
             new_h = kept[3] * tanh((new_c - mean) * scale * norm.gain(gains, 4, UNIT) + norm.gain(gains, 5, UNIT))
         if MEMORY:
@@ -221,13 +193,13 @@ def forward(
         y = h
         c = restart(c, next_mark, MARKED)
         h = restart(h, next_mark, MARKED)
-        gl.store(states + now + P * K + (here + fresh), h.to(low))
+        gl.store(states + now + P * K + here_t, h.to(low))
         arrive(counter + t * APART)
-        store_shown(outputs + now, here + fresh, y, mark, MARKED)
+        store_shown(outputs + now, here_t, y, mark, MARKED)
         if SAVE:
             if NORMED:
                 if slice == 0:
-                    of_step = statistics + t.to(gl.int64) * (3 * P) + (row + fresh)
+                    of_step = statistics + t.to(gl.int64) * (3 * P) + marked_t
                     gl.store(of_step, mean)
                     gl.store(of_step + P, scale)
                     gl.store(of_step + 2 * P, gate_scale)
@@ -291,9 +263,10 @@ def backward(
     SLICES: gl.constexpr = K // OWN
     M: gl.constexpr = 4 * OWN
     TEAMS: gl.constexpr = K // M
-    UNIT: gl.constexpr = layout_of(ROWS, OWN, WARPS, WIDE)
-    MMA: gl.constexpr = product_of(ROWS, OWN, WARPS, WIDE)
-    UNITS_AXIS: gl.constexpr = 1 if WIDE else 0
+    UNIT: gl.constexpr = wide.unit_layout(ROWS, OWN, WARPS) if WIDE else narrow.unit_layout(OWN, WARPS)
+    MMA: gl.constexpr = wide.product_layout(ROWS, OWN, WARPS) if WIDE else narrow.product_layout(WARPS)
+    ALONG_ROWS: gl.constexpr = 1 if WIDE else 0  # the axis of a step's arrays that rows go along
+    ALONG_UNITS: gl.constexpr = 1 - ALONG_ROWS
     MEMORY: gl.constexpr = FORM == "lstm" or FORM == "coupled"
 
     # the gradient of what U gave
@@ -301,8 +274,8 @@ def backward(
     if NORMED:
         d_state = d_raw
     group = gl.program_id(0) // SLICES
-    of_own = gl.arange(0, OWN, gl.SliceLayout(UNITS_AXIS, UNIT))
-    of_rows = gl.arange(0, ROWS, gl.SliceLayout(1 - UNITS_AXIS, UNIT))
+    of_own = gl.arange(0, OWN, gl.SliceLayout(ALONG_ROWS, UNIT))
+    of_rows = gl.arange(0, ROWS, gl.SliceLayout(ALONG_UNITS, UNIT))
     if WIDE:
         team = gl.program_id(0) % SLICES // 4
         quarter = gl.program_id(0) % 4
@@ -324,23 +297,22 @@ def backward(
         gathered = narrow.gather_offsets(group, 4 * K, 4 * K // WARPS, MMA, WARPS)
         room = narrow.make_room(OWN, 2, WARPS)
         units = slice * OWN + of_own
-    unit = across_rows(units, WIDE)
-    row = across_units(group * ROWS + of_rows, WIDE)
+    unit = gl.expand_dims(units, ALONG_ROWS)
+    row = gl.expand_dims(group * ROWS + of_rows, ALONG_UNITS)
     here = row * K + unit
-    blocks = row * (4 * K) + across_rows((units // FORWARD_OWN) * (4 * FORWARD_OWN) + units % FORWARD_OWN, WIDE)
+    blocks = row * (4 * K) + gl.expand_dims(
+        (units // FORWARD_OWN) * (4 * FORWARD_OWN) + units % FORWARD_OWN, ALONG_ROWS
+    )
     d_blocks = row * (4 * K) + unit
     whole = 0 * row + 0 * unit
     marked = row + whole
     own = unit + whole
     counter = counters + group * steps * APART
     if NORMED:
-        LANES: gl.constexpr = 32 * WARPS // ROWS
-        OF_WARP: gl.constexpr = 32 // LANES
         ONE: gl.constexpr = 2 * SLICES * ROWS
         marked = row
         gains = norm.keep_gains(norms, peepholes, units, OWN, K, PEEPHOLE)
-        everybody, last_lanes = norm.places_of_all(ROWS, SLICES, LANES, OF_WARP, WARPS)
-        mine = norm.own_places(of_rows, gl.program_id(0) % SLICES, SLICES, OF_WARP)
+        mine, everybody, last_lanes = norm.places_of_sums(of_rows, gl.program_id(0) % SLICES, SLICES, WARPS)
         places = exchange + group.to(gl.int64) * steps * (2 * ONE)
 
     zeros = whole.to(gl.float32)
@@ -447,14 +419,14 @@ def backward(
             e = d_shown * norm.gain(gains, 4, UNIT)
             # first over all units
             place = places + t * (2 * ONE)
-            norm.share_sums(place + (mine + fresh), e, e * m, SLICES, OF_WARP)
+            norm.share_sums(place + (mine + fresh), e, e * m, SLICES, WARPS)
             norm.add_to(through_steps, 4, d_shown * m, UNIT)
             norm.add_to(through_steps, 5, d_shown, UNIT)
             d3 = dh * shown * o * (1.0 - o)
             if PEEPHOLE:
                 norm.add_to(through_steps, 8, d3 * new_c, UNIT)
                 dc += d3 * norm.gain(gains, 8, UNIT)
-            first, second = norm.all_sums(place + (everybody + fresh), last_lanes, SLICES, LANES, OF_WARP, UNIT)
+            first, second = norm.all_sums(place + (everybody + fresh), last_lanes, SLICES, UNIT)
             dc += scale * (e - one_unit * (first + m * second))
             d0, d1, d2 = retreat_memory(dc, (i, f, g, o), before, FORM)
             # then over all gates
@@ -462,7 +434,7 @@ def backward(
             e = norm.times_gains(d, gains, UNIT)
             n = in_float32(n)
             place += ONE
-            norm.share_sums(place + (mine + fresh), norm.sum_of_four(e), norm.sum_of_products(e, n), SLICES, OF_WARP)
+            norm.share_sums(place + (mine + fresh), norm.sum_of_four(e), norm.sum_of_products(e, n), SLICES, WARPS)
             store_four(d_gates + now * 4, d_blocks + fresh, K, d)
             for number in gl.static_range(4):
                 norm.add_to(through_steps, number, d[number] * n[number], UNIT)
@@ -472,7 +444,7 @@ def backward(
                 norm.add_to(through_steps, 7, d1 * before, UNIT)
                 dc += d0 * norm.gain(gains, 6, UNIT) + d1 * norm.gain(gains, 7, UNIT)
             dc += dc_old
-            first, second = norm.all_sums(place + (everybody + fresh), last_lanes, SLICES, LANES, OF_WARP, UNIT)
+            first, second = norm.all_sums(place + (everybody + fresh), last_lanes, SLICES, UNIT)
             d = norm.through_norm(e, n, gate_scale, first * one_gate, second * one_gate)
         else:
             d, dc = retreat(dh, dc, in_float32(k), before, new_c, p_t, FORM, PEEPHOLE)
