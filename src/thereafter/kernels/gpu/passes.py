@@ -44,7 +44,7 @@ _MOST_EXCHANGED = 2**31
 """Places of row sums: the programs of layer norm count them in 32 bits."""
 
 
-class Blocks(NamedTuple):
+class CellBlocks(NamedTuple):
     """A cell as the programs know it: a formula over blocks of W x + U h + b.
 
     `form`: as code/formulas.py names it. `of_input`, `of_state`: where the gates of W and b, of U and b' go. There are
@@ -67,19 +67,19 @@ class Blocks(NamedTuple):
         return len(self.of_state) == 3
 
 
-def blocks_of(cell: Cell) -> Blocks | None:
+def blocks_of(cell: Cell) -> CellBlocks | None:
     """By the exact type: a cell that was made from one of these may compute something else."""
     if type(cell) is LSTM:
         places: Places = (0, None, 1, 2) if cell.options.coupled else (0, 1, 2, 3)
-        return Blocks("coupled" if cell.options.coupled else "lstm", places, places)
+        return CellBlocks("coupled" if cell.options.coupled else "lstm", places, places)
     if cell.layer_norm:
         return None
     if type(cell) is GRU:
         form = f"gru_{cell.options.update}"
         after = cell.options.reset == "after"
-        return Blocks(form, (0, 1, 2, None), (0, 1, None, 2)) if after else Blocks(form, (0, 1, 2), (0, 1, 2))
+        return CellBlocks(form, (0, 1, 2, None), (0, 1, None, 2)) if after else CellBlocks(form, (0, 1, 2), (0, 1, 2))
     if type(cell) is Elman:
-        return Blocks(cell.options.nonlinearity, (0, None, None, None), (0, None, None, None))
+        return CellBlocks(cell.options.nonlinearity, (0, None, None, None), (0, None, None, None))
     return None
 
 
@@ -168,7 +168,7 @@ def refuses(job: Job, processors: int, *, shared: int = SHARED_BYTES, wide: bool
     return None
 
 
-def _lay_over(job: Job, blocks: Blocks, processors: int, shared: int, wide: bool) -> Geometry | None:
+def _lay_over(job: Job, blocks: CellBlocks, processors: int, shared: int, wide: bool) -> Geometry | None:
     size = len(job.x_BTI), job.cell.hidden_size, processors
     peephole = "peephole_input" in job.weights
     if blocks.resets_before:
@@ -204,7 +204,7 @@ class PassPlan:
     """All that has no gradient. `low`: the type of products, states and outputs. `marks` [T + 1, P], `hold_h` and
     `hold_c` as the programs take them."""
 
-    blocks: Blocks
+    blocks: CellBlocks
     over: Geometry
     programs: Programs
     low: torch.dtype
@@ -351,7 +351,7 @@ class PassPlan:
         return 1 / (units * len(self.of_state(units).order)), 1 / units
 
 
-def plan_of(job: Job, blocks: Blocks, over: Geometry, programs: Programs, low: torch.dtype) -> PassPlan:
+def plan_of(job: Job, blocks: CellBlocks, over: Geometry, programs: Programs, low: torch.dtype) -> PassPlan:
     """What the programs are told of a job beside its tensors."""
 
     def share(name: str) -> Hold:
@@ -432,7 +432,7 @@ def _input_side(job: Job, low: torch.dtype) -> Tensor:
     return F.layer_norm(raw_TBG, raw_TBG.shape[2:], weights["norm_ih"].to(low), bias, EPSILON)
 
 
-def _norms(job: Job, blocks: Blocks) -> Tensor:
+def _norms(job: Job, blocks: CellBlocks) -> Tensor:
     """[6, H] in float32: the gains of the four gates (0 where there is none), gain and shift of c."""
     gains = job.weights["norm_hh"].view(-1, job.cell.hidden_size)
     none = torch.zeros_like(job.weights["norm_c"])

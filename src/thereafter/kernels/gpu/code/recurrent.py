@@ -352,10 +352,10 @@ def backward(
             # a 0 that the compiler does not know: addresses are computed at every step and take no registers between
             fresh = none * t * 64
         begins = mark
-        held = here
+        hold_at = here
         if NORMED:
             now = t.to(gl.int64) * (P * K)
-            held = here + fresh
+            hold_at = here + fresh
             k = load_four(kept + now * 4, blocks + fresh, FORWARD_OWN)
             n = load_four(hats + now * 4, blocks + fresh, FORWARD_OWN)
             before = gl.load(cells + now + (here + fresh))
@@ -373,8 +373,8 @@ def backward(
             earlier_mark = load_mark(marks + earlier * P, marked, mark, MARKED)
             p_t = p
         now = t.to(gl.int64) * (P * K)
-        kept_h = share_kept(hold_h + now, held, share_h, dc, HOLD_H)
-        kept_c = share_kept(hold_c + now, held, share_c, dc, HOLD_C)
+        kept_h = share_kept(hold_h + now, hold_at, share_h, dc, HOLD_H)
+        kept_c = share_kept(hold_c + now, hold_at, share_c, dc, HOLD_C)
         dh = direct
         if WIDE:
             if back > 0:
