@@ -25,7 +25,7 @@ import torch
 from thereafter.decoding.generation import GenerationSettings, Prompted, generate
 from thereafter.decoding.graph_generation import GraphSampler
 from thereafter.decoding.sampling import Sampler, Warping, generators
-from thereafter.kernels.gpu.one_row import VectorTile
+from thereafter.kernels.one_token import VectorTile
 from thereafter.models.build import build, settings_of
 from thereafter.models.graph_step import GraphStep
 from thereafter.models.neural import NeuralModel

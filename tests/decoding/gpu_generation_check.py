@@ -32,7 +32,7 @@ from thereafter.decoding.generation import Generated, GenerationSettings, Prompt
 from thereafter.decoding.graph_generation import DeviceDrawing, graph_sampler
 from thereafter.decoding.sampling import Warping, draw, generators
 from thereafter.kernels.gpu import lacks
-from thereafter.kernels.gpu.drawing import Cuts, Places, draw_rows
+from thereafter.kernels.one_token import Places, draw_rows
 from thereafter.models.build import build, settings_of
 from thereafter.models.graph_step import GraphStep
 from thereafter.models.neural import NeuralModel
@@ -148,8 +148,7 @@ def _by_program(own: DeviceDrawing, logp: torch.Tensor, u_1B: torch.Tensor) -> t
     drawn_12B = torch.zeros(1, 2, rows, dtype=torch.float64, device=logp.device)
     seen_BV = None if own.seen_BV is None else own.seen_BV.view(torch.uint8)
     places = Places(u_1B, place_B, drawn_12B, token_B, seen_BV, own.forbidden_V.view(torch.uint8))
-    about = own.warping
-    draw_rows(logp, places, Cuts(about.temperature, about.top_k, about.top_p, about.min_p, about.repetition_penalty))
+    draw_rows(logp, places, **vars(own.warping))
     assert place_B.tolist() == [1] * rows, "the places of the rows did not go on"
     assert torch.equal(drawn_12B[0, 0], token_B.double()), "tokens were not written down"
     assert torch.equal(drawn_12B[0, 1], logp.gather(1, token_B.long().unsqueeze(1))[:, 0].double()), "log p is wrong"

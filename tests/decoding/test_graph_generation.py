@@ -28,7 +28,7 @@ from thereafter.decoding.graph_generation import (
 )
 from thereafter.decoding.sampling import Draw, Sampler, Warping, draw, generators, keep_nucleus, largest
 from thereafter.errors import DeviceMemoryError
-from thereafter.kernels.gpu import drawing, one_row
+from thereafter.kernels import one_token
 from thereafter.models.graph_step import GraphStep
 from thereafter.models.neural import NeuralModel
 
@@ -193,7 +193,7 @@ def test_whoever_leaves_a_stream_early_gives_its_loop_back(monkeypatch: pytest.M
 def test_a_loop_that_launches_otherwise_is_another_one(monkeypatch: pytest.MonkeyPatch):
     lm = made("lstm")
     begin = lm.begin("the")
-    monkeypatch.setattr(drawing, "start", lambda *about: None)
+    monkeypatch.setattr(one_token, "launch", lambda *given, **about: None)
     shared = graph_generation.SharedStep(lm.model, 1)
     manners = [
         graph_generation.Manner(Warping(top_k=k), (), recorded, programs)
@@ -240,28 +240,29 @@ def test_on_a_cpu_the_host_draws():
 def test_the_program_gets_what_it_asks_for(warping: Warping, monkeypatch: pytest.MonkeyPatch):
     lm = made("lstm")
     begin, launched = lm.begin("the"), []
-    monkeypatch.setattr(drawing, "start", lambda *about: launched.append(about))
+    monkeypatch.setattr(one_token, "launch", lambda *given, **about: launched.append((*given, about)))
     words = lm.model.vocabulary_size
     about: dict[str, Any] = {"most": 3, "prompt": begin.ids, "forbidden": begin.forbidden}
     GraphSampler(lm.model, begin.state, generators(0, 2), warping, recorded=False, programs=True, **about)
     assert len(launched) == 3
-    flags, _, rows, arguments = launched[0]
+    module, function, arguments, constants, how = launched[0]
     top_k = warping.top_k is not None and warping.top_k < words
     penalty = warping.repetition_penalty != 1
-    assert rows == 2
-    assert flags == (warping.temperature == 0, top_k, warping.top_p < 1, warping.min_p > 0, penalty, True)
-    kinds = {torch.float32: "*fp32", torch.float64: "*fp64", torch.int32: "*i32", torch.uint8: "*u8"}
-    kinds_given = [
-        kinds[one.dtype] if isinstance(one, torch.Tensor) else "fp64" if isinstance(one, float) else "i32"
-        for one in arguments
-    ]
-    assert kinds_given == [kind for _, kind in (*drawing.POINTERS, *drawing.NUMBERS)]
-    assert [name for name, _ in (*drawing.POINTERS, *drawing.NUMBERS)] == parameters("drawing", "draw_row")[:14]
+    assert how["blocks"] == 2
+    flags = (warping.temperature == 0, top_k, warping.top_p < 1, warping.min_p > 0, penalty, True)
+    assert tuple(constants.values())[:-1] == flags
+    types = [torch.float32, torch.float64, torch.int32, torch.float64, torch.int32, torch.uint8, torch.uint8]
+    arrays = list(arguments.values())[:7]
+    assert all(array is None or array.dtype is kind for array, kind in zip(arrays, types, strict=True))
+    assert (arguments["seen"] is not None) == penalty
+    floats = {name for name, value in arguments.items() if isinstance(value, float)}
+    assert floats <= set(how["kinds"]) == {"temperature", "top_p", "min_p", "penalty"}
+    assert [*arguments, *constants] == parameters(module, function)
 
 
 def parameters(module: str, function: str) -> list[str]:
     """The parameters of a program, which only Triton could import."""
-    path = Path(drawing.__file__).parent / "code" / f"{module}.py"
+    path = Path(one_token.__file__).parent / "gpu" / "code" / f"{module}.py"
     nodes = ast.parse(path.read_text(encoding="utf-8")).body
     one = next(node for node in nodes if isinstance(node, ast.FunctionDef) and node.name == function)
     return [argument.arg for argument in one.args.args]
@@ -278,7 +279,7 @@ def test_the_programs_of_a_step_get_what_they_ask_for(rows: int, monkeypatch: py
         assert all(one.data_ptr() % 16 == 0 for one in arguments.values() if isinstance(one, torch.Tensor))
         launched.append(function)
 
-    monkeypatch.setattr(one_row, "launch", launch)
+    monkeypatch.setattr(one_token, "launch", launch)
     model = made("awd-lstm").model
     assert isinstance(model, NeuralModel)
     step = GraphStep(model, rows, "bfloat16", programs=True, recorded=False)

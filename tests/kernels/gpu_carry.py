@@ -58,15 +58,15 @@ from thereafter.decoding.graph_generation import GraphSampler
 from thereafter.decoding.sampling import Warping, generators
 from thereafter.errors import ThereafterError
 from thereafter.kernels import gpu, running
-from thereafter.kernels.gpu import CAPABILITIES, Gpu, drawing, launch, linear
+from thereafter.kernels.gpu import CAPABILITIES, Gpu, launch
 from thereafter.kernels.gpu.compiling import (
+    NOTED,
     VERSION_FILE,
     Carried,
     CompiledPrograms,
     Triton,
     Wanted,
     note_wanted,
-    noted,
     read_facts,
 )
 from thereafter.kernels.gpu.row_sums import add_rows_on_gpu
@@ -129,9 +129,7 @@ def stand_ins(capability: int, processors: int, *, numbers: bool = False) -> Ite
     """
     card = SimpleNamespace(multi_processor_count=processors, major=capability // 10, minor=capability % 10)
     about = CAPABILITIES[capability]
-    for cached in (launch._program, launch.loaded, launch.capability, gpu._processors):
-        cached.cache_clear()
-    for cached in (gpu.untried, gpu._caution, linear.scan_programs, drawing._program):
+    for cached in (launch._program, launch.capability, launch.processors, gpu.untried, gpu._caution):
         cached.cache_clear()
     replaced: list[Any] = [patch.object(launch, "Loaded", StandIn)]
     replaced += [patch.object(launch, "binary", lambda wanted: wanted)]
@@ -220,13 +218,10 @@ def plan_benchmark() -> None:
 
 
 def plan_crf() -> None:
-    collector = gpu_crf_check.CrfCollector()
     cases = {*gpu_crf_check.CASES, *gpu_crf_check.SPECIAL, *gpu_crf_check.FEW}
     cases |= {case._replace(counted=True) for case in cases}
     for case in {case._replace(steps=2, rows=2) for case in cases} | {case._replace(steps=1, rows=1) for case in cases}:
-        gpu_crf_check.collect(collector, case)
-    for wanted in collector.wanted:
-        StandIn(wanted, 0)
+        gpu_crf_check.run_all(case)
 
 
 def plan_generation() -> None:
@@ -292,6 +287,19 @@ def note_all(folder: Path, checks: list[str]) -> int:
         note_wanted(folder, each)
     say(f"{len(every)} programs are noted in {folder}")
     return 0
+
+
+def noted(folder: Path) -> list[Wanted]:
+    """The programs that are noted in a folder."""
+    wanted = []
+    for path in sorted(folder.glob(f"*{NOTED}")):
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        arguments, constants, aligned = (
+            tuple((key, value) for key, value in facts[name]) for name in ("arguments", "constants", "aligned")
+        )
+        about = (facts["warps"], facts["capability"], aligned)
+        wanted.append(Wanted(facts["module"], facts["function"], arguments, constants, *about))
+    return wanted
 
 
 def compile_into(wanted: Wanted, folder: Path) -> str:

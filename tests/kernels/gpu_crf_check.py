@@ -26,22 +26,13 @@ from itertools import pairwise, product
 from typing import NamedTuple
 
 import torch
+from launches import noted_launches
 from torch import Tensor
 
 from thereafter.kernels.chain import Chain, ChainKernel, ChainLoop
 from thereafter.kernels.gpu import lacks
 from thereafter.kernels.gpu.compiling import Wanted, binary
-from thereafter.kernels.gpu.crf import (
-    ChainGradients,
-    ChainWalk,
-    CrfPrograms,
-    WalkedChains,
-    crf_programs,
-    gradients_of,
-    plan_path,
-    plan_walk,
-    plan_walk_back,
-)
+from thereafter.kernels.gpu.crf import CRF_PROGRAMS, CrfPrograms, WalkedChains
 from thereafter.kernels.switches import leaving_unread
 from thereafter.tasks.tag.chains import Crf, chain_kernel
 
@@ -196,29 +187,6 @@ class Judge:
         say(f"  {'right' if right else 'WRONG'}  {line}")
         if not right:
             self.wrong.append(line)
-
-
-class CrfCollector(CrfPrograms):
-    """A walker that runs nothing and keeps the programs that would be run."""
-
-    def __init__(self) -> None:
-        self.wanted: set[Wanted] = set()
-        self.warps: int | None = None
-
-    def forward(self, chain: Chain, keep: bool) -> ChainWalk:
-        walk, launch = plan_walk(chain, keep, 90, self.warps)
-        self.wanted.add(launch.wanted)
-        return walk
-
-    def backward(self, chain: Chain, walk: ChainWalk, grad_B: Tensor, kind: torch.dtype) -> ChainGradients:
-        d, partials, launch = plan_walk_back(chain, walk, grad_B, kind, 90, self.warps)
-        self.wanted.add(launch.wanted)
-        return gradients_of(d, partials)
-
-    def path(self, chain: Chain) -> Tensor:
-        path, launch = plan_path(chain, 90, self.warps)
-        self.wanted.add(launch.wanted)
-        return path
 
 
 def compile_it(wanted: Wanted) -> int:
@@ -410,24 +378,24 @@ def time_all(kernel: ChainKernel) -> None:
 SWEEP = {17: (1, 2, 4), 50: (2, 4, 8), 128: (4, 8, 16)}
 
 
-def collect(collector: CrfCollector, case: CrfCase) -> None:
-    chain = draw(case)
-    kernel = WalkedChains(collector)
+def run_all(case: CrfCase, warps: int | None = None) -> None:
+    """Every program that a chain of such a size takes."""
+    chain, kernel = draw(case), WalkedChains(CrfPrograms(warps))
     results(kernel, chain)
     kernel.path(chain)
 
 
 def sweep() -> None:
     say("6. microseconds in a graph by warps: forward, backward, Viterbi; 32 rows of 40 steps")
-    collector = CrfCollector()
-    for size, counts in SWEEP.items():
-        for collector.warps in counts:
-            collect(collector, CrfCase(size, 2, 1))
-    compile_all(collector.wanted)
+    with noted_launches() as launched:
+        for size, counts in SWEEP.items():
+            for warps in counts:
+                run_all(CrfCase(size, 2, 1), warps)
+    compile_all({each.wanted for each in launched})
     for size, counts in SWEEP.items():
         chain = draw(CrfCase(size, 40, 32, ragged=False), "cuda")
         for warps in counts:
-            programs = CrfPrograms(0, warps)
+            programs = CrfPrograms(warps)
             walk, one = programs.forward(chain, True), torch.ones(32, device="cuda")
             works: list[Callable[[], object]] = [
                 lambda: programs.forward(chain, True),  # noqa: B023
@@ -448,11 +416,11 @@ def main() -> int:
         say(f"cannot run here: {lacking}")
         return 1
     torch.backends.cuda.matmul.allow_tf32 = False
-    collector = CrfCollector()
-    for size, dtype, counted in product((2, 17, 50, 128), (torch.float32, torch.bfloat16), (False, True)):
-        collect(collector, CrfCase(size, 2, 1, dtype, counted))
-    compile_all(collector.wanted)
-    kernel, judge, begin = WalkedChains(crf_programs(0)), Judge(), time.perf_counter()
+    with noted_launches() as launched:
+        for size, dtype, counted in product((2, 17, 50, 128), (torch.float32, torch.bfloat16), (False, True)):
+            run_all(CrfCase(size, 2, 1, dtype, counted))
+    compile_all({each.wanted for each in launched})
+    kernel, judge, begin = WalkedChains(CRF_PROGRAMS), Judge(), time.perf_counter()
     check_results(judge, kernel)
     check_special(judge, kernel)
     check_bits(judge, kernel, 200)

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
-from thereafter.kernels.gpu.compiling import Wanted, binary, lacks_triton
+from thereafter.kernels.gpu.compiling import Wanted, binary, lacks_triton, read_facts
 from thereafter.kernels.gpu.driver import DriverError, Loaded, lacks_driver
 
 if find_spec("triton") is not None:
@@ -164,10 +164,11 @@ def main() -> int:
         made = binary(replace(wanted, capability=10 * major + minor))
         middle = time.perf_counter()
         one = loaded[wanted.function] = Loaded(made, 0)
+        facts = read_facts(made.cubin, made.entry)
         print(
             f"{wanted.function}: {middle - begin:.2f} s to get, {1e3 * (time.perf_counter() - middle):.1f} ms to load, "
-            f"{len(made.cubin)} bytes, {made.shared} bytes shared, {one.registers} registers, {one.spilled} spilled, "
-            f"{one.blocks_at_once} blocks at once"
+            f"{len(made.cubin)} bytes, {made.shared} bytes shared, {facts.registers} registers, "
+            f"{facts.spilled} spilled, {one.blocks_at_once} blocks at once"
         )
     scale_it, meeting, sixteen = loaded["scale"], loaded["meet"], loaded["many"]
 

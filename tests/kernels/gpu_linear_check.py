@@ -22,6 +22,7 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 
 import torch
+from launches import noted_launches
 from parity import Situation, make_job, plain, results
 from torch import Tensor
 
@@ -30,14 +31,12 @@ from thereafter.cells.base import Cell
 from thereafter.kernels.gpu.compiling import Wanted, binary, lacks_triton
 from thereafter.kernels.gpu.driver import lacks_driver
 from thereafter.kernels.gpu.linear import (
+    SCAN_PROGRAMS,
     ScanPrograms,
     ScanTile,
     choose_tile,
     linear_refuses,
-    plan_backward,
-    plan_forward,
     run_linear_on_gpu,
-    scan_programs,
 )
 from thereafter.kernels.jobs import Job, Kernel, SameBits, Unrolled
 from thereafter.kernels.plain import PARALLEL, REFERENCE, linear_scan
@@ -131,7 +130,7 @@ def scan_errors(programs: ScanPrograms, arrays: tuple[Tensor, ...]) -> list[floa
 def check_scans() -> int:
     """Shapes that end in every way: within a piece, a tile, a segment, a block of units."""
     say("\n1. the scan alone: largest error of h, da, db, dh as a share of the largest number")
-    wrong, programs = 0, scan_programs(0)
+    wrong, programs = 0, SCAN_PROGRAMS
     shapes = [
         (1, 1, 1),
         (2, 7, 5),
@@ -208,8 +207,8 @@ def check_bits(repeats: int) -> int:
             poison = [torch.full_like(a, float("nan")) for _ in range(4)]  # what the next arrays are made of
             poison += [torch.full((2 * size,), float("nan"), device="cuda") for size in (h.numel(), 64 * h.numel())]
             del poison
-            states = scan_programs(0).forward(a, b, h, b.dtype)
-            got = [states, *scan_programs(0).backward(a, states, h, dy, dlast, b.dtype)]
+            states = SCAN_PROGRAMS.forward(a, b, h, b.dtype)
+            got = [states, *SCAN_PROGRAMS.backward(a, states, h, dy, dlast, b.dtype)]
             first = first or [array.clone() for array in got]
             pairs = zip(got, first, strict=True)
             different += any(not torch.equal(one.view(torch.int16), two.view(torch.int16)) for one, two in pairs)
@@ -259,8 +258,8 @@ def time_scans() -> None:
         for shape in SHAPES:
             a, b, h, dy, dlast = drawn(*shape, dtype)
             size = a.numel() * a.element_size()
-            forward, backward = scan_times(scan_programs(0), (a, b, h, dy, dlast))
-            host, _ = scan_times(scan_programs(0), (a, b, h, dy, dlast), graph=False)
+            forward, backward = scan_times(SCAN_PROGRAMS, (a, b, h, dy, dlast))
+            host, _ = scan_times(SCAN_PROGRAMS, (a, b, h, dy, dlast), graph=False)
             tile = choose_tile(*shape, a.element_size(), True, 132)
             say(
                 f"  {dtype!s:15} {shape!s:15} forward {1e6 * forward:6.1f} ({3 * size / forward / BANDWIDTH:4.0%})  "
@@ -311,26 +310,6 @@ def candidates(shape: tuple[int, int, int]) -> Iterator[ScanTile]:
             yield ScanTile(chunks, length, columns, 2, -(-tiles // segments) * chunks * length)
 
 
-class Collector(ScanPrograms):
-    """A scanner that runs nothing and keeps the programs that would be run."""
-
-    def __init__(self) -> None:
-        self.tile: ScanTile | None = None
-        self.wanted: set[Wanted] = set()
-
-    def forward(self, a_BTH: Tensor, b_BTH: Tensor, h_BH: Tensor, kind: torch.dtype) -> Tensor:
-        states, launches = plan_forward(a_BTH, b_BTH, h_BH, kind, *facts(), self.tile)
-        self.wanted |= {one.wanted for one in launches}
-        return states.zero_()
-
-    def backward(
-        self, a_BTH: Tensor, h_BTH: Tensor, h_BH: Tensor, dy_BTH: Tensor, dlast_BH: Tensor, b_type: torch.dtype
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        (da, db, dh), launches = plan_backward((a_BTH, h_BTH, h_BH, dy_BTH, dlast_BH), b_type, *facts(), self.tile)
-        self.wanted |= {one.wanted for one in launches}
-        return da.zero_(), db.zero_(), dh.zero_()
-
-
 def facts() -> tuple[int, int]:
     """Capability and number of multiprocessors."""
     device = torch.cuda.get_device_properties(0)
@@ -349,34 +328,38 @@ def compile_all(wanted: set[Wanted]) -> None:
     say(f"compiled {len(wanted)} programs in {time.perf_counter() - begin:.0f} s")
 
 
+def both_passes(programs: ScanPrograms, arrays: tuple[Tensor, ...]) -> None:
+    a, b, h, dy, dlast = arrays
+    programs.backward(a, programs.forward(a, b, h, b.dtype), h, dy, dlast, b.dtype)
+
+
 def compile_for_checks() -> None:
-    collector = Collector()
-    for dtype in DTYPES:
-        for shape in ODD + SHAPES:
-            for a, b, h, dy, dlast in (drawn(*shape, dtype), viewed(*shape, dtype)):
-                collector.backward(a, collector.forward(a, b, h, dtype), h, dy, dlast, dtype)
-        for name in LINEAR:
-            for units in (5, 64):
-                cell: Cell = CELLS.load(name)(4, units)
-                for at in SITUATIONS:
-                    results(FusedScan(collector), make_job(cell, at, dtype, "cuda"), at)
-    compile_all(collector.wanted)
+    with noted_launches(*facts()) as launched:
+        for dtype in DTYPES:
+            for shape in ODD + SHAPES:
+                both_passes(SCAN_PROGRAMS, drawn(*shape, dtype))
+                both_passes(SCAN_PROGRAMS, viewed(*shape, dtype))
+            for name in LINEAR:
+                for units in (5, 64):
+                    cell: Cell = CELLS.load(name)(4, units)
+                    for at in SITUATIONS:
+                        results(FusedScan(), make_job(cell, at, dtype, "cuda"), at)
+    compile_all({each.wanted for each in launched})
 
 
 def sweep() -> None:
     """Tiles of bfloat16, by time."""
     arrays = {shape: drawn(*shape, torch.bfloat16) for shape in SHAPES}
-    collector = Collector()
-    for shape, (a, b, h, dy, dlast) in arrays.items():
-        for tile in candidates(shape):
-            collector.tile = tile
-            collector.backward(a, collector.forward(a, b, h, b.dtype), h, dy, dlast, b.dtype)
+    with noted_launches(*facts()) as launched:
+        for shape, drawn_arrays in arrays.items():
+            for tile in candidates(shape):
+                both_passes(ScanPrograms(tile), drawn_arrays)
     say("\n5. tiles")
-    compile_all(collector.wanted)
+    compile_all({each.wanted for each in launched})
     for shape, (a, b, h, dy, dlast) in arrays.items():
         rows = []
         for tile in candidates(shape):
-            forward, backward = scan_times(ScanPrograms(0, tile), (a, b, h, dy, dlast))
+            forward, backward = scan_times(ScanPrograms(tile), (a, b, h, dy, dlast))
             rows.append((1e6 * forward, 1e6 * backward, tile))
         for which, label in ((0, "forward"), (1, "backward")):
             say(f"  {shape} {label}: microseconds, (chunks, length, columns, vector, span)")

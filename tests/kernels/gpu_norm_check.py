@@ -22,7 +22,7 @@ from thereafter.cells.base import HCState
 from thereafter.cells.lstm import LSTM
 from thereafter.kernels.gpu.geometry import norm_geometry
 from thereafter.kernels.gpu.launching import PROGRAMS
-from thereafter.kernels.gpu.normed import norm_refuses, norm_unrolled
+from thereafter.kernels.gpu.passes import refuses, unrolled
 from thereafter.kernels.jobs import Job, Unrolled
 from thereafter.kernels.plain import REFERENCE
 
@@ -67,7 +67,7 @@ def processors() -> int:
 
 
 def by_programs(job: Job) -> Unrolled:
-    return norm_unrolled(job, PROGRAMS, processors())
+    return unrolled(job, PROGRAMS, processors())
 
 
 def everything(job: Job, run: Callable[[Job], Unrolled]) -> dict[str, Tensor]:
@@ -159,7 +159,7 @@ def main() -> None:
     for rows, steps, units, options in SMALL:
         for dtype in (torch.bfloat16, torch.float16):
             job = make(rows, steps, units, dtype, **options)
-            assert norm_refuses(job, processors()) is None
+            assert refuses(job, processors()) is None
             check(job, f"({rows}, {steps}, {units}) {options} {dtype}")
     job = make(20, 12, 300, torch.bfloat16, peephole=True)
     lengths = torch.arange(20, device="cuda") % 13

@@ -5,8 +5,7 @@ They round where the programs round (states, kept gates, gradients of gates) and
 programs (layouts, gradients of weights, states, lengths) runs through them against the plain loop.
 
 PlainCopies     weights and batches in the programs' order: code/copying.py
-Twin            wide, narrow and layer_norm
-BeforeTwin      reset_before
+Twin            wide, narrow, layer_norm and reset_before
 ScanTwin        linear: the same segments, tiles and pieces
 CrfTwin         crf: row by row, step by step, with the same filling and shifts; names are the program's
 Noting          notes what the programs would be launched with; `parameters`: what they take
@@ -24,20 +23,12 @@ import torch
 from torch import Tensor
 
 from thereafter.kernels.chain import Chain
-from thereafter.kernels.gpu import before, launching
-from thereafter.kernels.gpu.before import (
-    BeforeBackwardArrays,
-    BeforeFormula,
-    BeforeForwardArrays,
-    BeforeGeometry,
-    BeforePrograms,
-)
-from thereafter.kernels.gpu.copying import CopyPrograms, FilledUnits, filled
+from thereafter.kernels.gpu import launching
+from thereafter.kernels.gpu.copying import CopyPrograms, FilledUnits, Places, filled
 from thereafter.kernels.gpu.crf import ChainGradients, ChainWalk, CrfPrograms, gradients_of, padded_tags
-from thereafter.kernels.gpu.four_blocks import Places
 from thereafter.kernels.gpu.geometry import Geometry
 from thereafter.kernels.gpu.launch import Argument, Constants
-from thereafter.kernels.gpu.launching import BackwardArrays, Formula, ForwardArrays, Hold, Programs
+from thereafter.kernels.gpu.launching import BackwardArrays, ForwardArrays, Hold, Programs
 from thereafter.kernels.gpu.linear import ScanPrograms, ScanTile
 
 LIVE, RESET = 1, 2
@@ -50,9 +41,6 @@ Four = tuple[Tensor, Tensor, Tensor, Tensor]
 class PlainCopies(CopyPrograms):
     """By torch's own operators, on any device."""
 
-    def blocks(self, weight: Tensor, how: FilledUnits, columns: int, kind: torch.dtype) -> Tensor:
-        return in_blocks(weight.to(kind), how.places, how.units, how.to, columns).flatten(0, 1)
-
     def slices(self, weight: Tensor, how: FilledUnits, columns: int, own: int, kind: torch.dtype) -> Tensor:
         return in_slices(in_blocks(weight.to(kind), how.places, how.units, how.to, columns), own)
 
@@ -60,7 +48,7 @@ class PlainCopies(CopyPrograms):
         return turned(in_blocks(weight.to(kind), how.places, how.units, how.to, how.to))
 
     def gates(self, blocks: Tensor, how: FilledUnits, columns: int, kind: torch.dtype) -> Tensor:
-        return from_blocks(blocks.view(4, how.to, -1), how.places, how.units, columns).to(kind)
+        return from_blocks(blocks.view(len(how.places), how.to, -1), how.places, how.units, columns).to(kind)
 
     def rows(self, array_TBI: Tensor, rows: int, columns: int, kind: torch.dtype) -> Tensor:
         return filled(array_TBI.to(kind), rows, columns)
@@ -84,7 +72,7 @@ class PlainCopies(CopyPrograms):
 def in_blocks(weight: Tensor, places: Places, units: int, to: int, columns: int) -> Tensor:
     """A cell's matrix [G H, I] as [4, K, J]; empty blocks, rows and columns are 0."""
     gates = weight.reshape(-1, units, weight.shape[1])
-    blocks = weight.new_zeros(4, to, columns)
+    blocks = weight.new_zeros(len(places), to, columns)
     for place, gate in enumerate(places):
         if gate is not None:
             blocks[place, :units, : weight.shape[1]] = gates[gate]
@@ -98,8 +86,8 @@ def from_blocks(blocks: Tensor, places: Places, units: int, columns: int) -> Ten
 
 def in_slices(blocks: Tensor, own: int) -> Tensor:
     """[4, K, J] as [4 K, J], slice by slice."""
-    units, columns = blocks.shape[1:]
-    return blocks.view(4, units // own, own, columns).transpose(0, 1).reshape(4 * units, columns)
+    places, units, columns = blocks.shape
+    return blocks.view(places, units // own, own, columns).transpose(0, 1).reshape(places * units, columns)
 
 
 def turned(blocks: Tensor) -> Tensor:
@@ -130,11 +118,11 @@ class Twin(Programs):
 
     copies = PlainCopies()
 
-    def forward(self, formula: Formula, over: Geometry, arrays: ForwardArrays) -> None:
-        if arrays.norms is not None:
-            norm_forward(formula, over, arrays)
+    def forward(self, form: str, over: Geometry, arrays: ForwardArrays) -> None:
+        if arrays.norms is not None or arrays.resets is not None:
+            (before_forward if arrays.norms is None else norm_forward)(form, over, arrays)
             return
-        memory = has_memory(formula)
+        memory = has_memory(form)
         weights_KG = _weights(arrays.weights, over)
         c, h = arrays.cells[0].clone(), arrays.states[0].float()
         save = len(arrays.cells) > 1
@@ -142,7 +130,7 @@ class Twin(Programs):
             product = (arrays.states[t].float() @ weights_KG).view(over.rows, 4, over.units)
             a0, a1, a2, a3 = (_by_gates(arrays.projected[t], over) + product).unbind(1)
             live = _bit(arrays.marks, t, LIVE)
-            kept, new_c, new_h = advance(formula, (a0, a1, a2, a3), c, _rows(arrays.peepholes))
+            kept, new_c, new_h = advance(form, (a0, a1, a2, a3), c, _rows(arrays.peepholes))
             c = _settle(c, new_c, _share(arrays.hold_c, t), live)
             h = _settle(h, new_h, _share(arrays.hold_h, t), live) if memory else c
             if arrays.outputs is not None and live is not None:
@@ -154,11 +142,11 @@ class Twin(Programs):
                 arrays.cells[t + 1] = c
         arrays.last_c.copy_(c)
 
-    def backward(self, formula: Formula, over: Geometry, arrays: BackwardArrays) -> None:
-        if arrays.norms is not None:
-            norm_backward(formula, over, arrays)
+    def backward(self, form: str, over: Geometry, arrays: BackwardArrays) -> None:
+        if arrays.norms is not None or over.backward.family == "before":
+            (before_backward if arrays.norms is None else norm_backward)(form, over, arrays)
             return
-        memory = has_memory(formula)
+        memory = has_memory(form)
         zeros = torch.zeros_like(arrays.d_first_c)
         dc = zeros if arrays.d_last_c is None else arrays.d_last_c
         direct = zeros if arrays.d_last_h is None or not memory else arrays.d_last_h
@@ -178,7 +166,7 @@ class Twin(Programs):
             new_c = k1 * before + k0 * k2
             dc, dc_old = _unsettle(dc, _share(arrays.hold_c, t), live)
             dh, direct = _unsettle(dh, _share(arrays.hold_h, t), live)
-            d, dc = retreat(formula, dh, dc, (k0, k1, k2, k3), before, new_c, peepholes)
+            d, dc = retreat(form, dh, dc, (k0, k1, k2, k3), before, new_c, peepholes)
             dc = dc + dc_old
             arrays.d_gates[t] = torch.stack(d, 1).view_as(arrays.d_gates[t])
             arrays.d_biases.add_(torch.stack(d))
@@ -188,7 +176,7 @@ class Twin(Programs):
         arrays.d_first_h.copy_(_restart(direct, arrays.marks, 0))
 
 
-def norm_forward(formula: Formula, over: Geometry, arrays: ForwardArrays) -> None:
+def norm_forward(form: str, over: Geometry, arrays: ForwardArrays) -> None:
     weights_KG = _weights(arrays.weights, over)
     gains_4K, gain_c, shift_c = arrays.norms[:4], arrays.norms[4], arrays.norms[5]
     c, h = arrays.cells[0].clone(), arrays.states[0].float()
@@ -198,7 +186,7 @@ def norm_forward(formula: Formula, over: Geometry, arrays: ForwardArrays) -> Non
         mean, gate_scale = _moments(total, squares, arrays.one_gate, arrays.eps)
         hats_P4K = (raw_P4K - mean[:, None, None]) * gate_scale[:, None, None]
         a0, a1, a2, a3 = (_by_gates(arrays.projected[t], over) + gains_4K * hats_P4K).unbind(1)
-        kept, new_c, _ = advance(formula, (a0, a1, a2, a3), c, _rows(arrays.peepholes))
+        kept, new_c, _ = advance(form, (a0, a1, a2, a3), c, _rows(arrays.peepholes))
         mean, scale = _moments(new_c.sum(1), new_c.square().sum(1), arrays.one_unit, arrays.eps)
         shown = torch.tanh((new_c - mean[:, None]) * scale[:, None] * gain_c + shift_c)
         live = _bit(arrays.marks, t, LIVE)
@@ -216,7 +204,7 @@ def norm_forward(formula: Formula, over: Geometry, arrays: ForwardArrays) -> Non
     arrays.last_c.copy_(c)
 
 
-def norm_backward(formula: Formula, over: Geometry, arrays: BackwardArrays) -> None:
+def norm_backward(form: str, over: Geometry, arrays: BackwardArrays) -> None:
     gains_4K, gain_c, shift_c = arrays.norms[:4], arrays.norms[4], arrays.norms[5]
     p0, p1, p3 = _rows(arrays.peepholes)
     zeros = torch.zeros_like(arrays.d_first_c)
@@ -242,7 +230,7 @@ def norm_backward(formula: Formula, over: Geometry, arrays: BackwardArrays) -> N
         d_shown = dh * o * (1 - shown * shown)
         d3 = dh * shown * o * (1 - o)
         dc = dc + d3 * p3 + _through_norm(d_shown * gain_c, hat_c, scale, arrays.one_unit)
-        coupled = formula.form == "coupled"
+        coupled = form == "coupled"
         d0 = dc * (g - before if coupled else g) * i * (1 - i)
         d1 = zeros if coupled else dc * before * f * (1 - f)
         d_P4K = torch.stack([d0, d1, dc * i * (1 - g * g), d3], 1)
@@ -258,6 +246,52 @@ def norm_backward(formula: Formula, over: Geometry, arrays: BackwardArrays) -> N
     arrays.d_first_h.copy_(_restart(direct, arrays.marks, 0))
 
 
+def before_forward(form: str, over: Geometry, arrays: ForwardArrays) -> None:
+    u_r, u_z, u_n = (weight_KK.float().t() for weight_KK in arrays.weights.view(3, over.units, -1))
+    h = arrays.cells[0].clone()
+    for t in range(len(arrays.resets)):
+        x_r, x_z, x_n = arrays.projected[t].float().chunk(3, 1)
+        shown = arrays.states[t].float()
+        r, z = torch.sigmoid(x_r + shown @ u_r), torch.sigmoid(x_z + shown @ u_z)
+        arrays.resets[t] = r * h
+        n = torch.tanh(x_n + arrays.resets[t].float() @ u_n)
+        made = z * h + (1 - z) * n if form == "gru_old" else (1 - z) * h + z * n
+        share, live = _share(arrays.hold_c, t), _bit(arrays.marks, t, LIVE)
+        if share is not None:
+            made = share * h + (1 - share) * made
+        h = made if live is None else torch.where(live, made, h)
+        if arrays.outputs is not None and live is not None:
+            arrays.outputs[t] = torch.where(live, h, 0.0)
+        h = _restart(h, arrays.marks, t + 1)
+        arrays.states[t + 1] = h
+        if len(arrays.cells) > 1:
+            arrays.projected[t] = torch.cat([r, z, n], 1)
+            arrays.cells[t + 1] = h
+
+
+def before_backward(form: str, over: Geometry, arrays: BackwardArrays) -> None:
+    u_r, u_z, u_n = (weight_KK.float().t() for weight_KK in arrays.turned.view(over.units, 3, -1).unbind(1))
+    direct = torch.zeros_like(arrays.d_first_c) if arrays.d_last_c is None else arrays.d_last_c
+    arrays.d_biases.zero_()
+    for t in reversed(range(len(arrays.d_outputs))):
+        r, z, n = arrays.kept[t].float().chunk(3, 1)
+        h, dy, live = arrays.cells[t], arrays.d_outputs[t].float(), _bit(arrays.marks, t, LIVE)
+        dh = _restart(direct + arrays.d_gates[t + 1, :, 0].float() @ u_r, arrays.marks, t + 1)
+        dh = dh + (dy if live is None else torch.where(live, dy, 0.0))
+        dh, direct = _unsettle(dh, _share(arrays.hold_c, t), live)
+        old = z if form == "gru_old" else 1 - z
+        sign = 1 if form == "gru_old" else -1
+        dz = sign * dh * (h - n) * z * (1 - z)
+        dn = dh * (1 - old) * (1 - n * n)
+        arrays.d_gates[t, :, 1], arrays.d_gates[t, :, 2] = dz, dn
+        d_reset = arrays.d_gates[t, :, 2].float() @ u_n
+        dr = d_reset * h * r * (1 - r)
+        arrays.d_gates[t, :, 0] = dr
+        direct = direct + dh * old + d_reset * r + arrays.d_gates[t, :, 1].float() @ u_z
+        arrays.d_biases.add_(torch.stack([dr, dz, dn]))
+    arrays.d_first_c.copy_(_restart(direct, arrays.marks, 0))
+
+
 def _moments(total_P: Tensor, squares_P: Tensor, share: float, eps: float) -> tuple[Tensor, Tensor]:
     """Mean and 1 / sd from sums over 1 / share numbers."""
     mean_P = total_P * share
@@ -270,52 +304,52 @@ def _through_norm(e: Tensor, hat: Tensor, scale_P: Tensor, share: float) -> Tens
     return scale_P[:, None] * (e - mean - hat * along)
 
 
-def has_memory(formula: Formula) -> bool:
-    return formula.form in ("lstm", "coupled")
+def has_memory(form: str) -> bool:
+    return form in ("lstm", "coupled")
 
 
-def advance(formula: Formula, a: Four, c: Tensor, peepholes: tuple[Tensor, ...]) -> tuple[Four, Tensor, Tensor]:
+def advance(form: str, a: Four, c: Tensor, peepholes: tuple[Tensor, ...]) -> tuple[Four, Tensor, Tensor]:
     """What is kept of a step, c' and h'; `formulas.advance` in words of torch."""
     p0, p1, p3 = peepholes
-    if has_memory(formula):
+    if has_memory(form):
         i = torch.sigmoid(a[0] + p0 * c)
-        f = 1 - i if formula.form == "coupled" else torch.sigmoid(a[1] + p1 * c)
+        f = 1 - i if form == "coupled" else torch.sigmoid(a[1] + p1 * c)
         g = torch.tanh(a[2])
         c = f * c + i * g
         o = torch.sigmoid(a[3] + p3 * c)
         return (i, f, g, o), c, o * torch.tanh(c)
-    if formula.form.startswith("gru"):
+    if form.startswith("gru"):
         r, z = torch.sigmoid(a[0]), torch.sigmoid(a[1])
         n = torch.tanh(a[2] + r * a[3])
-        c = z * c + (1 - z) * n if formula.form == "gru_old" else (1 - z) * c + z * n
+        c = z * c + (1 - z) * n if form == "gru_old" else (1 - z) * c + z * n
         return (r, z, n, a[3]), c, c
-    y = _ACTIVATIONS[formula.form](a[0])
+    y = _ACTIVATIONS[form](a[0])
     return (y, y, y, y), y, y
 
 
 def retreat(
-    formula: Formula, dh: Tensor, dc: Tensor, k: Four, c: Tensor, new_c: Tensor, peepholes: tuple[Tensor, ...]
+    form: str, dh: Tensor, dc: Tensor, k: Four, c: Tensor, new_c: Tensor, peepholes: tuple[Tensor, ...]
 ) -> tuple[Four, Tensor]:
     """Gradients of the four blocks and of c; `formulas.retreat` in words of torch."""
     k0, k1, k2, k3 = k
     p0, p1, p3 = peepholes
     none = torch.zeros_like(dc)
-    if has_memory(formula):
+    if has_memory(form):
         shown = torch.tanh(new_c)
         d3 = dh * shown * k3 * (1 - k3)
         dc = dc + dh * k3 * (1 - shown * shown) + d3 * p3
-        coupled = formula.form == "coupled"
+        coupled = form == "coupled"
         d0 = dc * (k2 - c if coupled else k2) * k0 * (1 - k0)
         d1 = none if coupled else dc * c * k1 * (1 - k1)
         return (d0, d1, dc * k0 * (1 - k2 * k2), d3), dc * k1 + d0 * p0 + d1 * p1
     dc = dc + dh
-    if formula.form.startswith("gru"):
-        old = k1 if formula.form == "gru_old" else 1 - k1
-        sign = 1 if formula.form == "gru_old" else -1
+    if form.startswith("gru"):
+        old = k1 if form == "gru_old" else 1 - k1
+        sign = 1 if form == "gru_old" else -1
         d1 = sign * dc * (c - k2) * k1 * (1 - k1)
         d2 = dc * (1 - old) * (1 - k2 * k2)
         return (d2 * k3 * k0 * (1 - k0), d1, d2, d2 * k0), dc * old
-    return (dc * _SLOPES[formula.form](k0), none, none, none), none
+    return (dc * _SLOPES[form](k0), none, none, none), none
 
 
 def _by_gates(slices: Tensor, over: Geometry) -> Tensor:
@@ -367,57 +401,6 @@ def _unsettle(d: Tensor, share: Tensor | float | None, live: Tensor | None) -> t
 
 
 TWIN = Twin()
-
-
-class BeforeTwin(BeforePrograms):
-    """See `before.BeforePrograms`."""
-
-    def before_forward(self, formula: BeforeFormula, over: BeforeGeometry, arrays: BeforeForwardArrays) -> None:
-        u_r, u_z, u_n = (weight_KK.float().t() for weight_KK in arrays.weights)
-        h = arrays.cells[0].clone()
-        for t in range(len(arrays.resets)):
-            x_r, x_z, x_n = arrays.projected[t].float().chunk(3, 1)
-            shown = arrays.states[t].float()
-            r, z = torch.sigmoid(x_r + shown @ u_r), torch.sigmoid(x_z + shown @ u_z)
-            arrays.resets[t] = r * h
-            n = torch.tanh(x_n + arrays.resets[t].float() @ u_n)
-            made = z * h + (1 - z) * n if formula.update == "old" else (1 - z) * h + z * n
-            share, live = _share(arrays.hold_h, t), _bit(arrays.marks, t, LIVE)
-            if share is not None:
-                made = share * h + (1 - share) * made
-            h = made if live is None else torch.where(live, made, h)
-            if arrays.outputs is not None and live is not None:
-                arrays.outputs[t] = torch.where(live, h, 0.0)
-            h = _restart(h, arrays.marks, t + 1)
-            arrays.states[t + 1] = h
-            if len(arrays.cells) > 1:
-                arrays.projected[t] = torch.cat([r, z, n], 1)
-                arrays.cells[t + 1] = h
-
-    def before_backward(self, formula: BeforeFormula, over: BeforeGeometry, arrays: BeforeBackwardArrays) -> None:
-        u_r, u_z, u_n = (arrays.turned[:, gate].float().t() for gate in range(3))
-        direct = torch.zeros_like(arrays.d_first_h) if arrays.d_last_h is None else arrays.d_last_h
-        arrays.d_biases.zero_()
-        for t in reversed(range(len(arrays.d_outputs))):
-            r, z, n = arrays.kept[t].float().chunk(3, 1)
-            h, dy, live = arrays.cells[t], arrays.d_outputs[t].float(), _bit(arrays.marks, t, LIVE)
-            dh = _restart(direct + arrays.d_gates[t + 1, :, 0].float() @ u_r, arrays.marks, t + 1)
-            dh = dh + (dy if live is None else torch.where(live, dy, 0.0))
-            dh, direct = _unsettle(dh, _share(arrays.hold_h, t), live)
-            old = z if formula.update == "old" else 1 - z
-            sign = 1 if formula.update == "old" else -1
-            dz = sign * dh * (h - n) * z * (1 - z)
-            dn = dh * (1 - old) * (1 - n * n)
-            arrays.d_gates[t, :, 1], arrays.d_gates[t, :, 2] = dz, dn
-            d_reset = arrays.d_gates[t, :, 2].float() @ u_n
-            dr = d_reset * h * r * (1 - r)
-            arrays.d_gates[t, :, 0] = dr
-            direct = direct + dh * old + d_reset * r + arrays.d_gates[t, :, 1].float() @ u_z
-            arrays.d_biases.add_(torch.stack([dr, dz, dn]))
-        arrays.d_first_h.copy_(_restart(direct, arrays.marks, 0))
-
-
-BEFORE_TWIN = BeforeTwin()
 
 
 class ScanTwin(ScanPrograms):
@@ -633,26 +616,31 @@ class Noting(Twin):
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.launched: dict[str, tuple[list[str], set[str]]] = {}
         monkeypatch.setattr(launching, "launch", self._note)
-        monkeypatch.setattr(before, "launch", self._note)
 
     def _note(
         self, module: str, function: str, arguments: dict[str, Argument], constants: Constants, **about: int
     ) -> None:
         assert about["blocks"] > 0
         assert about["together"]
-        assert all(value is not None for value in arguments.values())
         self.launched[f"{module}.{function}"] = list(arguments), set(constants)
 
-    def forward(self, formula: Formula, over: Geometry, arrays: ForwardArrays) -> None:
-        launching.PROGRAMS.forward(formula, over, arrays)
-        super().forward(formula, over, arrays)
+    def forward(self, form: str, over: Geometry, arrays: ForwardArrays) -> None:
+        launching.PROGRAMS.forward(form, over, arrays)
+        super().forward(form, over, arrays)
 
-    def backward(self, formula: Formula, over: Geometry, arrays: BackwardArrays) -> None:
-        launching.PROGRAMS.backward(formula, over, arrays)
-        super().backward(formula, over, arrays)
+    def backward(self, form: str, over: Geometry, arrays: BackwardArrays) -> None:
+        launching.PROGRAMS.backward(form, over, arrays)
+        super().backward(form, over, arrays)
 
 
 CODE = Path(launching.__file__).parent / "code"
+
+
+def takes(module: str, function: str, launched: tuple[list[str], set[str]]) -> bool:
+    """Whether a program takes what it would be launched with; a constant may stand for an argument that is absent."""
+    arguments, constants = parameters(module, function)
+    passed, fixed = launched
+    return passed == [name for name in arguments if name not in fixed] and fixed - {*arguments} == constants
 
 
 def parameters(module: str, function: str) -> tuple[list[str], set[str]]:

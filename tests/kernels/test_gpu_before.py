@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 import torch
-from gpu_twins import BEFORE_TWIN, Noting, parameters
+from gpu_twins import TWIN, Noting, parameters
 from parity import REFERENCE, Situation, cases, differences, make_job, plain, ready, results, situations
 
 from thereafter.cells import CELLS
 from thereafter.cells.base import Cell
-from thereafter.kernels.gpu import before, preparing
-from thereafter.kernels.gpu.before import before_geometry, before_refuses, before_unrolled
-from thereafter.kernels.gpu.geometry import SHARED_BYTES
+from thereafter.kernels.gpu import passes
+from thereafter.kernels.gpu.geometry import SHARED_BYTES, before_geometry, before_shared_bytes
+from thereafter.kernels.gpu.passes import refuses, unrolled
 from thereafter.kernels.jobs import Job, SameBits, Unrolled
 
 PROCESSORS = 132
@@ -30,10 +30,10 @@ class BeforeTwinKernel:
         self.processors = processors
 
     def refuses(self, job: Job) -> str | None:
-        return before_refuses(job, self.processors)
+        return refuses(job, self.processors)
 
     def run(self, job: Job) -> Unrolled:
-        return before_unrolled(job, BEFORE_TWIN, self.processors)
+        return unrolled(job, TWIN, self.processors)
 
     def status(self) -> str:
         return "for tests"
@@ -45,7 +45,7 @@ class BeforeTwinKernel:
 @pytest.fixture(autouse=True)
 def exact(monkeypatch: pytest.MonkeyPatch):
     """float32 in place of 16-bit numbers, so that nothing hides behind rounding."""
-    monkeypatch.setattr(preparing, "LOW", (torch.float32,))
+    monkeypatch.setattr(passes, "LOW", (torch.float32,))
 
 
 @pytest.mark.parametrize(
@@ -110,15 +110,14 @@ def test_bfloat16_rounds_outputs_and_carries_the_state_in_float32():
 def test_what_the_programs_cannot_take_is_said_in_words(monkeypatch: pytest.MonkeyPatch):
     def reason(at: Situation, processors: int = PROCESSORS, units: int = 5, **options: Any) -> str:
         cell = CELLS.load("gru")(4, units, **({"reset": "before"} | options))
-        return str(before_refuses(make_job(cell, at, torch.float32, "cpu"), processors))
+        return str(refuses(make_job(cell, at, torch.float32, "cpu"), processors))
 
     assert reason(Situation("plain")) == "None"
     assert "gates" in reason(Situation("record", record=True))
     assert "nothing" in reason(Situation("no row", batch=0))
     assert "layer norm" in reason(Situation("plain"), layer_norm=True)
-    assert "the cell GRU" in reason(Situation("plain"), reset="after")
     assert reason(Situation("plain"), 1, 500) == "3 rows of 500 units do not fit on 1 multiprocessors at once"
-    monkeypatch.setattr(preparing, "LOW", (torch.bfloat16, torch.float16))
+    monkeypatch.setattr(passes, "LOW", (torch.bfloat16, torch.float16))
     assert "torch.autocast" in reason(Situation("plain"))
 
 
@@ -126,7 +125,7 @@ def test_what_the_programs_cannot_take_is_said_in_words(monkeypatch: pytest.Monk
 def test_what_is_launched_is_what_the_program_takes(function: str, monkeypatch: pytest.MonkeyPatch):
     noting = Noting(monkeypatch)
     cell: Cell = CELLS.load("gru")(4, 5, reset="before")
-    made = before_unrolled(make_job(cell, Situation("plain"), torch.float32, "cpu"), before.BEFORE_PROGRAMS, PROCESSORS)
+    made = unrolled(make_job(cell, Situation("plain"), torch.float32, "cpu"), noting, PROCESSORS)
     made.y_BTO.sum().backward()
     assert noting.launched[f"reset_before.{function}"] == parameters("reset_before", function)
 
@@ -138,17 +137,20 @@ def test_a_layer_fits_on_the_gpu_it_is_laid_over(rows: int, units: int):
     if over is None:
         assert units * rows > 1024 * 128
         return
-    assert over.blocks <= PROCESSORS
-    assert over.shared_bytes <= SHARED_BYTES
-    assert over.rows >= rows > over.rows - over.block_rows
+    tiling = over.forward
+    assert tiling == over.backward
+    assert over.blocks(tiling) <= PROCESSORS
+    assert before_shared_bytes(tiling) <= SHARED_BYTES
+    assert over.rows >= rows > over.rows - tiling.rows
     assert over.units >= units
-    assert over.units % 128 == 0 == over.units % over.own
-    assert all(0 <= pieces <= over.units // 512 for pieces in over.in_shared)
+    assert over.units % 128 == 0 == over.units % tiling.own
+    assert all(0 <= pieces <= over.units // 512 for pieces in tiling.in_shared)
 
 
 def test_sizes_that_were_measured_have_their_shape():
     shapes = {size: before_geometry(*size, PROCESSORS) for size in ((64, 1150), (128, 512), (64, 256))}
-    assert {size: over and (over.own, over.block_rows, over.blocks) for size, over in shapes.items()} == {
+    tilings = {size: (over, over.forward) for size, over in shapes.items() if over is not None}
+    assert {size: (tiling.own, tiling.rows, over.blocks(tiling)) for size, (over, tiling) in tilings.items()} == {
         (64, 1150): (32, 32, 72),
         (128, 512): (32, 16, 128),
         (64, 256): (32, 16, 32),

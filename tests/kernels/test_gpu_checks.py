@@ -25,7 +25,6 @@ from watchdog import STATUS
 from refusals import assert_refused
 from thereafter.cells import CELLS
 from thereafter.kernels import gpu
-from thereafter.kernels.gpu.compiling import noted
 from thereafter.kernels.jobs import Job
 from thereafter.kernels.plain import REFERENCE
 from thereafter.kernels.scan import KERNELS
@@ -35,7 +34,7 @@ HERE = Path(__file__).parent
 
 def test_what_a_check_would_launch_is_noted_without_a_gpu(tmp_path: Path):
     assert gpu_carry.note_all(tmp_path, ["row sums", "driver"]) == 0
-    wanted = noted(tmp_path)
+    wanted = gpu_carry.noted(tmp_path)
     assert {each.function for each in wanted} == {"add_rows", "scale", "meet", "many"}
     assert {each.capability for each in wanted} == {90}
     ways = {(dict(each.constants)["SORTED"], each.warps) for each in wanted if each.function == "add_rows"}

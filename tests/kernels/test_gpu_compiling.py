@@ -16,6 +16,7 @@ from pathlib import Path
 
 import gpu_driver_check
 import pytest
+from gpu_carry import noted
 
 from refusals import assert_refused
 from thereafter.base import progress
@@ -36,7 +37,6 @@ from thereafter.kernels.gpu.compiling import (
     lacks_triton,
     lacks_version,
     note_wanted,
-    noted,
     read_facts,
     scratch_pointers,
     source_digest,

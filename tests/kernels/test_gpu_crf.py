@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import ast
 import math
 from itertools import product
-from pathlib import Path
 
 import pytest
 import torch
-from gpu_crf_check import CrfCase, CrfCollector, differs_from_brute_force, draw, errors_of, path_is_the_loops
-from gpu_twins import CrfTwin
+from gpu_crf_check import CrfCase, differs_from_brute_force, draw, errors_of, path_is_the_loops
+from gpu_twins import CrfTwin, parameters
+from launches import Launched, noted_launches
 from torch import Tensor
 
 from thereafter.kernels.chain import Chain, ChainLoop
-from thereafter.kernels.gpu import crf as programs
-from thereafter.kernels.gpu.crf import (
-    WalkedChains,
-    chains_on_gpu,
-    crf_refuses,
-    padded_tags,
-    plan_path,
-    plan_walk,
-    plan_walk_back,
-)
-from thereafter.kernels.gpu.launch import Launch
+from thereafter.kernels.gpu.crf import CRF_PROGRAMS, WalkedChains, chains_on_gpu, crf_refuses, padded_tags
 from thereafter.kernels.switches import leaving_unread
 from thereafter.tasks.tag import chains as layer
 from thereafter.tasks.tag.chains import Crf
 
 TWIN = WalkedChains(CrfTwin())
-TEXT = Path(programs.__file__).parent / "code" / "crf.py"
 KINDS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 SHAPES = ((1, 1, 1), (1, 5, 2), (2, 1, 3), (2, 7, 3), (5, 6, 4), (16, 3, 2), (17, 9, 4), (50, 4, 2))
 
@@ -170,17 +158,16 @@ def test_a_layer_on_the_programs_is_the_layer_on_the_loop() -> None:
 
 def test_what_launches_the_programs_reads_nothing_from_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """As inside a CUDA graph; tensors without numbers stand for those on a GPU."""
-    collector = CrfCollector()
-    monkeypatch.setattr(layer, "chain_kernel", lambda chain: WalkedChains(collector))
+    monkeypatch.setattr(layer, "chain_kernel", lambda chain: WalkedChains(CRF_PROGRAMS))
     crf = Crf(5).to("meta")
     e = torch.zeros(3, 4, 5, device="meta", dtype=torch.bfloat16, requires_grad=True)
     tags, lengths = (torch.zeros(shape, dtype=torch.int64, device="meta") for shape in ((3, 4), (3,)))
-    with leaving_unread():
+    with leaving_unread(), noted_launches() as launched:
         loss = crf.nll(e, tags, lengths, torch.zeros(3, dtype=torch.bool, device="meta"))
         slopes = torch.autograd.grad(loss, [e, *crf.parameters()])
         assert crf.best(e, lengths).shape == (3, 4)
     assert [slope.dtype for slope in slopes] == [torch.bfloat16] + [torch.float32] * 3
-    assert len(collector.wanted) == 3
+    assert len({each.wanted for each in launched}) == 3
 
 
 def test_what_is_refused_is_refused_in_words() -> None:
@@ -197,22 +184,15 @@ def test_what_is_refused_is_refused_in_words() -> None:
     assert chains_on_gpu(chain()) is None  # not on a GPU
 
 
-def parameters(function: str) -> tuple[list[str], list[str]]:
-    """The arguments of a program and its constants, from its text: Triton need not be here."""
-    tree = ast.parse(TEXT.read_text(encoding="utf-8"))
-    (program,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function)
-    arguments = [one.arg for one in program.args.args if one.annotation is None]
-    return arguments, [one.arg for one in program.args.args if one.annotation is not None]
-
-
-def launches_of(chain: Chain, keep: bool) -> list[Launch]:
-    walk, forward = plan_walk(chain, keep, 90)
-    grad = torch.ones(1).expand(len(chain.lengths_B))
-    d_BTK, _, backward = plan_walk_back(chain, walk, grad, chain.emissions_BTK.dtype, 90)
-    path_BT, best = plan_path(chain, 90)
-    assert d_BTK.shape == chain.emissions_BTK.shape
+def launches_of(chain: Chain, keep: bool) -> list[Launched]:
+    with noted_launches() as launched:
+        walk = CRF_PROGRAMS.forward(chain, keep)
+        grad = torch.ones(1).expand(len(chain.lengths_B))
+        made = CRF_PROGRAMS.backward(chain, walk, grad, chain.emissions_BTK.dtype)
+        path_BT = CRF_PROGRAMS.path(chain)
+    assert made.emissions_BTK.shape == chain.emissions_BTK.shape
     assert path_BT.shape == chain.emissions_BTK.shape[:2]
-    return [forward, backward, best]
+    return launched
 
 
 @pytest.mark.parametrize("tagged", [True, False])
@@ -222,12 +202,12 @@ def test_what_is_launched_is_what_the_programs_take(tagged: bool, counted: bool)
     chain = chain if tagged else chain._replace(tags_BT=None)
     for launch in launches_of(chain, keep=True):
         wanted = launch.wanted
-        arguments, constants = parameters(wanted.function)
+        arguments, constants = parameters("crf", wanted.function)
         assert [name for name, _ in wanted.arguments] == arguments
-        assert [name for name, _ in wanted.constants] == constants
+        assert {name for name, _ in wanted.constants} == constants
         assert len(launch.arguments) == len(arguments)
         assert launch.blocks == 4
-        by_name = dict(zip(arguments, launch.arguments, strict=True))
+        by_name = launch.by_name
         kinds = dict(wanted.arguments)
         for name, value in by_name.items():
             assert isinstance(value, Tensor) <= kinds[name].startswith("*"), name
@@ -249,15 +229,13 @@ def test_what_is_launched_is_what_the_programs_take(tagged: bool, counted: bool)
 def test_views_are_not_copied() -> None:
     chain = draw(CrfCase(5, 6, 4))
     turned = chain.emissions_BTK.detach().transpose(0, 1).contiguous().transpose(0, 1)
-    collector = CrfCollector()
-    WalkedChains(collector).path(chain._replace(emissions_BTK=turned))
-    (launch, *_) = launches_of(chain._replace(emissions_BTK=turned), keep=False)
-    names = [name for name, _ in launch.wanted.arguments]
-    by_name = dict(zip(names, launch.arguments, strict=True))
+    with noted_launches() as launched:
+        WalkedChains(CRF_PROGRAMS).path(chain._replace(emissions_BTK=turned))
+    by_name = launches_of(chain._replace(emissions_BTK=turned), keep=False)[0].by_name
     assert by_name["emissions"] is turned
     assert (by_name["e_row"], by_name["e_step"]) == (5, 20)
     assert (by_name["reach"], by_name["shift"]) == (0, 0)
-    assert {wanted.function for wanted in collector.wanted} == {"crf_viterbi"}
+    assert {each.wanted.function for each in launched} == {"crf_viterbi"}
 
 
 def test_tags_are_filled_up_to_a_power_of_two() -> None:

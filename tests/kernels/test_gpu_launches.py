@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from gpu_twins import Noting, parameters
+from gpu_twins import Noting, parameters, takes
 from parity import Situation, make_job
 from torch import Tensor
 
@@ -16,9 +16,16 @@ from thereafter.cells import CELLS
 from thereafter.cells.base import Cell
 from thereafter.kernels import gpu
 from thereafter.kernels.gpu import CAPABILITIES, GPU, cannot_take, copying, launch, passes
-from thereafter.kernels.gpu.before import before_geometry
 from thereafter.kernels.gpu.compiling import Constant
-from thereafter.kernels.gpu.geometry import SHARED_BYTES, BlockTiling, Geometry, geometry, shared_bytes
+from thereafter.kernels.gpu.geometry import (
+    SHARED_BYTES,
+    BlockTiling,
+    Geometry,
+    before_geometry,
+    before_shared_bytes,
+    geometry,
+    shared_bytes,
+)
 from thereafter.kernels.jobs import Job
 from thereafter.kernels.running import preference
 
@@ -36,7 +43,7 @@ def test_arguments_stand_in_the_order_of_the_program(family: str, direction: str
     noting, cell = Noting(monkeypatch), CELLS.load("lstm")(4, 5)
     job = make_job(cell, Situation("plain"), torch.bfloat16, "cpu")
     passes.unrolled(job, noting, 132).y_BTO.sum().backward()
-    assert noting.launched[f"recurrent.{direction}"] == parameters("recurrent", direction)
+    assert takes("recurrent", direction, noting.launched[f"recurrent.{direction}"])
 
 
 @pytest.mark.parametrize("busy", [False, True], ids=["plain", "busy"])
@@ -97,7 +104,7 @@ def test_other_cards_get_programs_without_hoppers_instructions(capability: int):
     assert geometry(64, 1150, 108, wide=False) is None
     before = before_geometry(16, 512, 108, about.shared)
     assert before is not None
-    assert before.shared_bytes <= about.shared
+    assert before_shared_bytes(before.forward) <= about.shared
 
 
 def job_of(cell: Cell, rows: int) -> Job:

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 from gpu_linear_check import LINEAR, SITUATIONS, FusedScan
-from gpu_twins import ScanTwin
+from gpu_twins import ScanTwin, parameters
+from launches import noted_launches
 from parity import Situation, make_job, plain, results
 from torch import Tensor
 
 from thereafter.cells import CELLS
 from thereafter.cells.base import Cell
-from thereafter.kernels.gpu import linear
-from thereafter.kernels.gpu.linear import (
-    ScanTile,
-    choose_tile,
-    linear_refuses,
-    plan_backward,
-    plan_forward,
-    run_linear_on_gpu,
-)
+from thereafter.kernels.gpu.linear import SCAN_PROGRAMS, ScanTile, choose_tile, linear_refuses, run_linear_on_gpu
 from thereafter.kernels.jobs import Job, Unrolled
 from thereafter.kernels.plain import REFERENCE, linear_scan
 
@@ -32,7 +23,6 @@ TILES = [
     ScanTile(chunks=2, length=3, columns=16, vector=1, span=12),  # segments of two tiles
     ScanTile(chunks=16, length=8, columns=16, vector=1, span=128),  # one tile, longer than most rows
 ]
-PROGRAMS = Path(linear.__file__).parent / "code" / "linear.py"
 
 
 def cell_of(name: str) -> Cell:
@@ -146,50 +136,42 @@ def test_what_is_refused_is_refused_in_words() -> None:
     assert "counts to" in str(linear_refuses(job_of("mingru", x_BTI=long)))
 
 
-def parameters(function: str) -> tuple[list[str], list[str]]:
-    """The arguments of a program and its constants, from its text: Triton need not be here."""
-    tree = ast.parse(PROGRAMS.read_text(encoding="utf-8"))
-    (program,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == function)
-    arguments = [one.arg for one in program.args.args if one.annotation is None]
-    return arguments, [one.arg for one in program.args.args if one.annotation is not None]
-
-
 @pytest.mark.parametrize("steps", [70, 4096])
 def test_what_is_launched_is_what_the_programs_take(steps: int) -> None:
     a, b, h = drawn(2, steps, 6, torch.bfloat16)
-    states, forward = plan_forward(a, b, h, a.dtype, capability=90, multiprocessors=132)
-    read = (a, states, h, states, h)
-    gradients, backward = plan_backward(read, b.dtype, capability=90, multiprocessors=132)
+    with noted_launches() as launched:
+        states = SCAN_PROGRAMS.forward(a, b, h, a.dtype)
+        gradients = SCAN_PROGRAMS.backward(a, states, h, states, h, b.dtype)
     assert [one.shape for one in gradients] == [a.shape, b.shape, h.shape]
-    assert len(forward) == len(backward) == (2 if steps > 1000 else 1)  # long rows of few units are cut in time
-    for launch in (*forward, *backward):
+    assert len(launched) == 2 * (2 if steps > 1000 else 1)  # long rows of few units are cut in time
+    for launch in launched:
         wanted = launch.wanted
-        arguments, constants = parameters(wanted.function)
+        arguments, constants = parameters("linear", wanted.function)
         assert [name for name, _ in wanted.arguments] == arguments
-        assert [name for name, _ in wanted.constants] == constants
+        assert {name for name, _ in wanted.constants} == constants
         assert len(launch.arguments) == len(arguments)
         for (name, kind), given in zip(wanted.arguments, launch.arguments, strict=True):
             assert isinstance(given, Tensor) <= kind.startswith("*"), name
             assert isinstance(given, Tensor) or given == 0 or not kind.startswith("*"), name
-        given = dict(zip(arguments, launch.arguments, strict=True))
         for name, divisor in wanted.aligned:
-            assert int(given[name]) % divisor == 0  # type: ignore[arg-type]
-    assert dict(forward[0].wanted.arguments)["a"] == "*bf16"
+            assert int(launch.by_name[name]) % divisor == 0
+    assert dict(launched[0].wanted.arguments)["a"] == "*bf16"
 
 
 def test_arrays_that_lie_otherwise_are_copied_and_those_that_do_not_are_not() -> None:
     a, b, h = drawn(2, 8, 6, torch.float32)
-    _, (launch,) = plan_forward(a[:, :1, :1].expand(2, 8, 6), b, h[:1].expand(2, 6), h.dtype, 90, 132)
-    given = dict(zip([name for name, _ in launch.wanted.arguments], launch.arguments, strict=True))
+    odd = torch.randn(2 * 8 * 6 + 1)[1:].view(2, 8, 6)
+    with noted_launches() as launched:
+        SCAN_PROGRAMS.forward(a[:, :1, :1].expand(2, 8, 6), b, h[:1].expand(2, 6), h.dtype)
+        SCAN_PROGRAMS.forward(torch.ones(6).expand(2, 8, 6), b, h, h.dtype)
+        SCAN_PROGRAMS.forward(odd, b, h, h.dtype)
+    given = launched[0].by_name
     assert given["a"].stride() == (48, 6, 1)  # type: ignore[union-attr]
     assert given["b"] is b
     assert given["first_row"] == 0
-    _, (launch,) = plan_forward(torch.ones(6).expand(2, 8, 6), b, h, h.dtype, 90, 132)
-    given = dict(zip([name for name, _ in launch.wanted.arguments], launch.arguments, strict=True))
+    given = launched[1].by_name
     assert (given["a_row"], given["a_step"]) == (0, 0)  # one row of numbers for all steps
-    odd = torch.randn(2 * 8 * 6 + 1)[1:].view(2, 8, 6)
-    _, (launch,) = plan_forward(odd, b, h, h.dtype, 90, 132)
-    assert all(one.data_ptr() % 16 == 0 for one in launch.arguments if isinstance(one, Tensor))
+    assert all(one.data_ptr() % 16 == 0 for one in launched[2].arguments if isinstance(one, Tensor))
 
 
 @pytest.mark.parametrize("itemsize", [2, 4])

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 import torch
-from gpu_twins import TWIN, Noting, parameters
+from gpu_twins import TWIN, Noting, takes
 from parity import REFERENCE, Situation, cases, differences, make_job, plain, ready, results, situations
 
 from thereafter.cells import CELLS
 from thereafter.cells.base import Cell
-from thereafter.kernels.gpu import preparing
+from thereafter.kernels.gpu import passes
 from thereafter.kernels.gpu.geometry import SHARED_BYTES, norm_geometry, norm_shared_bytes
-from thereafter.kernels.gpu.normed import norm_refuses, norm_unrolled
+from thereafter.kernels.gpu.passes import refuses, unrolled
 from thereafter.kernels.jobs import Job, SameBits, Unrolled
 
 PROCESSORS = 132
@@ -34,10 +34,10 @@ class NormTwinKernel:
         self.processors = processors
 
     def refuses(self, job: Job) -> str | None:
-        return norm_refuses(job, self.processors)
+        return refuses(job, self.processors)
 
     def run(self, job: Job) -> Unrolled:
-        return norm_unrolled(job, TWIN, self.processors)
+        return unrolled(job, TWIN, self.processors)
 
     def status(self) -> str:
         return "for tests"
@@ -49,7 +49,7 @@ class NormTwinKernel:
 @pytest.fixture(autouse=True)
 def exact(monkeypatch: pytest.MonkeyPatch):
     """float32 in place of 16-bit numbers, so that nothing hides behind rounding."""
-    monkeypatch.setattr(preparing, "LOW", (torch.float32,))
+    monkeypatch.setattr(passes, "LOW", (torch.float32,))
 
 
 def lstm(inputs: int, units: int, **options: Any) -> Cell:
@@ -86,16 +86,15 @@ def test_sizes_of_every_shape(rows: int, units: int):
 
 def test_what_the_programs_cannot_take_is_said_in_words(monkeypatch: pytest.MonkeyPatch):
     def reason(cell: Cell, at: Situation, processors: int = PROCESSORS) -> str:
-        return str(norm_refuses(make_job(cell, at, torch.float32, "cpu"), processors))
+        return str(refuses(make_job(cell, at, torch.float32, "cpu"), processors))
 
     plain_one = Situation("plain")
     assert reason(lstm(4, 5), plain_one) == "None"
     assert "gates" in reason(lstm(4, 5), Situation("record", record=True))
     assert "nothing" in reason(lstm(4, 5), Situation("no row", batch=0))
     assert "projected" in reason(lstm(4, 5, proj_size=3), plain_one)
-    assert "no program for the cell" in reason(lstm(4, 5, layer_norm=False), plain_one)
     assert "do not fit on 1 multiprocessors" in reason(lstm(4, 500), plain_one, 1)
-    monkeypatch.setattr(preparing, "LOW", (torch.bfloat16, torch.float16))
+    monkeypatch.setattr(passes, "LOW", (torch.bfloat16, torch.float16))
     assert "torch.autocast" in reason(lstm(4, 5), plain_one)
 
 
@@ -107,12 +106,12 @@ def test_without_gradients_nothing_is_kept_for_them():
     torch.testing.assert_close(made.y_BTO, REFERENCE.run(job).y_BTO.detach(), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("function", ["norm_forward", "norm_backward"])
+@pytest.mark.parametrize("function", ["forward", "backward"])
 def test_what_is_launched_is_what_the_programs_take(function: str, monkeypatch: pytest.MonkeyPatch):
     noting = Noting(monkeypatch)
     job = make_job(lstm(4, 5), Situation("plain"), torch.float32, "cpu")
-    norm_unrolled(job, noting, PROCESSORS).y_BTO.sum().backward()
-    assert noting.launched[f"layer_norm.{function}"] == parameters("layer_norm", function)
+    unrolled(job, noting, PROCESSORS).y_BTO.sum().backward()
+    assert takes("recurrent", function, noting.launched[f"recurrent.{function}"])
 
 
 @pytest.mark.parametrize("rows", [1, 16, 17, 32, 64, 100, 128, 256])

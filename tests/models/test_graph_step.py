@@ -11,7 +11,7 @@ from tiny import CONTEXTS, END, EVERY, TOLERANCE, VARIANTS, V, made, rows
 
 from refusals import assert_refused
 from thereafter.errors import OptionError, ShapeError
-from thereafter.kernels.gpu.one_row import segment_size
+from thereafter.kernels.one_token import segment_size
 from thereafter.models.graph_step import GraphStep
 from thereafter.models.recurrent import RecurrentModel
 from thereafter.models.step_bodies import LstmChain, chains, step_body

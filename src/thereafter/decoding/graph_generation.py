@@ -29,7 +29,7 @@ from thereafter.base import progress
 from thereafter.base.devices import is_out_of_memory
 from thereafter.decoding.sampling import FARTHEST, Draw, Warping
 from thereafter.errors import DeviceMemoryError
-from thereafter.kernels.one_token import MOST_WORDS, Cuts, Places, draw_rows, lacks
+from thereafter.kernels.one_token import MOST_WORDS, Places, draw_rows, lacks
 from thereafter.models.base import Ids, S, SequenceModel
 from thereafter.models.graph_step import GraphStep, index_of, record
 from thereafter.models.neural import NeuralModel
@@ -50,7 +50,7 @@ MOST_WEIGHTS = 1 << 27
 @dataclass(frozen=True)
 class Manner:
     """How tokens are drawn, and how that is launched. `recorded`: as a CUDA graph. `programs`: the draw by one program
-    of `kernels.gpu.drawing`, else by torch's operators."""
+    of `kernels.one_token`, else by torch's operators."""
 
     warping: Warping
     forbidden: tuple[int, ...]
@@ -78,10 +78,7 @@ class _Loop:
                     seen_BV=None if seen_BV is None else seen_BV.view(torch.uint8),
                     forbidden_V=forbidden_V if forbidden else None,
                 )
-        self._cuts: Cuts | None = None
-        if manner.programs:
-            about = warping.temperature, warping.top_k, warping.top_p, warping.min_p, warping.repetition_penalty
-            self._cuts = Cuts(*about)
+        self._drawn_by: Warping | None = warping if manner.programs else None
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def begin(self, state: NeuralState, prompt: Ids | None) -> None:
@@ -125,8 +122,10 @@ class _Loop:
 
     def _run(self) -> None:
         logp_BV, places = self.step.logp_BV, self._places
-        if self._cuts is not None:
-            draw_rows(logp_BV, places, self._cuts)
+        cuts = self._drawn_by
+        if cuts is not None:
+            about = cuts.temperature, cuts.top_k, cuts.top_p, cuts.min_p, cuts.repetition_penalty
+            draw_rows(logp_BV, places, *about)
         else:
             at_1 = places.place_B[:1]
             token_B = self.drawing.draw(logp_BV, places.u_NB.index_select(0, at_1)[0])

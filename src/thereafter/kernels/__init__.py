@@ -17,5 +17,5 @@ step/               steppers of streams
 vendor              torch's own operators, and sizes they run fast with; the convolutional LSTM on a GPU
 chain               sums and best ways over a chain of tags, as a plain loop: the twin of the CRF programs
 rows                rows added by an index in a fixed order: the gradient of embeddings
-one_token           the door to the programs of one generated token
+one_token           the programs of one generated token on a GPU
 """

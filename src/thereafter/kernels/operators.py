@@ -209,18 +209,15 @@ def _differentiate(ctx: _Context, *gradients: Tensor) -> tuple[Tensor | Sequence
     wanted = [bool(needs[0]), *_needs(needs[1], ctx.fields), *_needs(needs[2], ctx.weights)]
     given = x_BTI, state, weights, lengths_B, reset_BT, masks, *ctx.rest
     if (recording() or are_many(*gradients)) and not traced():
-        first, *others = _again(given, wanted, gradients[: 1 + ctx.fields])
+        # by the plain loop, so that autograd can differentiate them again
+        job, _, low = _job_of(given)
+        low_type = getattr(torch, low) if low else None
+        first, *others = gradients_by_reference(job, wanted, gradients[: 1 + ctx.fields], low_type)
     else:
         grads = iter(torch.ops.thereafter.scan_backward.default(list(gradients[: 1 + ctx.fields]), wanted, *given))
         first, *others = (next(grads) if needed else None for needed in wanted)
     nothing = [None] * len(masks)
     return first, others[: ctx.fields], others[ctx.fields :], None, None, nothing, *[None] * len(ctx.rest)
-
-
-def _again(given: Given, wanted: list[bool], gradients: tuple[Tensor, ...]) -> list[Tensor | None]:
-    """Gradients that autograd can differentiate again, by the plain loop."""
-    job, _, low = _job_of(given)
-    return gradients_by_reference(job, wanted, gradients, getattr(torch, low) if low else None)
 
 
 def _needs(given: bool | Sequence[bool], count: int) -> list[bool]:

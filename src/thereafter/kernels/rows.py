@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from thereafter.kernels.second import Called
 from thereafter.kernels.switches import apply_one, traced, transformed
 
 
@@ -32,9 +33,10 @@ def add_rows(table_RE: Tensor, index_N: Tensor, rows_NE: Tensor) -> Tensor:
     """
     if table_RE.device.type != "cuda" or not torch.are_deterministic_algorithms_enabled():
         return table_RE.index_add_(0, index_N, rows_NE.to(table_RE.dtype))
-    if _has_program(table_RE, rows_NE):
-        from thereafter.kernels.gpu.row_sums import add_rows_on_gpu
+    from thereafter.kernels.gpu import lacks
+    from thereafter.kernels.gpu.row_sums import add_rows_on_gpu, takes
 
+    if takes(table_RE, rows_NE) and lacks(table_RE.device.index) is None:
         add_rows_on_gpu(table_RE, index_N, rows_NE)
         return table_RE
     sums_RE = torch.ops.aten.embedding_dense_backward(rows_NE, index_N, len(table_RE), -1, False)
@@ -52,34 +54,22 @@ def pick_rows(x_RE: Tensor, index: Tensor) -> Tensor:
     return apply_one(_PickRows, x_RE, index)
 
 
-def _has_program(table_RE: Tensor, rows_NE: Tensor) -> bool:
-    from thereafter.kernels.gpu import lacks
-    from thereafter.kernels.gpu.row_sums import takes
-
-    return takes(table_RE, rows_NE) and lacks(table_RE.device.index) is None
-
-
-class _KeptIndex(Protocol):
-    """What the gradient of a pick needs."""
-
-    saved_tensors: tuple[Tensor, ...]
+class _CalledPick(Called, Protocol):
     rows: int
-
-    def save_for_backward(self, *tensors: Tensor) -> None: ...
 
 
 class _PickRows(torch.autograd.Function):
     """See `pick_rows`."""
 
     @staticmethod
-    def forward(ctx: _KeptIndex, x_RE: Tensor, index: Tensor) -> Tensor:
+    def forward(ctx: _CalledPick, x_RE: Tensor, index: Tensor) -> Tensor:
         ctx.save_for_backward(index)
         ctx.rows = len(x_RE)
         return torch.nn.functional.embedding(index, x_RE)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: _KeptIndex, dy: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: _CalledPick, dy: Tensor) -> tuple[Tensor, None]:
         (index,) = ctx.saved_tensors
         dx_RE = dy.new_zeros(ctx.rows, dy.shape[-1])
         return add_rows(dx_RE, index.flatten(), dy.flatten(0, -2)), None

@@ -89,15 +89,22 @@ def gradients_by_reference(
         state = job.cell.state_type(*read[1 : 1 + fields])
         weights = dict(zip(job.weights, read[1 + fields :], strict=True))
         made = REFERENCE.run(Job(job.cell, read[0], state, weights, job.lengths_B, job.reset_BT, job.hold))
-        results = zip((made.y_BTO, *made.state), gradients, strict=True)
-        charged = [(part.to(d.dtype), d) for part, d in results if d is not None and part.requires_grad]
-        asked = [part for part, needed in zip(read, wanted, strict=True) if needed]
-        given: Sequence[Tensor | None] = [None] * len(asked)
-        if charged and asked:
-            parts, incoming = zip(*charged, strict=True)
-            given = torch.autograd.grad(parts, asked, incoming, create_graph=True, allow_unused=True)
-    left = iter(given)
-    return [next(left) if needed else None for needed in wanted]
+        return recorded_gradients((made.y_BTO, *made.state), gradients, read, wanted)
+
+
+def recorded_gradients(
+    made: Sequence[Tensor], gradients: MaybeTensors, read: Sequence[Tensor], wanted: Sequence[bool]
+) -> list[Tensor | None]:
+    """The gradients of what was read, of those that are wanted, from those of what was made of it, with a history."""
+    results = zip(made, gradients, strict=True)
+    charged = [(part.to(d.dtype), d) for part, d in results if d is not None and part.requires_grad]
+    asked = [part for part, needed in zip(read, wanted, strict=True) if needed]
+    given: Sequence[Tensor | None] = [None] * len(asked)
+    if charged and asked:
+        parts, incoming = zip(*charged, strict=True)
+        given = torch.autograd.grad(parts, asked, incoming, create_graph=True, allow_unused=True)
+    rest = iter(given)
+    return [next(rest) if needed else None for needed in wanted]
 
 
 def _has_autocast(device: str) -> bool:

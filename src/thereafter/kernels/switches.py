@@ -21,7 +21,7 @@ import platform
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache
 from threading import Lock
@@ -54,26 +54,25 @@ _written: ContextVar[bool] = ContextVar("thereafter_written", default=False)
 
 
 @contextmanager
-def writing_down() -> Iterator[None]:
-    """Inside the block a network is written down by `export.onnx.tracing`: its tensors have no numbers."""
-    token = _written.set(True)
+def _set(variable: ContextVar[bool]) -> Iterator[None]:
+    token = variable.set(True)
     try:
         yield
     finally:
-        _written.reset(token)
+        variable.reset(token)
+
+
+def writing_down() -> AbstractContextManager[None]:
+    """Inside the block a network is written down by `export.onnx.tracing`: its tensors have no numbers."""
+    return _set(_written)
 
 
 _unread: ContextVar[bool] = ContextVar("thereafter_unread", default=False)
 
 
-@contextmanager
-def leaving_unread() -> Iterator[None]:
+def leaving_unread() -> AbstractContextManager[None]:
     """Inside the block nobody looks at numbers on a GPU: a step is recorded, or will be."""
-    token = _unread.set(True)
-    try:
-        yield
-    finally:
-        _unread.reset(token)
+    return _set(_unread)
 
 
 def is_unread(x: Tensor) -> bool:

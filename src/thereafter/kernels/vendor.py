@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -80,9 +80,10 @@ def _run(job: Job) -> Unrolled:
     cell = job.cell
     flat = _flat_weights(job)
     if _is_one_step(job):
-        return _one_step(job, flat)
+        h_BU, c_BU = torch.lstm_cell(job.x_BTI[:, 0], tuple(job.state), *flat)
+        return Unrolled(h_BU.unsqueeze(1), HCState(h_BU, c_BU))
     parts = tuple(part.unsqueeze(0).contiguous() for part in _within_half(job))
-    operator = _TWINS[type(cell)].operator(cell)
+    operator = _OPERATORS[_mode(cell)]
     has_bias = cell.bias != "none"
     # Without dropout, training mode changes nothing but that cuDNN keeps what gradients need.
     train = torch.is_grad_enabled()
@@ -105,11 +106,6 @@ def _is_one_step(job: Job) -> bool:
     cuDNN first copies the weights together. A layer whose input depends on its own output is called step by step."""
     one = job.x_BTI.device.type == "cuda" and job.x_BTI.shape[1] == 1 and job.lengths_B is None
     return one and type(job.cell) is LSTM and "weight_hr" not in job.weights and not torch.is_autocast_enabled("cuda")
-
-
-def _one_step(job: Job, flat: list[Tensor]) -> Unrolled:
-    h_BU, c_BU = torch.lstm_cell(job.x_BTI[:, 0], tuple(job.state), *flat)
-    return Unrolled(h_BU.unsqueeze(1), HCState(h_BU, c_BU))
 
 
 _MOST_HALF = 2.0**15
@@ -138,57 +134,42 @@ def _one_or_all(states: tuple[Tensor, ...]) -> Tensor | tuple[Tensor, ...]:
     return states[0] if len(states) == 1 else states
 
 
-def _lstm_differs(cell: LSTM) -> str | None:
-    if cell.options.peephole:
-        return "the vendor's LSTM has no peepholes"
-    return "the vendor's LSTM does not couple its gates" if cell.options.coupled else None
-
-
-def _gru_differs(cell: GRU) -> str | None:
-    if cell.options.reset == "before":
-        return "the vendor's GRU resets after the recurrent product"
-    return "in the vendor's GRU z multiplies the old state" if cell.options.update == "new" else None
-
-
-def _elman_differs(cell: Elman) -> str | None:
-    known = cell.options.nonlinearity in _ELMAN_MODES
-    return None if known else f"the vendor's RNN knows tanh and relu, not {cell.options.nonlinearity}"
-
-
+_OPERATORS: dict[str, Callable[..., Any]] = {
+    "LSTM": torch.lstm, "GRU": torch.gru, "RNN_TANH": torch.rnn_tanh, "RNN_RELU": torch.rnn_relu,
+}  # fmt: skip
+"""torch's operators, by cuDNN's names of their cells."""
 _ELMAN_MODES = {"tanh": "RNN_TANH", "relu": "RNN_RELU"}
 
 
-class _Twin(NamedTuple):
-    """The vendor's cell of a kind: what it does otherwise, torch's operator, and cuDNN's name of it."""
-
-    differs: Callable[[Any], str | None]
-    operator: Callable[[Any], Any]
-    mode: Callable[[Any], str]
-
-
-# By the exact type: a cell that was made from one of these may compute something else.
-_TWINS: dict[type[Cell], _Twin] = {
-    LSTM: _Twin(_lstm_differs, lambda cell: torch.lstm, lambda cell: "LSTM"),
-    GRU: _Twin(_gru_differs, lambda cell: torch.gru, lambda cell: "GRU"),
-    Elman: _Twin(
-        _elman_differs,
-        lambda cell: torch.rnn_tanh if cell.options.nonlinearity == "tanh" else torch.rnn_relu,
-        lambda cell: _ELMAN_MODES[cell.options.nonlinearity],
-    ),
-}
-
-
 def differs(cell: Cell) -> str | None:
-    """What the vendor's cell of that name does otherwise, or that there is none; None where both compute the same."""
-    twin = _TWINS.get(type(cell))
-    if twin is None:
+    """What the vendor's cell of that name does otherwise, or that there is none; None where both compute the same.
+
+    By the exact type: a cell that was made from one of these may compute something else.
+    """
+    if type(cell) not in (LSTM, GRU, Elman):
         return f"the vendor has no cell {cell.name!r}"
-    return "the vendor's cells have no layer norm" if cell.layer_norm else twin.differs(cell)
+    if cell.layer_norm:
+        return "the vendor's cells have no layer norm"
+    if type(cell) is LSTM and cell.options.peephole:
+        return "the vendor's LSTM has no peepholes"
+    if type(cell) is LSTM and cell.options.coupled:
+        return "the vendor's LSTM does not couple its gates"
+    if type(cell) is GRU and cell.options.reset == "before":
+        return "the vendor's GRU resets after the recurrent product"
+    if type(cell) is GRU and cell.options.update == "new":
+        return "in the vendor's GRU z multiplies the old state"
+    if type(cell) is Elman and cell.options.nonlinearity not in _ELMAN_MODES:
+        return f"the vendor's RNN knows tanh and relu, not {cell.options.nonlinearity}"
+    return None
+
+
+def _mode(cell: Cell) -> str:
+    return _ELMAN_MODES[cell.options.nonlinearity] if type(cell) is Elman else cell.name.upper()
 
 
 def cudnn_mode(cell: Cell) -> str | None:
     """cuDNN's name of a cell it has."""
-    return None if differs(cell) else _TWINS[type(cell)].mode(cell)
+    return None if differs(cell) else _mode(cell)
 
 
 def _lacks(job: Job) -> str | None:

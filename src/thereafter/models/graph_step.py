@@ -33,7 +33,7 @@ class GraphStep:
 
     `weights`: "bfloat16" reads the matrices in two bytes a number and multiplies them so; sums, gates, memories and
     the softmax are float32. None is float32. `programs`: the layers of an LSTM by the programs of
-    `kernels.gpu.one_row`; None takes them where they run. `recorded`: as a CUDA graph; None where the model is on a
+    `kernels.one_token`; None takes them where they run. `recorded`: as a CUDA graph; None where the model is on a
     GPU. On a CPU the same code runs operator by operator.
 
     As in `layers.stream.Stream`, the weights are those of when it was made: later training does not change it.

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from thereafter.cells.base import State
 from thereafter.cells.lstm import LSTM
-from thereafter.kernels.one_token import TILE, VectorTile, one_row, segment_size
+from thereafter.kernels.one_token import TILE, VectorTile, begin_rows, lstm_row, lstm_rows, segment_size
 from thereafter.layers.inputs import Lane
 from thereafter.layers.recurrent import join
 from thereafter.models.look import memory_name
@@ -72,7 +72,7 @@ class LstmChain:
     The buffer [x | h_0 | h_1 | ...] is the input of all layers: layer l reads the segments l and l + 1, and writes the
     second. Segments are filled up to a multiple of 16 numbers. c is float32 whatever the weights are.
 
-    `programs`: by `kernels.gpu.one_row`; for one row its products too, else torch's. Only on an NVIDIA GPU.
+    `programs`: by `kernels.one_token`; for one row its products too, else torch's. Only on an NVIDIA GPU.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class LstmChain:
 
     def step(self, token_B: Tensor) -> Tensor:
         if self._programs:
-            one_row.begin_rows(token_B, self.table_RX, self._chain_BW, self._before_BW, self._restart, self._start)
+            begin_rows(token_B, self.table_RX, self._chain_BW, self._before_BW, self._restart, self._start)
         else:
             self._begin(token_B)
         for layer in self._layers:
@@ -108,7 +108,7 @@ class LstmChain:
                 layer.step_row(token_B, self._restart, self._tile)
             elif self._programs:
                 z_BG = product(layer.joint_BK, layer.weight_GK)
-                one_row.lstm_rows(token_B, z_BG, layer.bias_G, layer.c_BH, layer.h_BH, self._restart)
+                lstm_rows(token_B, z_BG, layer.bias_G, layer.c_BH, layer.h_BH, self._restart)
             else:
                 layer.step()
         return self._features_BS
@@ -162,9 +162,7 @@ class _ChainLayer:
 
     def step_row(self, token_1: Tensor, restart: int, tile: VectorTile) -> None:
         """One row, by one program."""
-        one_row.lstm_row(
-            token_1, self.x_BX, self.before_BS, self.weight_GK, self.bias_G, self.c_BH, self.h_BH, restart, tile
-        )
+        lstm_row(token_1, self.x_BX, self.before_BS, self.weight_GK, self.bias_G, self.c_BH, self.h_BH, restart, tile)
 
 
 class CellStack:

@@ -3,15 +3,10 @@
 The recurrent matrix is read once and stays in registers and shared memory; the blocks of a launch own some units each,
 exchange h through the second cache and meet once a step. docs/gpu.md says how, and what it costs.
 
-preparing       what all programs ask of a job
-passes          LSTM, GRU, Elman: a job by the wide and narrow programs; projections, gradients of weights, autograd
-  four_blocks     cells as a formula over four blocks
+passes          LSTM, GRU, Elman by persistent programs: what is refused, projections, gradients of weights, autograd
   geometry        who owns what
   launching       the passes over whole sequences
-normed          the layer-norm LSTM
-before          the GRU that resets before its product
 linear          minGRU, minLSTM, diagonal: a fused scan
-one_row         one step of an LSTM language model; drawing: the next token of every row
 row_sums        rows added by an index, for gradients of embeddings
 crf             a linear-chain CRF: loss, gradients, marginals, best sequences
 copying         weights and batches in the programs' order
@@ -30,17 +25,12 @@ from typing import NamedTuple
 import torch
 
 from thereafter.base import progress
-from thereafter.cells.base import Cell
-from thereafter.cells.gru import GRU
-from thereafter.cells.lstm import LSTM
-from thereafter.kernels.gpu.before import BEFORE_PROGRAMS, before_refuses, before_unrolled
 from thereafter.kernels.gpu.compiling import lacks_triton, needed_triton
 from thereafter.kernels.gpu.driver import lacks_driver
-from thereafter.kernels.gpu.launch import capability
+from thereafter.kernels.gpu.launch import capability, processors
 from thereafter.kernels.gpu.launching import PROGRAMS
 from thereafter.kernels.gpu.linear import linear_refuses, run_linear_on_gpu
-from thereafter.kernels.gpu.normed import norm_refuses, norm_unrolled
-from thereafter.kernels.gpu.passes import refuses_blocks, unrolled
+from thereafter.kernels.gpu.passes import refuses, unrolled
 from thereafter.kernels.jobs import ANY_THREADS, Job, SameBits, Unrolled
 from thereafter.kernels.second import twice_differentiable
 
@@ -76,7 +66,7 @@ class Gpu:
         if job.x_BTI.device.type != "cuda":
             return "the programs run on an NVIDIA GPU"
         device = job.x_BTI.device.index
-        return lacks_by_name(device) or cannot_take(job, _processors(device), _capability(device))
+        return lacks_by_name(device) or cannot_take(job, processors(device), _capability(device))
 
     def status(self) -> str:
         needs = f"it needs a GPU of capability {_listed(tried=True)} and Triton {needed_triton()}"
@@ -103,13 +93,8 @@ class Gpu:
         _caution(device)
         if job.cell.linear:
             return run_linear_on_gpu(job)
-        processors, about = _processors(device), _capability(device)
-        if _is_reset_before(job.cell):
-            made = before_unrolled(job, BEFORE_PROGRAMS, processors, about.shared)
-        elif _is_normed(job.cell):
-            made = norm_unrolled(job, PROGRAMS, processors)
-        else:
-            made = unrolled(job, PROGRAMS, processors, wide=about.warpgroups)
+        about = _capability(device)
+        made = unrolled(job, PROGRAMS, processors(device), shared=about.shared, wide=about.warpgroups)
         return twice_differentiable(job, made)
 
 
@@ -155,32 +140,11 @@ def _listed(*, tried: bool | None = None) -> str:
     return ", ".join(f"{number / 10} ({one.cards})" for number, one in chosen.items())
 
 
-@lru_cache(maxsize=64)
-def _processors(device: int) -> int:
-    return torch.cuda.get_device_properties(device).multi_processor_count
-
-
 def cannot_take(job: Job, processors: int, capability: Capability = CAPABILITIES[90]) -> str | None:
     """Why the programs cannot run a job on a GPU of so many multiprocessors."""
     if job.cell.linear:
         return linear_refuses(job)
-    if _is_reset_before(job.cell):
-        return before_refuses(job, processors, capability.shared)
-    if not _is_normed(job.cell):
-        return refuses_blocks(job, processors, wide=capability.warpgroups)
-    if not capability.warpgroups:
-        return f"layer norm is computed by Hopper's instructions ({CAPABILITIES[90].cards})"
-    return norm_refuses(job, processors)
-
-
-def _is_reset_before(cell: Cell) -> bool:
-    """A GRU that resets before its product meets twice a step: programs of its own."""
-    return type(cell) is GRU and cell.options.reset == "before" and not cell.layer_norm
-
-
-def _is_normed(cell: Cell) -> bool:
-    """A layer-norm LSTM exchanges sums over all units as well: programs of its own."""
-    return type(cell) is LSTM and cell.layer_norm
+    return refuses(job, processors, shared=capability.shared, wide=capability.warpgroups)
 
 
 GPU = Gpu()

@@ -32,7 +32,8 @@ from thereafter.base.packages import installed, require
 from thereafter.base.storage import cache_folder, open_plain, programs_folder, replacing
 from thereafter.errors import FormatError, OptionError, StorageError
 
-Constant = int | float | str | bool
+Constant = int | float | str | bool | None
+"""None: an argument that a program has not this time."""
 
 POINTERS = ("*bf16", "*fp16", "*fp32", "*fp64", "*i1", "*i8", "*u8", "*i16", "*i32", "*i64")
 NUMBERS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "fp32", "fp64")
@@ -204,7 +205,7 @@ def _places(parameters: Sequence[Parameter]) -> str:
 class Carried:
     """Programs that were compiled elsewhere and carried here in a folder; its file `triton` names what compiled them.
 
-    Nothing is compiled. A program that is missing is noted in the folder, as `noted` reads it.
+    Nothing is compiled. A program that is missing is noted in the folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -230,28 +231,16 @@ class Carried:
 
 
 VERSION_FILE = "triton"
-_NOTED = ".wanted"
+NOTED = ".wanted"
+"""The ending of a note."""
 
 
 def note_wanted(folder: Path, wanted: Wanted) -> None:
     """Note in a folder that a program is wanted there."""
     content = json.dumps(asdict(wanted))
-    name = f"{wanted.function}-{hashlib.sha256(content.encode()).hexdigest()[:32]}{_NOTED}"
+    name = f"{wanted.function}-{hashlib.sha256(content.encode()).hexdigest()[:32]}{NOTED}"
     with replacing(folder / name) as temporary:
         temporary.write_text(content, encoding="utf-8")
-
-
-def noted(folder: Path) -> list[Wanted]:
-    """The programs that are noted in a folder."""
-    wanted = []
-    for path in sorted(folder.glob(f"*{_NOTED}")):
-        facts = json.loads(path.read_text(encoding="utf-8"))
-        arguments, constants, aligned = (
-            tuple((key, value) for key, value in facts[name]) for name in ("arguments", "constants", "aligned")
-        )
-        about = (facts["warps"], facts["capability"], aligned)
-        wanted.append(Wanted(facts["module"], facts["function"], arguments, constants, *about))
-    return wanted
 
 
 class CompiledPrograms:

@@ -4,7 +4,8 @@ torch's operators take two to five passes over memory for one of them (zeros, th
 numbers of odd rows two bytes at a time. `PlainCopies` of tests/kernels/gpu_twins.py is the twin.
 
 Shapes: T steps, B rows filled up to P, I inputs filled up to J, H units filled up to K, G gates of the cell. Blocks:
-[4, K, .], gate by gate. Slices: [K / own, 4, own, .], what one block of a launch owns lies together.
+[4, K, .], gate by gate. Slices: [K / own, 4, own, .], what one block of a launch owns lies together. There are three
+blocks in the place of four where `FilledUnits.places` has no more.
 """
 
 from __future__ import annotations
@@ -14,16 +15,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from thereafter.kernels.gpu.four_blocks import Places
 from thereafter.kernels.gpu.launch import Argument, Constants, launch, multiples_in
 
 _ROWS, _COLUMNS, _SIDE, _WARPS = 8, 256, 64, 4
-Gates = tuple[int | None, ...]
-_WHOLE: Places = (0, 1, 2, 3)
+Places = tuple[int | None, ...]
+"""For each block the cell's own gate that stands there, or none."""
 
 
 class FilledUnits(NamedTuple):
-    """A cell's `units` and the number they are filled up to; and where its gates stand among four blocks."""
+    """A cell's `units` and the number they are filled up to; and where its gates stand among the blocks."""
 
     units: int
     to: int
@@ -33,6 +33,11 @@ class FilledUnits(NamedTuple):
     def order(self) -> tuple[int, ...]:
         """For each gate of the cell, the block it stands at."""
         return tuple([place for _, place in sorted((g, place) for place, g in enumerate(self.places) if g is not None)])
+
+    @property
+    def whole(self) -> bool:
+        """Whether blocks are the cell's own gates, with nothing filled up."""
+        return self.places == tuple(range(len(self.places))) and self.units == self.to
 
 
 def filled(array: Tensor, rows: int, columns: int) -> Tensor:
@@ -50,34 +55,34 @@ def filled(array: Tensor, rows: int, columns: int) -> Tensor:
 class CopyPrograms:
     """Ways of bringing arrays into order. Where an array lies as it is wanted, it is returned itself."""
 
-    def blocks(self, weight: Tensor, how: FilledUnits, columns: int, kind: torch.dtype) -> Tensor:
-        """A cell's matrix [G H, I] as [4 K, J]; empty blocks, rows and columns are 0."""
-        whole = how.places == _WHOLE and how.units == how.to and weight.shape[1] == columns
-        if whole and weight.dtype == kind and _usable(weight):
-            return weight
-        return self.slices(weight, how, columns, how.to, kind)
-
     def slices(self, weight: Tensor, how: FilledUnits, columns: int, own: int, kind: torch.dtype) -> Tensor:
-        """The same slice by slice, [4 K, J]."""
-        target = weight.new_empty(4 * how.to, columns, dtype=kind)
+        """A cell's matrix [G H, I] slice by slice, [4 K, J]; empty blocks, rows and columns are 0.
+
+        With all units in one slice these are blocks.
+        """
+        lies_so = how.whole and own == how.to and weight.shape[1] == columns
+        if lies_so and weight.dtype == kind and _usable(weight):
+            return weight
+        target = weight.new_empty(len(how.places) * how.to, columns, dtype=kind)
         _copy_gates(weight.contiguous(), target, how.places, own, how.units, how.units)
         return target
 
     def turned(self, weight: Tensor, how: FilledUnits, kind: torch.dtype) -> Tensor:
         """A recurrent matrix [G H, H] transposed, [K, 4 K]."""
         weight = weight.contiguous()
-        target = weight.new_empty(how.to, 4 * how.to, dtype=kind)
+        places = len(how.places)
+        target = weight.new_empty(how.to, places * how.to, dtype=kind)
         numbers = _places(how.places)
         numbers |= {"source_units": how.units, "source_columns": weight.shape[1], "units": how.to}
-        tiles = 4 * (how.to // _SIDE) ** 2
-        _copy("turn_gates", weight, target, numbers, {"SIDE": _SIDE}, tiles)
+        tiles = places * (how.to // _SIDE) ** 2
+        _copy("turn_gates", weight, target, numbers, {"PLACES": places, "SIDE": _SIDE}, tiles)
         return target
 
     def gates(self, blocks: Tensor, how: FilledUnits, columns: int, kind: torch.dtype) -> Tensor:
         """[4 K, J] back to [G H, I]."""
-        order = how.order
-        if order == _WHOLE and how.units == how.to and blocks.shape[1] == columns and blocks.dtype == kind:
+        if how.whole and blocks.shape[1] == columns and blocks.dtype == kind:
             return blocks
+        order = how.order
         target = blocks.new_empty(len(order) * how.units, columns, dtype=kind)
         # as many places as gates, in one slice
         _copy_gates(blocks, target, order, how.units, how.to, how.units)
@@ -122,7 +127,7 @@ def _tiles(rows: int, columns: int) -> int:
     return -(-rows // _ROWS) * -(-columns // _COLUMNS)
 
 
-def _places(gates: Gates) -> dict[str, int]:
+def _places(gates: Places) -> dict[str, int]:
     """The gate at each of four places, -1 for none."""
     return {f"place{place}": -1 if g is None else g for place, g in enumerate((*gates, None, None, None)[:4])}
 
@@ -134,7 +139,7 @@ def _copy_rows(source: Tensor, target: Tensor) -> None:
     _copy("copy_rows", source, target, numbers, _TILE, _tiles(steps * rows, columns))
 
 
-def _copy_columns(source: Tensor, target: Tensor, gates: Gates, own: int, source_units: int, units: int) -> None:
+def _copy_columns(source: Tensor, target: Tensor, gates: Places, own: int, source_units: int, units: int) -> None:
     source = _with_whole_rows(source)
     steps, rows, columns = target.shape
     numbers = _places(gates) | {"source_units": source_units, "units": units} | _strides(source)
@@ -143,7 +148,7 @@ def _copy_columns(source: Tensor, target: Tensor, gates: Gates, own: int, source
     _copy("copy_columns", source, target, numbers, constants, _tiles(steps * rows, columns))
 
 
-def _copy_gates(source: Tensor, target: Tensor, gates: Gates, own: int, source_units: int, units: int) -> None:
+def _copy_gates(source: Tensor, target: Tensor, gates: Places, own: int, source_units: int, units: int) -> None:
     rows, columns = target.shape
     numbers = _places(gates)
     numbers |= {"source_units": source_units, "source_columns": source.shape[1], "rows": rows, "places": len(gates)}
@@ -167,4 +172,4 @@ def _copy(
         # what the compiler knows to be even it reads two numbers at a time; counts of rows and steps would only mean
         # more programs to compile
         aligned = multiples_in({"source": source} | {name: numbers[name] for name in numbers if name in _BEGINS})
-        launch("copying", name, arguments, constants, warps=_WARPS, blocks=blocks, together=False, aligned=aligned)
+        launch("copying", name, arguments, constants, warps=_WARPS, blocks=blocks, aligned=aligned)

@@ -17,7 +17,6 @@ Shapes: B rows, T steps, K tags.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import NamedTuple, Protocol
 
 import torch
@@ -25,12 +24,10 @@ from torch import Tensor
 
 from thereafter.kernels.chain import Chain, ChainKernel, chain_marginals, chain_values
 from thereafter.kernels.gpu import lacks
-from thereafter.kernels.gpu.compiling import Wanted
-from thereafter.kernels.gpu.launch import CODE, FLOATS, TYPES, Launch, capability, start
-from thereafter.kernels.second import Called, are_many, no_gradients, recording
+from thereafter.kernels.gpu.launch import FLOATS, Constants, launch
+from thereafter.kernels.second import Called, are_many, no_gradients, recorded_gradients, recording
 from thereafter.kernels.switches import apply_one, traced, transformed
 
-MODULE = f"{CODE}.crf"
 MOST_TAGS = 128  # K^2 transitions and as many sums of pairs are what the registers of a block have room for
 _LARGEST = 1 << 31  # numbers of a row: what a 32-bit count holds
 _WARPS = {
@@ -40,26 +37,8 @@ _WARPS = {
 }
 """Of a block, by its tags: the fastest on an H200 (`tests/kernels/gpu_crf_check.py --sweep`)."""
 
-_ARRAYS = {
-    "crf_forward": (
-        "emissions", "start", "transition", "end", "lengths", "tags", "counted", "values", "reach", "shift",
-    ),
-    "crf_backward": (
-        "emissions", "transition", "end", "lengths", "tags", "counted", "reach", "shift", "grad", "d_emissions",
-        "partials",
-    ),
-    "crf_viterbi": ("emissions", "start", "transition", "end", "lengths", "came_from", "path"),
-}  # fmt: skip
-_STRIDES = {
-    "crf_forward": ("e_row", "e_step", "tags_row", "tags_step"),
-    "crf_backward": ("e_row", "e_step", "tags_row", "tags_step", "grad_row"),
-    "crf_viterbi": ("e_row", "e_step"),
-}
-"""The arguments of the programs in their order: arrays, the counts `steps` and `size`, strides."""
-
-
 _GIVEN = ("emissions", "start", "transition", "end", "lengths", "tags", "counted", "grad")
-"""Those that are not made here."""
+"""Arrays that are not made here."""
 
 
 class ChainWalk(NamedTuple):
@@ -97,7 +76,7 @@ def chains_on_gpu(chain: Chain) -> ChainKernel | None:
     device = chain.emissions_BTK.device
     if device.type != "cuda" or traced() or transformed() or lacks(device.index) or crf_refuses(chain):
         return None
-    return WalkedChains(crf_programs(device.index))
+    return WalkedChains(CRF_PROGRAMS)
 
 
 class WalkedChains:
@@ -109,7 +88,7 @@ class WalkedChains:
     def values(self, chain: Chain) -> Tensor:
         keep = _differentiated(chain)
         chain = _readable(chain)
-        return apply_one(_Walked, self._walker, keep, chain.lengths_B, chain.tags_BT, chain.counted_B, *chain[:4])
+        return apply_one(_Walked, self._walker, keep, *chain)
 
     def marginals(self, chain: Chain) -> Tensor:
         """In float32: they are the gradient of log Z, so theirs is a second derivative."""
@@ -157,17 +136,8 @@ class _Walked(torch.autograd.Function):
     """The values of all rows, [B]."""
 
     @staticmethod
-    def forward(
-        ctx: _CalledChain,
-        walker: CrfPrograms,
-        keep: bool,
-        lengths_B: Tensor,
-        tags_BT: Tensor | None,
-        counted_B: Tensor | None,
-        *scores: Tensor,
-    ) -> Tensor:
-        emissions_BTK, start_K, transition_KK, end_K = scores
-        chain = Chain(emissions_BTK, start_K, transition_KK, end_K, lengths_B, tags_BT, counted_B)
+    def forward(ctx: _CalledChain, walker: CrfPrograms, keep: bool, *arrays: Tensor) -> Tensor:
+        chain = Chain(*arrays)
         walk = walker.forward(chain, keep)
         ctx.walker = walker
         ctx.set_materialize_grads(False)
@@ -178,14 +148,14 @@ class _Walked(torch.autograd.Function):
     def backward(ctx: _CalledChain, grad_B: Tensor | None) -> tuple[Tensor | None, ...]:
         if grad_B is None:
             return no_gradients(ctx)
-        emissions_BTK, start_K, transition_KK, end_K, lengths_B, tags_BT, counted_B, *kept = ctx.saved_tensors
-        chain = Chain(emissions_BTK, start_K, transition_KK, end_K, lengths_B, tags_BT, counted_B)
-        needed = ctx.needs_input_grad[5:]
+        *arrays, reach_BTK, shift_BT = ctx.saved_tensors
+        chain = Chain(*arrays)
         if recording() or are_many(grad_B):
-            return (None,) * 5 + tuple(_by_the_loop(chain, needed, grad_B))
-        walk = ChainWalk(grad_B, *kept)  # the values themselves are not read again
-        made = ctx.walker.backward(chain, walk, grad_B, emissions_BTK.dtype)
-        return None, None, None, None, None, *made
+            made: Sequence[Tensor | None] = _by_the_loop(chain, ctx.needs_input_grad[2:6], grad_B)
+        else:
+            walk = ChainWalk(grad_B, reach_BTK, shift_BT)  # the values themselves are not read again
+            made = ctx.walker.backward(chain, walk, grad_B, chain.emissions_BTK.dtype)
+        return None, None, *made, None, None, None
 
 
 def _by_the_loop(chain: Chain, needed: Sequence[bool], grad_B: Tensor) -> list[Tensor | None]:
@@ -194,40 +164,87 @@ def _by_the_loop(chain: Chain, needed: Sequence[bool], grad_B: Tensor) -> list[T
         # views: where emissions were made from the same weights, the way through them is not for this call to go
         emissions_BTK, start_K, transition_KK, end_K = scores = [score.view_as(score) for score in chain[:4]]
         values_B = chain_values(Chain(emissions_BTK, start_K, transition_KK, end_K, *chain[4:]))
-        wanted = [score for score, need in zip(scores, needed, strict=True) if need]
-        given = iter(torch.autograd.grad(values_B, wanted, grad_B, create_graph=True, allow_unused=True))
-    return [next(given) if need else None for need in needed]
+        return recorded_gradients((values_B,), (grad_B,), scores, needed)
 
 
 class CrfPrograms:
-    """The compiled programs on one device; from another thread too. `warps` of a block: as for a measurement."""
+    """The programs; from another thread too. `warps` of a block: as for a measurement."""
 
-    def __init__(self, device: int, warps: int | None = None) -> None:
-        self._device, self._warps, self._capability = device, warps, capability(device)
+    def __init__(self, warps: int | None = None) -> None:
+        self._warps = warps
 
     def forward(self, chain: Chain, keep: bool) -> ChainWalk:
         """`chain_values`; `keep` what the backward pass reads."""
-        walk, launch = plan_walk(chain, keep, self._capability, self._warps)
-        start(launch, self._device)
-        return walk
+        e_BTK = chain.emissions_BTK
+        values_B = e_BTK.new_empty(len(e_BTK), dtype=torch.float32)
+        reach_BTK = e_BTK.new_empty(e_BTK.shape, dtype=torch.float32) if keep else None
+        shift_BT = e_BTK.new_empty(e_BTK.shape[:2], dtype=torch.float32) if keep else None
+        arrays = _named(chain) | {"values": values_B, "reach": reach_BTK, "shift": shift_BT}
+        strides = _strides("e", e_BTK) | _strides("tags", chain.tags_BT)
+        self._launch("crf_forward", chain, arrays, strides, _marks(chain) | {"KEEP": keep})
+        return ChainWalk(values_B, reach_BTK, shift_BT)
 
     def backward(self, chain: Chain, walk: ChainWalk, grad_B: Tensor, kind: torch.dtype) -> ChainGradients:
         """From the gradient of the values; that of emissions has the type `kind`."""
-        d_BTK, partials_BPK, launch = plan_walk_back(chain, walk, grad_B, kind, self._capability, self._warps)
-        start(launch, self._device)
+        e_BTK = chain.emissions_BTK
+        filled = padded_tags(e_BTK.shape[2])
+        d_BTK = e_BTK.new_empty(e_BTK.shape, dtype=kind)
+        partials_BPK = e_BTK.new_empty((len(e_BTK), filled + 2, filled), dtype=torch.float32)
+        arrays = _named(chain, "start") | {"reach": walk.reach_BTK, "shift": walk.shift_BT, "grad": grad_B}
+        arrays |= {"d_emissions": d_BTK, "partials": partials_BPK}
+        strides = _strides("e", e_BTK) | _strides("tags", chain.tags_BT) | {"grad_row": grad_B.stride(0)}
+        self._launch("crf_backward", chain, arrays, strides, _marks(chain))
         return gradients_of(d_BTK, partials_BPK)
 
     def path(self, chain: Chain) -> Tensor:
         """`chain_path`."""
-        path_BT, launch = plan_path(chain, self._capability, self._warps)
-        start(launch, self._device)
+        e_BTK = chain.emissions_BTK
+        path_BT = e_BTK.new_empty(e_BTK.shape[:2], dtype=torch.int64)
+        came_from_BTK = e_BTK.new_empty(e_BTK.shape, dtype=torch.uint8)
+        arrays = _named(chain, "tags", "counted") | {"came_from": came_from_BTK, "path": path_BT}
+        self._launch("crf_viterbi", chain, arrays, _strides("e", e_BTK), {})
         return path_BT
 
+    def _launch(
+        self,
+        function: str,
+        chain: Chain,
+        arrays: dict[str, Tensor | None],
+        strides: dict[str, int],
+        constants: Constants,
+    ) -> None:
+        rows, steps, size = chain.emissions_BTK.shape
+        filled = padded_tags(size)
+        # a user's arrays may begin anywhere: single numbers are read
+        aligned = tuple([(name, array.itemsize) for name in _GIVEN if (array := arrays.get(name)) is not None])
+        launch(
+            "crf",
+            function,
+            {**arrays, "steps": steps, "size": size, **strides},
+            constants | {"K": filled},
+            warps=self._warps or _WARPS[function][filled],
+            blocks=rows,
+            aligned=aligned,
+            kinds=dict.fromkeys(strides, "i64"),
+        )
 
-@cache
-def crf_programs(device: int) -> CrfPrograms:
-    """The programs of a device."""
-    return CrfPrograms(device)
+
+CRF_PROGRAMS = CrfPrograms()
+
+
+def _named(chain: Chain, *without: str) -> dict[str, Tensor | None]:
+    """The arrays of a chain as the programs name them."""
+    named = {name.rpartition("_")[0]: array for name, array in chain._asdict().items()}
+    return {name: array for name, array in named.items() if name not in without}
+
+
+def _strides(name: str, array: Tensor | None) -> dict[str, int]:
+    """Those of rows and steps; 0 of an array that is not there."""
+    return {f"{name}_{axis}": 0 if array is None else array.stride(n) for n, axis in enumerate(("row", "step"))}
+
+
+def _marks(chain: Chain) -> Constants:
+    return {"TAGGED": chain.tags_BT is not None, "COUNTED": chain.counted_B is not None}
 
 
 def padded_tags(size: int) -> int:
@@ -240,95 +257,3 @@ def gradients_of(d_BTK: Tensor, partials_BPK: Tensor) -> ChainGradients:
     size, filled = d_BTK.shape[2], partials_BPK.shape[2]
     sums_PK = partials_BPK.sum(0)[:, :size]
     return ChainGradients(d_BTK, sums_PK[filled], sums_PK[:size].contiguous(), sums_PK[filled + 1])
-
-
-def plan_walk(chain: Chain, keep: bool, capability: int, warps: int | None = None) -> tuple[ChainWalk, Launch]:
-    """The memory for what a forward pass gives, and the launch that fills it."""
-    e_BTK = chain.emissions_BTK
-    values_B = e_BTK.new_empty(len(e_BTK), dtype=torch.float32)
-    reach_BTK = e_BTK.new_empty(e_BTK.shape, dtype=torch.float32) if keep else None
-    shift_BT = e_BTK.new_empty(e_BTK.shape[:2], dtype=torch.float32) if keep else None
-    arrays = (*chain, values_B, reach_BTK, shift_BT)
-    constants = (*_marks(chain), ("KEEP", keep))
-    return ChainWalk(values_B, reach_BTK, shift_BT), _launch(
-        "crf_forward", chain, arrays, (), constants, capability, warps
-    )
-
-
-def plan_walk_back(
-    chain: Chain,
-    walk: ChainWalk,
-    grad_B: Tensor,
-    kind: torch.dtype,
-    capability: int,
-    warps: int | None = None,
-) -> tuple[Tensor, Tensor, Launch]:
-    """The memory for the gradient of emissions and the rows' shares of the others, and the launch that fills it."""
-    e_BTK, _, *others = chain
-    filled = padded_tags(e_BTK.shape[2])
-    d_BTK = e_BTK.new_empty(e_BTK.shape, dtype=kind)
-    partials_BPK = e_BTK.new_empty((len(e_BTK), filled + 2, filled), dtype=torch.float32)
-    arrays = (e_BTK, *others, walk.reach_BTK, walk.shift_BT, grad_B, d_BTK, partials_BPK)
-    constants = _marks(chain)
-    launch = _launch("crf_backward", chain, arrays, (grad_B.stride(0),), constants, capability, warps)
-    return d_BTK, partials_BPK, launch
-
-
-def plan_path(chain: Chain, capability: int, warps: int | None = None) -> tuple[Tensor, Launch]:
-    """The memory for the best tags, and the launch that fills it."""
-    e_BTK = chain.emissions_BTK
-    path_BT = e_BTK.new_empty(e_BTK.shape[:2], dtype=torch.int64)
-    came_from_BTK = e_BTK.new_empty(e_BTK.shape, dtype=torch.uint8)
-    arrays = (*chain[:5], came_from_BTK, path_BT)
-    return path_BT, _launch("crf_viterbi", chain, arrays, None, (), capability, warps)
-
-
-def _marks(chain: Chain) -> tuple[tuple[str, bool], ...]:
-    return ("TAGGED", chain.tags_BT is not None), ("COUNTED", chain.counted_B is not None)
-
-
-def _launch(
-    function: str,
-    chain: Chain,
-    arrays: Sequence[Tensor | None],
-    more_strides: tuple[int, ...] | None,
-    constants: tuple[tuple[str, bool], ...],
-    capability: int,
-    warps: int | None,
-) -> Launch:
-    """`more_strides`: after those of emissions and tags; None where the program has those of emissions alone."""
-    e_BTK, tags_BT = chain.emissions_BTK, chain.tags_BT
-    rows, steps, size = e_BTK.shape
-    strides: tuple[int, ...] = (e_BTK.stride(0), e_BTK.stride(1))
-    if more_strides is not None:
-        strides += (0, 0) if tags_BT is None else (tags_BT.stride(0), tags_BT.stride(1))
-        strides += more_strides
-    kinds = tuple([None if array is None else array.dtype for array in arrays])
-    wanted = _wanted(function, kinds, constants, padded_tags(size), capability, warps)
-    arguments = tuple([0 if array is None else array for array in arrays])
-    return Launch(wanted, rows, (*arguments, steps, size, *strides))
-
-
-@cache
-def _wanted(
-    function: str,
-    kinds: tuple[torch.dtype | None, ...],
-    constants: tuple[tuple[str, bool], ...],
-    filled: int,
-    capability: int,
-    warps: int | None,
-) -> Wanted:
-    """A program for arrays of such types; one that is not there is a null pointer, and not read."""
-    names, strides = _ARRAYS[function], _STRIDES[function]
-    types = ["*fp32" if kind is None else TYPES[kind] for kind in kinds]
-    # a user's arrays may begin anywhere: single numbers are read
-    given = [(name, kind.itemsize) for name, kind in zip(names, kinds, strict=True) if kind and name in _GIVEN]
-    return Wanted(
-        MODULE,
-        function,
-        (*zip(names, types, strict=True), ("steps", "i32"), ("size", "i32"), *((name, "i64") for name in strides)),
-        (*constants, ("K", filled)),
-        warps or _WARPS[function][filled],
-        capability,
-        tuple(given),
-    )

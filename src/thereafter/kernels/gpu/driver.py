@@ -36,7 +36,7 @@ FORMATS = {
 _DYNAMIC_SHARED = 48 << 10  # bytes of shared memory that a block gets without asking
 
 # numbers of the driver's enumerations
-_FUNCTION_LOCAL, _FUNCTION_REGISTERS, _FUNCTION_MOST_SHARED = 3, 4, 8
+_FUNCTION_MOST_SHARED = 8
 _DEVICE_MULTIPROCESSORS, _DEVICE_COOPERATIVE, _DEVICE_MOST_SHARED = 16, 95, 97
 _LAUNCH_COOPERATIVE = 2
 _CAPTURE_RELAXED = 2
@@ -44,7 +44,7 @@ _CAPTURE_RELAXED = 2
 _FUNCTIONS = (
     "cuInit", "cuGetErrorName", "cuGetErrorString", "cuDeviceGet", "cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain",
     "cuCtxGetCurrent", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuModuleLoadData", "cuModuleGetFunction",
-    "cuFuncGetAttribute", "cuFuncSetAttribute", "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+    "cuFuncSetAttribute", "cuOccupancyMaxActiveBlocksPerMultiprocessor",
     "cuThreadExchangeStreamCaptureMode", "cuLaunchKernelEx",
 )  # fmt: skip
 
@@ -59,13 +59,8 @@ class _LaunchAttribute(ctypes.Structure):
 
 class _LaunchConfig(ctypes.Structure):
     _fields_ = (
-        ("blocks_x", ctypes.c_uint),
-        ("blocks_y", ctypes.c_uint),
-        ("blocks_z", ctypes.c_uint),
-        ("threads_x", ctypes.c_uint),
-        ("threads_y", ctypes.c_uint),
-        ("threads_z", ctypes.c_uint),
-        ("shared", ctypes.c_uint),
+        *((name, ctypes.c_uint) for name in ("blocks_x", "blocks_y", "blocks_z")),
+        *((name, ctypes.c_uint) for name in ("threads_x", "threads_y", "threads_z", "shared")),
         ("stream", ctypes.c_void_p),
         ("attributes", ctypes.POINTER(_LaunchAttribute)),
         ("attribute_count", ctypes.c_uint),
@@ -108,41 +103,40 @@ def _lacks(name: str) -> str | None:
     return None
 
 
-def _check(library: ctypes.CDLL, code: int, doing: str) -> None:
-    """Raise what the driver says where it refuses."""
-    if code:
-        name, words = ctypes.c_char_p(), ctypes.c_char_p()
-        library.cuGetErrorName(code, ctypes.byref(name))
-        library.cuGetErrorString(code, ctypes.byref(words))
-        sentence = (words.value or b"unknown error").decode(errors="replace")
-        raise DriverError(f"{doing}: {sentence} ({(name.value or b'CUDA error').decode(errors='replace')}, {code})")
-
-
 class _Device:
     """A device of this process: its primary context, which torch uses as well, and its limits. Never released."""
 
     def __init__(self, number: int) -> None:
         self.library = library = _library(_library_name())
-        _check(library, library.cuInit(0), "initialising CUDA")
+        self.check(library.cuInit(0), "initialising CUDA")
         self._device = ctypes.c_int()
-        _check(library, library.cuDeviceGet(ctypes.byref(self._device), number), f"looking for cuda:{number}")
+        self.check(library.cuDeviceGet(ctypes.byref(self._device), number), f"looking for cuda:{number}")
         self.context = ctypes.c_void_p()
         code = library.cuDevicePrimaryCtxRetain(ctypes.byref(self.context), self._device)
-        _check(library, code, f"opening cuda:{number}")
+        self.check(code, f"opening cuda:{number}")
         self.multiprocessors = self._limit(_DEVICE_MULTIPROCESSORS)
         self.cooperative = bool(self._limit(_DEVICE_COOPERATIVE))
         self.most_shared = self._limit(_DEVICE_MOST_SHARED)
 
+    def check(self, code: int, doing: str) -> None:
+        """Raise what the driver says where it refuses."""
+        if code:
+            name, words = ctypes.c_char_p(), ctypes.c_char_p()
+            self.library.cuGetErrorName(code, ctypes.byref(name))
+            self.library.cuGetErrorString(code, ctypes.byref(words))
+            sentence = (words.value or b"unknown error").decode(errors="replace")
+            raise DriverError(f"{doing}: {sentence} ({(name.value or b'CUDA error').decode(errors='replace')}, {code})")
+
     def _limit(self, attribute: int) -> int:
         value = ctypes.c_int()
         code = self.library.cuDeviceGetAttribute(ctypes.byref(value), attribute, self._device)
-        _check(self.library, code, "asking a GPU for its limits")
+        self.check(code, "asking a GPU for its limits")
         return value.value
 
     @contextmanager
     def current(self) -> Iterator[None]:
         """The device's context is this thread's inside the block; a thread may have had none, or another device's."""
-        _check(self.library, self.library.cuCtxPushCurrent_v2(self.context), "entering a CUDA context")
+        self.check(self.library.cuCtxPushCurrent_v2(self.context), "entering a CUDA context")
         try:
             yield
         finally:
@@ -153,7 +147,7 @@ class _Device:
         """Calls that no graph can hold are carried out at once inside the block, though a stream is being captured."""
         mode = ctypes.c_int(_CAPTURE_RELAXED)
         exchange = self.library.cuThreadExchangeStreamCaptureMode
-        _check(self.library, exchange(ctypes.byref(mode)), "setting the mode of capture")
+        self.check(exchange(ctypes.byref(mode)), "setting the mode of capture")
         try:
             yield
         finally:
@@ -196,8 +190,7 @@ class _Threads(threading.local):
 class Loaded:
     """A program loaded onto one device; kept for good, since a CUDA graph may launch it at any time.
 
-    `registers` of a thread; `spilled`: its bytes of local memory, 0 where all values have a register; `blocks_at_once`:
-    how many blocks can be resident on the device at the same time, if nothing else is.
+    `blocks_at_once`: how many blocks can be resident on the device at the same time, if nothing else is.
 
     Loading inside the capture of a CUDA graph works: the thread's capture mode is relaxed meanwhile, so the program is
     loaded at once and the graph holds the launch alone. It may wait for work on the device; load before where that
@@ -214,29 +207,22 @@ class Loaded:
                 f"{on.most_shared:,}"
             )
         module, self._function, number = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int()
+        threads = 32 * binary.warps
         with on.current(), on.relaxed_capture():
             doing = f"loading {binary.entry} onto cuda:{device}"
-            _check(library, library.cuModuleLoadData(ctypes.byref(module), binary.cubin), doing)
-            code = library.cuModuleGetFunction(ctypes.byref(self._function), module, binary.entry.encode())
-            _check(library, code, doing)
+            on.check(library.cuModuleLoadData(ctypes.byref(module), binary.cubin), doing)
+            name = binary.entry.encode()
+            on.check(library.cuModuleGetFunction(ctypes.byref(self._function), module, name), doing)
             if binary.shared > _DYNAMIC_SHARED:
-                code = library.cuFuncSetAttribute(self._function, _FUNCTION_MOST_SHARED, binary.shared)
-                _check(library, code, doing)
-            _check(
-                library, library.cuFuncGetAttribute(ctypes.byref(number), _FUNCTION_REGISTERS, self._function), doing
-            )
-            self.registers = number.value
-            _check(library, library.cuFuncGetAttribute(ctypes.byref(number), _FUNCTION_LOCAL, self._function), doing)
-            self.spilled = number.value
-            code = library.cuOccupancyMaxActiveBlocksPerMultiprocessor(
-                ctypes.byref(number), self._function, 32 * binary.warps, ctypes.c_size_t(binary.shared)
-            )
-            _check(library, code, doing)
+                on.check(library.cuFuncSetAttribute(self._function, _FUNCTION_MOST_SHARED, binary.shared), doing)
+            fitting = library.cuOccupancyMaxActiveBlocksPerMultiprocessor
+            shared = ctypes.c_size_t(binary.shared)
+            on.check(fitting(ctypes.byref(number), self._function, threads, shared), doing)
             self.blocks_at_once = number.value * on.multiprocessors
         formats = "".join(FORMATS.get(kind, "P") for _, kind in binary.arguments)
         self._pointers = [(place, DTYPES[kind]) for place, (_, kind) in enumerate(binary.arguments) if kind in DTYPES]
         self._divisors = [(place, divisor) for place, divisor in enumerate(binary.divisors) if divisor > 1]
-        self._threads = _Threads(formats, binary.scratch, 32 * binary.warps, binary.shared)
+        self._threads = _Threads(formats, binary.scratch, threads, binary.shared)
         self._launch = library.cuLaunchKernelEx
 
     def launch(self, blocks: int, arguments: Sequence[Tensor | int | float], *, together: bool, stream: int) -> None:
@@ -283,7 +269,7 @@ class Loaded:
             with self._on.current():
                 code = self._launch(call.config_pointer, self._function, call.parameters, None)
         if code:
-            _check(library, code, f"launching {blocks} blocks of {self.binary.entry} on cuda:{self.device}")
+            self._on.check(code, f"launching {blocks} blocks of {self.binary.entry} on cuda:{self.device}")
 
     def _misfit(self, place: int, argument: Tensor | int | float) -> DriverError:
         (name, kind), divisor = self.binary.arguments[place], self.binary.divisors[place]

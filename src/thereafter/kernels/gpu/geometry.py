@@ -16,6 +16,7 @@ takes longer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -40,12 +41,24 @@ _NORM_FORWARD = {(16, 16): 5, (16, 32): 4, (16, 64): 2, (32, 16): 5, (32, 32): 5
 _NORM_BACKWARD = {(16, 16): 5, (16, 32): 4, (16, 64): 1, (32, 16): 5, (32, 32): 4, (32, 64): 2}
 """The same of the layer-norm programs, by units and rows of a block."""
 
-Family = Literal["wide", "narrow"]
+_BEFORE_WARPS, _PIECE = 8, 64
+_BEFORE_KEPT = {16: 112, 32: 40, 64: 24}
+"""Registers of a thread for weights where a GRU resets before its product, by the rows of a block, whose sums need
+registers too; ptxas tells what spills."""
+_MORE = 2
+"""So many pieces more, where shared memory is short."""
+_L2_OF_ALL, _PRODUCTS = 5.5e6, 2.4e6
+"""A microsecond's bytes from the second cache to all multiprocessors, and sums of products of one (docs/gpu.md)."""
+
+Family = Literal["wide", "narrow", "before"]
 
 
 @dataclass(frozen=True)
 class BlockTiling:
-    """One program's shape; `chunk`, `buffers`, `in_registers` are the wide family's alone."""
+    """One program's shape; `chunk`, `buffers`, `in_registers` are the wide family's alone.
+
+    `in_shared`: so many pieces of U_r, U_z and U_n are in shared memory, where a GRU resets before its product.
+    """
 
     family: Family
     own: int
@@ -54,6 +67,7 @@ class BlockTiling:
     chunk: int = 0
     buffers: int = 0
     in_registers: int = 0
+    in_shared: tuple[int, int, int] = (0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -82,8 +96,7 @@ def geometry(rows: int, units: int, processors: int, *, busy: bool = False, wide
             yield _cost(tiling, rows, columns, back), tiling
 
     both = sorted({_filled(units, _COLUMNS), _filled(units, 2 * _COLUMNS)})
-    laid_over = [_lay_over(rows, columns, processors, ways) for columns in both]
-    return min((way for way in laid_over if way), key=lambda way: way[0], default=(0.0, None))[1]
+    return min((_lay_over(rows, columns, processors, ways) for columns in both), key=lambda way: way[0])[1]
 
 
 @lru_cache(maxsize=1024)
@@ -94,14 +107,24 @@ def norm_geometry(rows: int, units: int, processors: int, *, peephole: bool = Fa
         for tiling in _normed(rows, columns, back, peephole):
             yield _product_cost(tiling, columns), tiling
 
-    way = _lay_over(rows, _filled(units, _COLUMNS), processors, ways)
-    return way and way[1]
+    return _lay_over(rows, _filled(units, _COLUMNS), processors, ways)[1]
+
+
+@lru_cache(maxsize=1024)
+def before_geometry(rows: int, units: int, processors: int, shared: int = SHARED_BYTES) -> Geometry | None:
+    """The same of a GRU that resets before its product. `shared`: bytes of shared memory that a block can have."""
+
+    def ways(columns: int, back: bool) -> Iterator[tuple[float, BlockTiling]]:
+        for tiling in _before(rows, columns, shared):
+            yield _before_cost(tiling, rows, columns), tiling
+
+    return _lay_over(rows, _filled(units, _COLUMNS), processors, ways)[1]
 
 
 def _lay_over(
     rows: int, columns: int, processors: int, ways: Callable[[int, bool], Iterator[tuple[float, BlockTiling]]]
-) -> tuple[float, Geometry] | None:
-    """The cheapest of all ways in each direction, and what a step costs; None where one direction has none."""
+) -> tuple[float, Geometry | None]:
+    """What a step costs, and the cheapest of all ways in each direction; infinity and None where one has none."""
     cheapest = []
     for back in (False, True):
         fitting = [
@@ -110,12 +133,12 @@ def _lay_over(
             if columns // tiling.own * -(-rows // tiling.rows) <= processors
         ]
         if not fitting:
-            return None
+            return math.inf, None
         cheapest.append(min(fitting, key=lambda way: way[0]))
     (cost, forward), (more, backward) = cheapest
     over = Geometry(_filled(rows, max(forward.rows, backward.rows)), columns, forward, backward)
     fits = max(over.blocks(forward), over.blocks(backward)) <= processors
-    return (cost + more, over) if fits else None
+    return (cost + more, over) if fits else (math.inf, None)
 
 
 def shared_bytes(tiling: BlockTiling, units: int, *, back: bool) -> int:
@@ -130,6 +153,15 @@ def norm_shared_bytes(tiling: BlockTiling, units: int, *, back: bool, peephole: 
     """That of a layer-norm block: as a wide one, nine numbers a unit, and backward the sums over steps."""
     sums = (9 if peephole else 6) * 4 * tiling.own * tiling.rows
     return shared_bytes(tiling, units, back=back) + 36 * tiling.own + (sums if back else 0)
+
+
+def before_shared_bytes(tiling: BlockTiling) -> int:
+    """That of a block of a GRU that resets before its product: pieces of weights, and room for each warp's sums."""
+    return _before_weights(tiling) + 4 * _BEFORE_WARPS * tiling.rows * tiling.own
+
+
+def _before_weights(tiling: BlockTiling) -> int:
+    return 2 * _BEFORE_WARPS * _PIECE * tiling.own * sum(tiling.in_shared)
 
 
 def _filled(number: int, multiple: int) -> int:
@@ -187,6 +219,38 @@ def _normed(rows: int, units: int, back: bool, peephole: bool) -> Iterator[Block
             if tilings:
                 yield from tilings
                 break
+
+
+def _before(rows: int, units: int, shared: int) -> Iterator[BlockTiling]:
+    pieces, rest = divmod(units // _BEFORE_WARPS, _PIECE)
+    for own in (16, 32):
+        for height, kept in _BEFORE_KEPT.items():
+            if height > 16 and height >= 2 * rows:
+                continue
+            in_registers = min(3 * pieces, max(0, kept - 3 * rest * own // _PIECE) // own)
+            # where shared memory is too small for the rest, more in registers is better than no program
+            for more in range(in_registers, min(3 * pieces, in_registers + _MORE) + 1):
+                in_shared = _in_shared(3 * pieces - more, pieces)
+                tiling = BlockTiling("before", own, height, _BEFORE_WARPS, in_shared=in_shared)
+                if before_shared_bytes(tiling) <= shared:
+                    yield tiling
+                    break
+
+
+def _in_shared(number: int, pieces: int) -> tuple[int, int, int]:
+    """So many pieces of U_r, U_z, U_n: of U_z first, since nobody waits for its product."""
+    of_z = min(number, pieces)
+    of_n = min(number - of_z, pieces)
+    return number - of_z - of_n, of_z, of_n
+
+
+def _before_cost(tiling: BlockTiling, rows: int, units: int) -> float:
+    """What a step takes beside its meetings, in microseconds: three gathers and three products."""
+    gathered = 2 * tiling.rows * units
+    blocks = units // tiling.own * -(-rows // tiling.rows)
+    loads = max(3 * gathered / _L2, 3 * gathered * blocks / _L2_OF_ALL)
+    products = 3 * tiling.rows * tiling.own * units
+    return loads + _before_weights(tiling) / _SHARED_RATE + products / _PRODUCTS
 
 
 def _buffered(bare: BlockTiling, units: int, taken: int) -> Iterator[BlockTiling]:

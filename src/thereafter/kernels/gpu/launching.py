@@ -1,12 +1,12 @@
 """A forward and a backward pass over whole sequences by the programs, on arrays laid out for them.
 
-Shapes: T steps, P rows and K units (filled up), S slices of `own` units, G = H times the gates.
+Shapes: T steps, P rows and K units (filled up), S slices of `own` units, G = H times the gates. A GRU that resets
+before its product has three blocks in the place of four, and no slices: its `own` are all K units.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,19 +15,8 @@ from thereafter.kernels.gpu.copying import CopyPrograms
 from thereafter.kernels.gpu.geometry import BlockTiling, Geometry
 from thereafter.kernels.gpu.launch import Argument, Constants, launch
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
 Hold = Tensor | float | None
 """Zoneout: the share of the old state that is kept, for every step, row and unit [T, P, K], for all, or none."""
-
-
-class Formula(NamedTuple):
-    """What the programs compute at a step; see code/formulas.py and code/situations.py."""
-
-    form: str
-    peephole: bool
-    marked: bool
 
 
 @dataclass(frozen=True)
@@ -38,6 +27,8 @@ class ForwardArrays:
     Written: `states` [T + 1, P, K], `outputs` [T, P, K] where rows are marked, `last_c` [P, K], and where `cells` has
     T + 1 steps (float32), these and in place of `projected` what the backward pass needs.
 
+    Of a GRU that resets before its product alone, whose `projected` has both biases. Written: `resets` = r h [T, P, K].
+
     Of a layer-norm LSTM alone, whose W x is normalised already. Read: `norms` [6, K] in float32 (gains of the four
     gates, gain and shift of c); 1 / G, 1 / H and what is added to a variance. Written for the backward pass: `hats`,
     the normalised U h as `projected`, and `statistics` [T, 3, P]: mean and 1 / sd of c, 1 / sd of U h.
@@ -46,6 +37,7 @@ class ForwardArrays:
     projected: Tensor
     weights: Tensor
     states: Tensor
+    resets: Tensor | None
     outputs: Tensor | None
     cells: Tensor
     last_c: Tensor
@@ -96,28 +88,32 @@ class BackwardArrays:
 
 
 _NUMBERS = ("one_gate", "one_unit", "eps")
-_OF_NORM = ("hats", "statistics", "norms", "d_raw", "d_norms", *_NUMBERS)
-"""What the programs of layer norm have more than the others, whose backward pass has `d_biases` for it."""
-_STAND_INS = {"marks": torch.uint8, "hold_h": None, "hold_c": None, "outputs": None, "hats": None}
-"""The type of an array that stands in for one that is not there: that of products, or float32 where none is named."""
+_OF_NORM = ("hats", "statistics", "norms", "d_raw", "d_norms", "exchange", *_NUMBERS)
+_OF_MEMORY = ("last_c", "peepholes", "d_peepholes", "d_last_h", "d_first_h", "hold_h", "share_h", "partial", "none")
+_LACKS = {"recurrent": ("resets",), "reset_before": (*_OF_NORM, *_OF_MEMORY)}
+"""Arguments that the programs of a module do not know. Of layer norm: None where the LSTM has none."""
 APART = 8
 """As code/meeting.py has it."""
 _EMPTY = -1
 """All bits set: code/layer_norm.py's EMPTY."""
+_IN_FLIGHT = 6
+"""Pieces on their way to a thread of code/reset_before.py, of 16 registers each."""
 
 
 class Programs:
-    """The programs of `code/`, compiled when they are first asked for."""
+    """The programs of `code/`, compiled when they are first asked for. `form`: as code/formulas.py names it."""
 
     copies = CopyPrograms()
 
-    def forward(self, formula: Formula, over: Geometry, arrays: ForwardArrays) -> None:
+    def forward(self, form: str, over: Geometry, arrays: ForwardArrays) -> None:
         saved: Constants = {"SAVE": len(arrays.cells) > 1}
-        _start("forward", formula, over, over.forward, arrays, arrays.states, len(arrays.states) - 1, saved)
+        _start("forward", form, over, over.forward, arrays, arrays.states, len(arrays.states) - 1, saved)
 
-    def backward(self, formula: Formula, over: Geometry, arrays: BackwardArrays) -> None:
-        more: Constants = {"FORWARD_OWN": over.forward.own, "CHARGED": arrays.d_last_c is not None}
-        _start("backward", formula, over, over.backward, arrays, arrays.d_gates, len(arrays.d_outputs), more)
+    def backward(self, form: str, over: Geometry, arrays: BackwardArrays) -> None:
+        more: Constants = {"CHARGED": arrays.d_last_c is not None}
+        if over.backward.family != "before":
+            more["FORWARD_OWN"] = over.forward.own
+        _start("backward", form, over, over.backward, arrays, arrays.d_gates, len(arrays.d_outputs), more)
 
 
 PROGRAMS = Programs()
@@ -125,7 +121,7 @@ PROGRAMS = Programs()
 
 def _start(
     direction: str,
-    formula: Formula,
+    form: str,
     over: Geometry,
     tiling: BlockTiling,
     arrays: ForwardArrays | BackwardArrays,
@@ -134,35 +130,49 @@ def _start(
     own_constants: Constants,
 ) -> None:
     """All blocks at once."""
-    normed = arrays.norms is not None
+    before, normed = tiling.family == "before", arrays.norms is not None
+    module, function = ("reset_before", f"before_{direction}") if before else ("recurrent", direction)
     groups = over.rows // tiling.rows
     teams = over.units // (4 * tiling.own) if tiling.family == "wide" and direction == "backward" else 0
-    values: dict[str, Argument] = {}
+    room: dict[str, Argument] = {"exchange": None}
     if normed:  # two exchanges a step, of two sums for every slice and row
         places = steps * over.rows * 4 * (over.units // tiling.own)
-        values["exchange"] = any_low.new_full((places,), _EMPTY, dtype=torch.int32).view(torch.float32)
+        room["exchange"] = any_low.new_full((places,), _EMPTY, dtype=torch.int32).view(torch.float32)
     if direction == "backward":
-        values["partial"] = any_low.new_empty(groups * teams * 16 * tiling.own * tiling.rows, dtype=torch.float32)
-    values["counters"] = any_low.new_zeros(groups * (1 + teams) * steps * APART, dtype=torch.int32)
+        room["partial"] = any_low.new_empty(groups * teams * 16 * tiling.own * tiling.rows, dtype=torch.float32)
+    meetings = 2 if before else 1 + teams
+    room["counters"] = any_low.new_zeros(groups * meetings * steps * APART, dtype=torch.int32)
+    room |= {"steps": steps, "none": 0}
+    arguments = {name: value for name, value in _named(arrays, room).items() if name not in _LACKS[module]}
     constants: Constants = {
         "P": over.rows,
         "K": over.units,
         "ROWS": tiling.rows,
         "OWN": tiling.own,
-        "CHUNK": tiling.chunk,
-        "BUFFERS": tiling.buffers,
-        "IN_REGISTERS": tiling.in_registers,
-        "FORM": formula.form,
-        "PEEPHOLE": formula.peephole,
-        "MARKED": formula.marked,
-        "HOLD_H": hold_kind(arrays.hold_h),
+        "FORM": form,
+        "MARKED": arrays.marks is not None,
         "HOLD_C": hold_kind(arrays.hold_c),
-        "WARPS": tiling.warps,
     }
+    if before:
+        constants |= zip(("SHARED_R", "SHARED_Z", "SHARED_N"), tiling.in_shared, strict=True)
+        constants["AHEAD"] = _IN_FLIGHT
+    else:
+        constants |= {
+            "CHUNK": tiling.chunk,
+            "BUFFERS": tiling.buffers,
+            "IN_REGISTERS": tiling.in_registers,
+            "PEEPHOLE": arrays.peepholes is not None,
+            "HOLD_H": hold_kind(arrays.hold_h),
+            "WARPS": tiling.warps,
+        }
+        # the compiler knows what is not there: it is no argument
+        absent = [name for name in (("d_biases",) if normed else _OF_NORM) if name in arguments]
+        constants |= dict.fromkeys(absent)
+        arguments = {name: value for name, value in arguments.items() if name not in absent}
     launch(
-        "layer_norm" if normed else "recurrent",
-        f"norm_{direction}" if normed else direction,
-        arguments(arrays, any_low, values | {"steps": steps, "none": 0}, ("d_biases",) if normed else _OF_NORM),
+        module,
+        function,
+        arguments,
         constants | own_constants,
         warps=tiling.warps,
         blocks=over.blocks(tiling),
@@ -170,28 +180,13 @@ def _start(
     )
 
 
-def arguments(
-    arrays: DataclassInstance, any_low: Tensor, more: dict[str, Argument], without: tuple[str, ...] = ()
-) -> dict[str, Argument]:
-    """The arguments of a program by name, in its order: arrays, more, the shares of a state that are kept, numbers.
-
-    Where there is no array, any other stands in, which is not looked at.
-    """
-    values: dict[str, Argument] = {}
-    trailing: dict[str, Argument] = {}
-    for field in fields(arrays):
-        name, value = field.name, getattr(arrays, field.name)
-        if name in without:
-            continue
-        if name in _NUMBERS:
-            trailing[name] = value
-            continue
-        if name.startswith("hold_"):
-            trailing["share_" + name[-1]] = value if isinstance(value, float) else 0.0
-        if not isinstance(value, Tensor):
-            value = any_low.view(_STAND_INS.get(name, torch.float32) or any_low.dtype)
-        values[name] = value
-    return values | more | trailing
+def _named(arrays: ForwardArrays | BackwardArrays, room: dict[str, Argument]) -> dict[str, Argument]:
+    """All arguments, in the order of the programs: arrays, room, the shares of a state that are kept, numbers."""
+    every = {field.name: getattr(arrays, field.name) for field in fields(arrays)}
+    numbers = {name: every.pop(name) for name in _NUMBERS if name in every}
+    shares = {"share_h": every["hold_h"], "share_c": every["hold_c"]}
+    present = {name: value if isinstance(value, Tensor) else None for name, value in every.items()} | room
+    return present | {name: share if isinstance(share, float) else 0.0 for name, share in shares.items()} | numbers
 
 
 def hold_kind(hold: Hold) -> int:

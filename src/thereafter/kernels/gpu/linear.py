@@ -10,33 +10,19 @@ Shapes: B rows, T steps, H units; a tile of P pieces of S steps.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from thereafter.kernels.gpu.compiling import Wanted
-from thereafter.kernels.gpu.launch import CODE, FLOATS, TYPES, Launch, capability, start
+from thereafter.kernels.gpu.launch import FLOATS, launch, processors
 from thereafter.kernels.jobs import Job, Unrolled
+from thereafter.kernels.plain import resets_and_ends
 from thereafter.kernels.second import Called, is_passed_over, no_gradients, twice_differentiable
 from thereafter.kernels.switches import apply_many
 
-MODULE = f"{CODE}.linear"
 _THREADS = 256  # of a block: with more of them a thread has too few registers for its tile
 _LARGEST = 1 << 31  # numbers of a row: what a 32-bit count holds
-
-_ARGUMENTS = {
-    "scan_forward": (
-        ("a", "b", "first", "h", "kept", "reached", "steps", "units", "span"),
-        ("a_row", "a_step", "b_row", "b_step", "first_row"),
-    ),
-    "scan_backward": (
-        ("a", "h", "first", "dy", "dlast", "da", "db", "dfirst", "kept", "reached", "steps", "units", "span"),
-        ("a_row", "a_step", "dy_row", "dy_step", "first_row", "dlast_row"),
-    ),
-}
-"""The arguments of the programs in their order: arrays, two summaries, three counts; and strides."""
 
 
 def linear_refuses(job: Job) -> str | None:
@@ -135,19 +121,11 @@ class _FusedScan(torch.autograd.Function):
 def run_linear_on_gpu(job: Job, scanner: ScanPrograms | None = None) -> Unrolled:
     """Outputs and last state of a job that `linear_refuses` takes, with derivatives of any order.
 
-    `scanner`: the programs of the input's device, unless told otherwise. The state of a finished row stays as it is.
+    The state of a finished row stays as it is.
     """
     a_BTH, b_BTH, kind = _coefficients(job)
-    if job.reset_BT is not None:
-        a_BTH = a_BTH * (~job.reset_BT).unsqueeze(-1).to(a_BTH.dtype)
-    live_BT1: Tensor | None = None
-    if job.lengths_B is not None:
-        live_BT1 = (torch.arange(a_BTH.shape[1], device=a_BTH.device) < job.lengths_B.unsqueeze(1)).unsqueeze(-1)
-        a_BTH = torch.where(live_BT1, a_BTH, 1.0)
-        b_BTH = torch.where(live_BT1, b_BTH, 0.0)
-    if scanner is None:
-        scanner = scan_programs(job.x_BTI.get_device())
-    h_BTH, last_BH = apply_many(_FusedScan, scanner, kind, a_BTH, b_BTH, job.state.h)
+    a_BTH, b_BTH, live_BT1 = resets_and_ends(job, a_BTH, b_BTH)
+    h_BTH, last_BH = apply_many(_FusedScan, scanner or SCAN_PROGRAMS, kind, a_BTH, b_BTH, job.state.h)
     y_BTH = h_BTH if live_BT1 is None else torch.where(live_BT1, h_BTH, 0.0)
     return twice_differentiable(job, Unrolled(y_BTH, type(job.state)(last_BH)))
 
@@ -159,7 +137,10 @@ def _coefficients(job: Job) -> tuple[Tensor, Tensor, torch.dtype]:
     bfloat16, which would forget nothing.
     """
     z_BTG = job.cell.project(job.x_BTI, job.weights)
-    weights = {name: _wide(weight) if weight.dim() == 1 else weight for name, weight in job.weights.items()}
+    weights = {
+        name: weight.to(torch.promote_types(weight.dtype, torch.float32)) if weight.dim() == 1 else weight
+        for name, weight in job.weights.items()
+    }
     a_BTH, b_BTH = job.cell.coefficients(z_BTG, weights)
     kind = torch.promote_types(z_BTG.dtype, job.state.h.dtype)
     if all(weights[name] is weight for name, weight in job.weights.items()):  # as under autocast
@@ -168,110 +149,63 @@ def _coefficients(job: Job) -> tuple[Tensor, Tensor, torch.dtype]:
 
 
 class ScanPrograms:
-    """The compiled programs on one device; from another thread too. `tile`: always this one, as for a measurement."""
+    """The programs; from another thread too. `tile`: always this one, as for a measurement."""
 
-    def __init__(self, device: int, tile: ScanTile | None = None) -> None:
-        self._device, self._tile, self._capability = device, tile, capability(device)
-        self._multiprocessors = int(torch.cuda.get_device_properties(device).multi_processor_count)
+    def __init__(self, tile: ScanTile | None = None) -> None:
+        self._tile = tile
 
     def forward(self, a_BTH: Tensor, b_BTH: Tensor, h_BH: Tensor, kind: torch.dtype) -> Tensor:
         """h_BTH of a type from the initial state."""
-        states, launches = plan_forward(a_BTH, b_BTH, h_BH, kind, self._capability, self._multiprocessors, self._tile)
-        self._start(launches)
-        return states
+        a_BTH, b_BTH, h_BH = (_readable(array) for array in (a_BTH, b_BTH, h_BH))
+        out_BTH = b_BTH.new_empty(b_BTH.shape, dtype=kind)
+        arrays = {"a": a_BTH, "b": b_BTH, "first": h_BH, "h": out_BTH}
+        self._launch("scan_forward", arrays, ("a", "b", "first"), out_BTH)
+        return out_BTH
 
     def backward(
         self, a_BTH: Tensor, h_BTH: Tensor, h_BH: Tensor, dy_BTH: Tensor, dlast_BH: Tensor, b_type: torch.dtype
     ) -> tuple[Tensor, Tensor, Tensor]:
         """da_BTH, db_BTH and dh_BH from the gradients of all states, and of the last once more."""
-        read = (a_BTH, h_BTH, h_BH, dy_BTH, dlast_BH)
-        gradients, launches = plan_backward(read, b_type, self._capability, self._multiprocessors, self._tile)
-        self._start(launches)
-        return gradients
+        a_BTH, h_BTH, h_BH, dy_BTH, dlast_BH = (_readable(x) for x in (a_BTH, h_BTH, h_BH, dy_BTH, dlast_BH))
+        da_BTH = a_BTH.new_empty(a_BTH.shape)
+        db_BTH = h_BTH.new_empty(h_BTH.shape, dtype=b_type)
+        dh_BH = h_BH.new_empty(h_BH.shape)
+        arrays = {"a": a_BTH, "h": h_BTH.contiguous(), "first": h_BH, "dy": dy_BTH, "dlast": dlast_BH}
+        arrays |= {"da": da_BTH, "db": db_BTH, "dfirst": dh_BH}
+        self._launch("scan_backward", arrays, ("a", "dy", "first", "dlast"), h_BTH)
+        return da_BTH, db_BTH, dh_BH
 
-    def _start(self, launches: Sequence[Launch]) -> None:
-        for launch in launches:
-            start(launch, self._device)
-
-
-@cache
-def scan_programs(device: int) -> ScanPrograms:
-    """The programs of a device."""
-    return ScanPrograms(device)
-
-
-def plan_forward(
-    a_BTH: Tensor,
-    b_BTH: Tensor,
-    h_BH: Tensor,
-    kind: torch.dtype,
-    capability: int,
-    multiprocessors: int,
-    tile: ScanTile | None = None,
-) -> tuple[Tensor, list[Launch]]:
-    """The memory for all states, and the launches that fill it."""
-    a_BTH, b_BTH, h_BH = (_readable(array) for array in (a_BTH, b_BTH, h_BH))
-    out_BTH = b_BTH.new_empty(b_BTH.shape, dtype=kind)
-    strides = (*a_BTH.stride()[:2], *b_BTH.stride()[:2], h_BH.stride(0))
-    tile = tile or _tile_for(out_BTH, strides, multiprocessors)
-    arrays = (a_BTH, b_BTH, h_BH, out_BTH)
-    return out_BTH, _launches("scan_forward", arrays, strides, tile, capability)
-
-
-def plan_backward(
-    read: tuple[Tensor, Tensor, Tensor, Tensor, Tensor],
-    b_type: torch.dtype,
-    capability: int,
-    multiprocessors: int,
-    tile: ScanTile | None = None,
-) -> tuple[tuple[Tensor, Tensor, Tensor], list[Launch]]:
-    """The memory for da, db and dh, and the launches that fill it. `read`: a, h, the initial state, dy and dlast."""
-    a_BTH, h_BTH, h_BH, dy_BTH, dlast_BH = (_readable(array) for array in read)
-    da_BTH = a_BTH.new_empty(a_BTH.shape)
-    db_BTH = h_BTH.new_empty(h_BTH.shape, dtype=b_type)
-    dh_BH = h_BH.new_empty(h_BH.shape)
-    strides = (*a_BTH.stride()[:2], *dy_BTH.stride()[:2], h_BH.stride(0), dlast_BH.stride(0))
-    tile = tile or _tile_for(h_BTH, strides, multiprocessors)
-    arrays = (a_BTH, h_BTH.contiguous(), h_BH, dy_BTH, dlast_BH, da_BTH, db_BTH, dh_BH)
-    launches = _launches("scan_backward", arrays, strides, tile, capability)
-    return (da_BTH, db_BTH, dh_BH), launches
+    def _launch(self, function: str, arrays: dict[str, Tensor], strided: Sequence[str], h_BTH: Tensor) -> None:
+        """One launch, or two where time is cut into segments: first what each does to a state."""
+        strides = {
+            f"{name}_{axis}": arrays[name].stride(place)
+            for name in strided
+            for place, axis in enumerate(("row", "step")[: arrays[name].dim() - 1])
+        }
+        rows, steps, units = h_BTH.shape
+        paired = all(number % 2 == 0 for number in (*strides.values(), units))
+        about = h_BTH.element_size(), paired, processors(h_BTH.device.index)
+        tile = self._tile or choose_tile(rows, steps, units, *about)
+        segments = -(-steps // tile.span)
+        kept = reached = None
+        if segments > 1:
+            # 16 bytes apart
+            kept, reached = h_BTH.new_empty((2, rows, segments, units + -units % 4), dtype=torch.float32)
+        counts = {"steps": steps, "units": units, "span": tile.span}
+        for summary in (True, False) if segments > 1 else (False,):
+            launch(
+                "linear",
+                function,
+                {**arrays, "kept": kept, "reached": reached, **counts, **strides},
+                {"SUMMARY": summary, "CHUNKS": tile.chunks, "LENGTH": tile.length, "COLUMNS": tile.columns},
+                warps=tile.warps,
+                blocks=rows * segments * -(-units // tile.columns),
+                aligned=tuple([(name, tile.vector) for name in ("units", *strides)]) if tile.vector > 1 else (),
+                kinds=dict.fromkeys(strides, "i64"),
+            )
 
 
-def _launches(
-    function: str, arrays: Sequence[Tensor], strides: tuple[int, ...], tile: ScanTile, capability: int
-) -> list[Launch]:
-    """One launch, or two where time is cut into segments: first what each does to a state."""
-    rows, steps, units = arrays[0].shape
-    segments = -(-steps // tile.span)
-    summaries: tuple[Tensor | int, ...] = (0, 0)
-    if segments > 1:
-        scratch = arrays[0].new_empty((2, rows, segments, units + -units % 4), dtype=torch.float32)  # 16 bytes apart
-        summaries = scratch[0], scratch[1]
-    arguments = (*arrays, *summaries, steps, units, tile.span, *strides)
-    blocks = rows * segments * -(-units // tile.columns)
-    kinds = tuple(array.dtype for array in arrays)
-    shape = (tile.chunks, tile.length, tile.columns, tile.vector)
-    summary = (True, False) if segments > 1 else (False,)
-    return [Launch(_wanted(function, kinds, shape, one, capability), blocks, arguments) for one in summary]
-
-
-@cache
-def _wanted(
-    function: str, kinds: tuple[torch.dtype, ...], shape: tuple[int, int, int, int], summary: bool, capability: int
-) -> Wanted:
-    """A program for arrays of such types and tiles of such a shape: chunks, length, columns, vector."""
-    names, strides = _ARGUMENTS[function]
-    types = [TYPES[kind] for kind in kinds] + ["*fp32"] * 2 + ["i32"] * 3 + ["i64"] * len(strides)
-    chunks, length, columns, vector = shape
-    return Wanted(
-        MODULE,
-        function,
-        tuple(zip((*names, *strides), types, strict=True)),
-        (("SUMMARY", summary), ("CHUNKS", chunks), ("LENGTH", length), ("COLUMNS", columns)),
-        ScanTile(*shape, span=0).warps,
-        capability,
-        tuple((name, vector) for name in ("units", *strides)) if vector > 1 else (),
-    )
+SCAN_PROGRAMS = ScanPrograms()
 
 
 def _readable(array: Tensor) -> Tensor:
@@ -279,13 +213,3 @@ def _readable(array: Tensor) -> Tensor:
     if array.stride(-1) != 1 and array.shape[-1] > 1:
         array = array.contiguous()
     return array if array.data_ptr() % 16 == 0 else array.clone(memory_format=torch.contiguous_format)
-
-
-def _tile_for(h_BTH: Tensor, strides: Sequence[int], multiprocessors: int) -> ScanTile:
-    rows, steps, units = h_BTH.shape
-    paired = all(number % 2 == 0 for number in (*strides, units))
-    return choose_tile(rows, steps, units, h_BTH.element_size(), paired, multiprocessors)
-
-
-def _wide(array: Tensor) -> Tensor:
-    return array.to(torch.promote_types(array.dtype, torch.float32))

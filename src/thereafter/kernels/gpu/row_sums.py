@@ -59,4 +59,4 @@ def add_rows_on_gpu(
     }
     constants: Constants = {"SORTED": is_long, "ROWS": rows, "COLUMNS": columns, "SEARCH": _SEARCH}
     aligned = multiples_in({name: value for name, value in arguments.items() if name != "count"})
-    launch("row_sums", "add_rows", arguments, constants, warps=warps, blocks=blocks, together=False, aligned=aligned)
+    launch("row_sums", "add_rows", arguments, constants, warps=warps, blocks=blocks, aligned=aligned)

@@ -5,7 +5,7 @@ formulas       what a unit computes at a step, and its derivative
 recurrent      a cell of four blocks over a whole sequence
 wide           its product of many units: whole chunks by a warpgroup, weights in registers and shared memory
 narrow         that of fewer units and 16 rows: every warp multiplies a share of the units, weights in registers
-layer_norm     the layer-norm LSTM: wide products, and blocks exchange row sums as well
+layer_norm     what it does for a layer-norm LSTM alone: blocks exchange row sums as well
 reset_before   the GRU that resets before its product: two meetings a step
 linear         linear recurrences: one pass over memory
 one_row        one step of an LSTM language model, from the token to log p

@@ -64,9 +64,10 @@ def turn_gates(
     source_units,
     source_columns,
     units,
+    PLACES: tl.constexpr,
     SIDE: tl.constexpr,
 ):
-    """target[column, (place, unit)] = source[(gate, unit), column]; the target is [units, 4 units]."""
+    """target[column, (place, unit)] = source[(gate, unit), column]; the target is [units, PLACES units]."""
     across = units // SIDE
     tile = tl.program_id(0)
     place = tile // (across * across)
@@ -77,7 +78,7 @@ def turn_gates(
     offset = (gate * source_units + unit).to(tl.int64) * source_columns
     values = tl.load(source + offset[:, None] + column[None, :], mask=inside, other=0.0)
     turned = tl.trans(values.to(target.dtype.element_ty))
-    tl.store(target + column.to(tl.int64)[:, None] * (4 * units) + (place * units + unit)[None, :], turned)
+    tl.store(target + column.to(tl.int64)[:, None] * (PLACES * units) + (place * units + unit)[None, :], turned)
 
 
 @triton.jit

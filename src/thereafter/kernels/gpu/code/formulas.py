@@ -64,6 +64,35 @@ def slope(y, FORM: gl.constexpr):
 
 
 @gluon.jit
+def update(old, new, z, FORM: gl.constexpr):
+    """A GRU's h' from h and its candidate."""
+    if FORM == "gru_old":
+        return new + z * (old - new)
+    else:
+        return old + z * (new - old)
+
+
+@gluon.jit
+def retreat_update(dh, old, new, z, FORM: gl.constexpr):
+    """Gradients of z and of the candidate before their functions, and of h past them."""
+    if FORM == "gru_old":
+        return dh * (old - new) * z * (1.0 - z), dh * (1.0 - z) * (1.0 - new * new), dh * z
+    else:
+        return dh * (new - old) * z * (1.0 - z), dh * z * (1.0 - new * new), dh * (1.0 - z)
+
+
+@gluon.jit
+def retreat_memory(dc, k, c, FORM: gl.constexpr):
+    """Gradients of the blocks of i, f and g of an LSTM from that of c', which was made from `c`."""
+    d2 = dc * k[0] * (1.0 - k[2] * k[2])
+    if FORM == "coupled":
+        d0 = dc * (k[2] - c) * k[0] * (1.0 - k[0])
+        return d0, gl.zeros_like(d0), d2
+    else:
+        return dc * k[2] * k[0] * (1.0 - k[0]), dc * c * k[1] * (1.0 - k[1]), d2
+
+
+@gluon.jit
 def advance(a, c, p, FORM: gl.constexpr, PEEPHOLE: gl.constexpr):
     """`kept`, c', h'; `p`: peepholes of input, forget and output."""
     a0, a1, a2, a3 = a
@@ -88,10 +117,7 @@ def advance(a, c, p, FORM: gl.constexpr, PEEPHOLE: gl.constexpr):
         r = sigmoid(a0)
         z = sigmoid(a1)
         n = tanh(a2 + r * a3)
-        if FORM == "gru_old":
-            c = n + z * (c - n)
-        else:
-            c = c + z * (n - c)
+        c = update(c, n, z, FORM)
         return (r, z, n, a3), c, c
     else:
         y = activation(a0, FORM)
@@ -109,27 +135,14 @@ def retreat(dh, dc, k, c, new_c, p, FORM: gl.constexpr, PEEPHOLE: gl.constexpr):
         dc += dh * k3 * (1.0 - shown * shown)
         if PEEPHOLE:
             dc += d3 * p3
-        d2 = dc * k0 * (1.0 - k2 * k2)
-        if FORM == "coupled":
-            d0 = dc * (k2 - c) * k0 * (1.0 - k0)
-            d1 = gl.zeros_like(d0)
-        else:
-            d0 = dc * k2 * k0 * (1.0 - k0)
-            d1 = dc * c * k1 * (1.0 - k1)
+        d0, d1, d2 = retreat_memory(dc, k, c, FORM)
         dc = dc * k1
         if PEEPHOLE:
             dc += d0 * p0 + d1 * p1
         return (d0, d1, d2, d3), dc
     elif FORM == "gru_old" or FORM == "gru_new":
         dc += dh
-        if FORM == "gru_old":
-            d1 = dc * (c - k2) * k1 * (1.0 - k1)
-            d2 = dc * (1.0 - k1) * (1.0 - k2 * k2)
-            dc = dc * k1
-        else:
-            d1 = dc * (k2 - c) * k1 * (1.0 - k1)
-            d2 = dc * k1 * (1.0 - k2 * k2)
-            dc = dc * (1.0 - k1)
+        d1, d2, dc = retreat_update(dc, c, k2, k1, FORM)
         return (d2 * k3 * k0 * (1.0 - k0), d1, d2, d2 * k0), dc
     else:
         d0 = (dc + dh) * slope(k0, FORM)

@@ -16,31 +16,36 @@ APART = gl.constexpr(8)
 barrier = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier  # its name up to Triton 3.6
 
 
-@gluon.jit
-def wait_for(counter, blocks):
-    """Until so many blocks have arrived: the first thread looks, the others of its block wait for it."""
-    gl.inline_asm_elementwise(
-        """
-        {
+@gluon.constexpr_function
+def looking(alone):
+    """Until so many blocks have arrived; `alone`: the first thread looks, and no other."""
+    others_leave = "mov.u32 thread, %tid.x; setp.ne.u32 other, thread, 0; @other bra DONE;" if alone else ""
+    return f"""
+        {{
         .reg .pred fewer, other;
         .reg .u32 seen, thread;
-        mov.u32 thread, %tid.x;
-        setp.ne.u32 other, thread, 0;
-        @other bra DONE;
+        {others_leave}
         LOOK:
         ld.acquire.gpu.global.u32 seen, [$1];
         setp.lt.u32 fewer, seen, $2;
         @fewer bra LOOK;
         DONE:
         mov.u32 $0, 0;
-        }
-        """,
-        "=r,l,r",
-        [counter.to(gl.int64), blocks],
-        dtype=gl.int32,
-        is_pure=False,
-        pack=1,
-    )
+        }}
+        """
+
+
+@gluon.jit
+def look(counter, blocks, ALONE: gl.constexpr):
+    text: gl.constexpr = looking(ALONE)
+    places = [counter.to(gl.int64), blocks]
+    gl.inline_asm_elementwise(text, "=r,l,r", places, dtype=gl.int32, is_pure=False, pack=1)
+
+
+@gluon.jit
+def wait_for(counter, blocks):
+    """Until so many blocks have arrived: the first thread looks, the others of its block wait for it."""
+    look(counter, blocks, True)
     barrier()
 
 
@@ -48,24 +53,7 @@ def wait_for(counter, blocks):
 def each_waits_for(counter, blocks):
     """The same, but that every thread looks for itself: where no shared memory is written before the next meeting of
     the block's own threads, nobody has to wait for the one that looked."""
-    gl.inline_asm_elementwise(
-        """
-        {
-        .reg .pred fewer;
-        .reg .u32 seen;
-        LOOK:
-        ld.acquire.gpu.global.u32 seen, [$1];
-        setp.lt.u32 fewer, seen, $2;
-        @fewer bra LOOK;
-        mov.u32 $0, 0;
-        }
-        """,
-        "=r,l,r",
-        [counter.to(gl.int64), blocks],
-        dtype=gl.int32,
-        is_pure=False,
-        pack=1,
-    )
+    look(counter, blocks, False)
 
 
 @gluon.jit

@@ -21,6 +21,19 @@ def tanh(x):
 
 
 @triton.jit
+def step_units(i_U, f_U, g_U, o_U, bias_U, cell_U, out_U, ended, units, live_U):
+    """h and c of some units of a row from the sums of their gates; c is 0 before where the row has `ended`."""
+    i_U = tl.sigmoid(i_U + tl.load(bias_U, mask=live_U))
+    f_U = tl.sigmoid(f_U + tl.load(bias_U + units, mask=live_U))
+    g_U = tanh(g_U + tl.load(bias_U + 2 * units, mask=live_U))
+    o_U = tl.sigmoid(o_U + tl.load(bias_U + 3 * units, mask=live_U))
+    c_U = tl.load(cell_U, mask=live_U, other=0.0)
+    c_U = f_U * tl.where(ended, 0.0, c_U) + i_U * g_U
+    tl.store(cell_U, c_U, mask=live_U)
+    tl.store(out_U, (o_U * tanh(c_U)).to(out_U.dtype.element_ty), mask=live_U)
+
+
+@triton.jit
 def begin_rows(token, table, chain, before, restart, start, width, inputs, COLUMNS: tl.constexpr):
     """x = E[token] into the chain, the states after the last step into `before`.
 
@@ -65,15 +78,9 @@ def lstm_row(
         f_UC += tl.load(at_UC + gate, mask=mask_UC, other=0.0).to(tl.float32) * v_1C
         g_UC += tl.load(at_UC + 2 * gate, mask=mask_UC, other=0.0).to(tl.float32) * v_1C
         o_UC += tl.load(at_UC + 3 * gate, mask=mask_UC, other=0.0).to(tl.float32) * v_1C
-    bias_U = bias + unit_U
-    i_U = tl.sigmoid(tl.sum(i_UC, 1) + tl.load(bias_U, mask=live_U))
-    f_U = tl.sigmoid(tl.sum(f_UC, 1) + tl.load(bias_U + units, mask=live_U))
-    g_U = tanh(tl.sum(g_UC, 1) + tl.load(bias_U + 2 * units, mask=live_U))
-    o_U = tl.sigmoid(tl.sum(o_UC, 1) + tl.load(bias_U + 3 * units, mask=live_U))
-    c_U = tl.load(cell + unit_U, mask=live_U, other=0.0)
-    c_U = f_U * tl.where(tl.load(token) == restart, 0.0, c_U) + i_U * g_U
-    tl.store(cell + unit_U, c_U, mask=live_U)
-    tl.store(out + unit_U, (o_U * tanh(c_U)).to(out.dtype.element_ty), mask=live_U)
+    ended = tl.load(token) == restart
+    i_U, f_U, g_U, o_U = tl.sum(i_UC, 1), tl.sum(f_UC, 1), tl.sum(g_UC, 1), tl.sum(o_UC, 1)
+    step_units(i_U, f_U, g_U, o_U, bias + unit_U, cell + unit_U, out + unit_U, ended, units, live_U)
 
 
 @triton.jit
@@ -83,16 +90,12 @@ def lstm_rows(token, z, bias, cell, out, restart, units, out_row, UNITS: tl.cons
     row = (tl.program_id(0) // across).to(tl.int64)
     unit_U = (tl.program_id(0) % across) * UNITS + tl.arange(0, UNITS)
     live_U = unit_U < units
-    z_U, bias_U = z + row * 4 * units + unit_U, bias + unit_U
-    i_U = tl.sigmoid(tl.load(z_U, mask=live_U) + tl.load(bias_U, mask=live_U))
-    f_U = tl.sigmoid(tl.load(z_U + units, mask=live_U) + tl.load(bias_U + units, mask=live_U))
-    g_U = tanh(tl.load(z_U + 2 * units, mask=live_U) + tl.load(bias_U + 2 * units, mask=live_U))
-    o_U = tl.sigmoid(tl.load(z_U + 3 * units, mask=live_U) + tl.load(bias_U + 3 * units, mask=live_U))
-    at_U = cell + row * units + unit_U
-    c_U = tl.load(at_U, mask=live_U, other=0.0)
-    c_U = f_U * tl.where(tl.load(token + row) == restart, 0.0, c_U) + i_U * g_U
-    tl.store(at_U, c_U, mask=live_U)
-    tl.store(out + row * out_row + unit_U, (o_U * tanh(c_U)).to(out.dtype.element_ty), mask=live_U)
+    z_U = z + row * 4 * units + unit_U
+    i_U, f_U = tl.load(z_U, mask=live_U), tl.load(z_U + units, mask=live_U)
+    g_U, o_U = tl.load(z_U + 2 * units, mask=live_U), tl.load(z_U + 3 * units, mask=live_U)
+    ended = tl.load(token + row) == restart
+    cell_U, out_U = cell + row * units + unit_U, out + row * out_row + unit_U
+    step_units(i_U, f_U, g_U, o_U, bias + unit_U, cell_U, out_U, ended, units, live_U)
 
 
 @triton.jit

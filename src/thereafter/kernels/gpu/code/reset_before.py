@@ -12,16 +12,25 @@ while they wait they multiply what nobody waits for.
 
 Shapes: T steps, P rows, K units (both filled up). `projected` = W x + b + b', later the kept r, z, n: [T, P, 3, K].
 `weights` = U: [3, K, K]; `turned` = U': [K, 3, K]. `states`: [T + 1, P, K], what step t begins with; `cells`: the same
-in float32. `resets` = r h: [T, P, K]. `d_gates`: [T + 1, P, 3, K], whose last step is 0.
+in float32. `resets` = r h: [T, P, K]. `d_gates`: [T + 1, P, 3, K], whose last step is 0. As in `recurrent` the state of
+a cell without a memory cell goes by the names of c.
 """
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import mma_v2
 
-from thereafter.kernels.gpu.code.formulas import sigmoid, tanh
+from thereafter.kernels.gpu.code.formulas import retreat_update, sigmoid, tanh, update
 from thereafter.kernels.gpu.code.meeting import APART, arrive, wait_for
-from thereafter.kernels.gpu.code.situations import restart, settle, share_kept, unsettle
+from thereafter.kernels.gpu.code.situations import (
+    add_shown,
+    load_mark,
+    restart,
+    settle,
+    share_kept,
+    store_shown,
+    unsettle,
+)
 
 WARPS = gl.constexpr(8)
 TILE = gl.constexpr(16)
@@ -30,6 +39,12 @@ PIECE = gl.constexpr(64)
 """Columns of a piece: 8 for each of 4 threads, 16 bytes at once, twice over. What is left is a piece of 32 or 16."""
 MMA = gl.constexpr(gl.NVMMADistributedLayout(version=[2, 0], warps_per_cta=[8, 1, 1], instr_shape=[1, 16, 8]))
 """[WARPS, TILE, OWN]: every warp has a sum of its own."""
+
+
+@gluon.constexpr_function
+def unit_layout(own):
+    """[ROWS, OWN], neighbouring units in one thread."""
+    return gl.BlockedLayout([1, own // 16], [2, 16], [8, 1], [1, 0])
 
 
 @gluon.jit
@@ -96,43 +111,6 @@ def make_rooms(ROWS: gl.constexpr, OWN: gl.constexpr):
 
 
 @gluon.jit
-def multiply(
-    source,
-    weights,
-    rooms,
-    ROWS: gl.constexpr,
-    OWN: gl.constexpr,
-    SHARE: gl.constexpr,
-    STRIDE: gl.constexpr,
-    SHARED: gl.constexpr,
-    AHEAD: gl.constexpr,
-):
-    """ROWS rows at `source` times the transposed weights, every warp's own sum, into the rooms."""
-    TILES: gl.constexpr = ROWS // TILE
-    PIECES: gl.constexpr = len(weights)
-    ITEMS: gl.constexpr = TILES * PIECES
-    lefts = ()
-    for item in gl.static_range(min(AHEAD, ITEMS)):
-        lefts = lefts + (left_of(source, item, TILES, SHARE, STRIDE),)
-    sums = ()
-    for _ in gl.static_range(TILES):
-        sums = sums + (gl.zeros([WARPS, TILE, OWN], gl.float32, MMA),)
-    for j in gl.static_range(PIECES):
-        if j < SHARED:
-            right = weights[j].load(gl.DotOperandLayout(1, MMA, 8))
-        else:
-            right = weights[j]
-        added = ()
-        for i in gl.static_range(TILES):
-            added = added + (mma_v2(lefts[j * TILES + i], right, sums[i]),)
-            if j * TILES + i + AHEAD < ITEMS:
-                lefts = lefts + (left_of(source, j * TILES + i + AHEAD, TILES, SHARE, STRIDE),)
-        sums = added
-    for i in gl.static_range(TILES):
-        rooms[i].store(sums[i].reshape([WARPS * TILE, OWN]))
-
-
-@gluon.jit
 def sum_of_tile(room, OWN: gl.constexpr, UNIT: gl.constexpr):
     """The sum over the warps, always in the same order: [TILE, OWN]."""
     total = room.slice(0, TILE, 0).load(UNIT)
@@ -157,6 +135,44 @@ def sum_of_warps(rooms, ROWS: gl.constexpr, OWN: gl.constexpr, UNIT: gl.constexp
 
 
 @gluon.jit
+def multiply(
+    source,
+    weights,
+    rooms,
+    ROWS: gl.constexpr,
+    OWN: gl.constexpr,
+    SHARE: gl.constexpr,
+    STRIDE: gl.constexpr,
+    SHARED: gl.constexpr,
+    AHEAD: gl.constexpr,
+):
+    """ROWS rows at `source` times the transposed weights, [ROWS, OWN], through the rooms for every warp's own sum."""
+    TILES: gl.constexpr = ROWS // TILE
+    PIECES: gl.constexpr = len(weights)
+    ITEMS: gl.constexpr = TILES * PIECES
+    lefts = ()
+    for item in gl.static_range(min(AHEAD, ITEMS)):
+        lefts = lefts + (left_of(source, item, TILES, SHARE, STRIDE),)
+    sums = ()
+    for _ in gl.static_range(TILES):
+        sums = sums + (gl.zeros([WARPS, TILE, OWN], gl.float32, MMA),)
+    for j in gl.static_range(PIECES):
+        if j < SHARED:
+            right = weights[j].load(gl.DotOperandLayout(1, MMA, 8))
+        else:
+            right = weights[j]
+        added = ()
+        for i in gl.static_range(TILES):
+            added = added + (mma_v2(lefts[j * TILES + i], right, sums[i]),)
+            if j * TILES + i + AHEAD < ITEMS:
+                lefts = lefts + (left_of(source, j * TILES + i + AHEAD, TILES, SHARE, STRIDE),)
+        sums = added
+    for i in gl.static_range(TILES):
+        rooms[i].store(sums[i].reshape([WARPS * TILE, OWN]))
+    return sum_of_warps(rooms, ROWS, OWN, unit_layout(OWN))
+
+
+@gluon.jit
 def before_forward(
     projected,
     weights,
@@ -165,10 +181,10 @@ def before_forward(
     outputs,
     cells,
     marks,
-    hold_h,
+    hold_c,
     counters,
     steps,
-    share_h,
+    share_c,
     P: gl.constexpr,
     K: gl.constexpr,
     ROWS: gl.constexpr,
@@ -177,16 +193,15 @@ def before_forward(
     SHARED_R: gl.constexpr,
     SHARED_Z: gl.constexpr,
     SHARED_N: gl.constexpr,
-    UPDATE: gl.constexpr,
+    FORM: gl.constexpr,
     MARKED: gl.constexpr,
-    HOLD_H: gl.constexpr,
+    HOLD_C: gl.constexpr,
     SAVE: gl.constexpr,
 ):
     low: gl.constexpr = states.dtype.element_ty
     SLICES: gl.constexpr = K // OWN
     SHARE: gl.constexpr = K // WARPS
-    PAIR: gl.constexpr = OWN // 16
-    UNIT: gl.constexpr = gl.BlockedLayout([1, PAIR], [2, 16], [WARPS, 1], [1, 0])
+    UNIT: gl.constexpr = unit_layout(OWN)
 
     group = gl.program_id(0) // SLICES
     slice = gl.program_id(0) % SLICES
@@ -208,43 +223,34 @@ def before_forward(
     x_r = gl.load(projected + gates)
     x_z = gl.load(projected + gates + K)
     x_n = gl.load(projected + gates + 2 * K)
-    mark = gl.zeros([ROWS, OWN], gl.int32, UNIT)
-    if MARKED:
-        mark = gl.load(marks + marked).to(gl.int32)
+    mark = load_mark(marks, marked, gl.zeros([ROWS, OWN], gl.int32, UNIT), MARKED)
     for t in range(steps):
         now = t.to(gl.int64) * (P * K)
         later = gl.minimum(t + 1, steps - 1).to(gl.int64) * (P * K)
         if t > 0:
             wait_for(counter + (2 * t - 1) * APART, SLICES)
-        multiply(states + now + gathered, u_r, rooms, ROWS, OWN, SHARE, K, SHARED_R, AHEAD)
-        r = sigmoid(sum_of_warps(rooms, ROWS, OWN, UNIT) + x_r.to(gl.float32))
+        product = multiply(states + now + gathered, u_r, rooms, ROWS, OWN, SHARE, K, SHARED_R, AHEAD)
+        r = sigmoid(product + x_r.to(gl.float32))
         gl.store(resets + now + here, (r * h).to(low))
         arrive(counter + 2 * t * APART)
         # while the others come
-        multiply(states + now + gathered, u_z, rooms, ROWS, OWN, SHARE, K, SHARED_Z, AHEAD)
-        z = sigmoid(sum_of_warps(rooms, ROWS, OWN, UNIT) + x_z.to(gl.float32))
+        product = multiply(states + now + gathered, u_z, rooms, ROWS, OWN, SHARE, K, SHARED_Z, AHEAD)
+        z = sigmoid(product + x_z.to(gl.float32))
         if SAVE:
             gl.store(projected + now * 3 + gates, r.to(low))
             gl.store(projected + now * 3 + gates + K, z.to(low))
         x_r = gl.load(projected + later * 3 + gates)
         x_z = gl.load(projected + later * 3 + gates + K)
-        kept_h = share_kept(hold_h + now, here, share_h, h, HOLD_H)
-        next_mark = mark
-        if MARKED:
-            next_mark = gl.load(marks + (t + 1) * P + marked).to(gl.int32)
+        kept_c = share_kept(hold_c + now, here, share_c, h, HOLD_C)
+        next_mark = load_mark(marks + (t + 1) * P, marked, mark, MARKED)
         wait_for(counter + 2 * t * APART, SLICES)
-        multiply(resets + now + gathered, u_n, rooms, ROWS, OWN, SHARE, K, SHARED_N, AHEAD)
-        n = tanh(sum_of_warps(rooms, ROWS, OWN, UNIT) + x_n.to(gl.float32))
-        if UPDATE == "old":
-            made = n + z * (h - n)
-        else:
-            made = h + z * (n - h)
-        y = settle(h, made, kept_h, mark, MARKED, HOLD_H)
+        product = multiply(resets + now + gathered, u_n, rooms, ROWS, OWN, SHARE, K, SHARED_N, AHEAD)
+        n = tanh(product + x_n.to(gl.float32))
+        y = settle(h, update(h, n, z, FORM), kept_c, mark, MARKED, HOLD_C)
         h = restart(y, next_mark, MARKED)
         gl.store(states + now + P * K + here, h.to(low))
         arrive(counter + (2 * t + 1) * APART)
-        if MARKED:
-            gl.store(outputs + now + here, gl.where((mark & 1) != 0, y, gl.zeros_like(y)).to(low))
+        store_shown(outputs + now, here, y, mark, MARKED)
         if SAVE:
             gl.store(projected + now * 3 + gates + 2 * K, n.to(low))
             gl.store(cells + now + P * K + here, h)
@@ -259,14 +265,14 @@ def before_backward(
     d_outputs,
     d_gates,
     cells,
-    d_last_h,
-    d_first_h,
+    d_last_c,
+    d_first_c,
     d_biases,
     marks,
-    hold_h,
+    hold_c,
     counters,
     steps,
-    share_h,
+    share_c,
     P: gl.constexpr,
     K: gl.constexpr,
     ROWS: gl.constexpr,
@@ -275,16 +281,15 @@ def before_backward(
     SHARED_R: gl.constexpr,
     SHARED_Z: gl.constexpr,
     SHARED_N: gl.constexpr,
-    UPDATE: gl.constexpr,
+    FORM: gl.constexpr,
     MARKED: gl.constexpr,
-    HOLD_H: gl.constexpr,
+    HOLD_C: gl.constexpr,
     CHARGED: gl.constexpr,
 ):
     low: gl.constexpr = d_gates.dtype.element_ty
     SLICES: gl.constexpr = K // OWN
     SHARE: gl.constexpr = K // WARPS
-    PAIR: gl.constexpr = OWN // 16
-    UNIT: gl.constexpr = gl.BlockedLayout([1, PAIR], [2, 16], [WARPS, 1], [1, 0])
+    UNIT: gl.constexpr = unit_layout(OWN)
 
     group = gl.program_id(0) // SLICES
     slice = gl.program_id(0) % SLICES
@@ -305,7 +310,8 @@ def before_backward(
     zeros = gl.zeros([ROWS, OWN], gl.float32, UNIT)
     direct = zeros
     if CHARGED:
-        direct = gl.load(d_last_h + here)
+        direct = gl.load(d_last_c + here)
+    unmarked = gl.zeros([ROWS, OWN], gl.int32, UNIT)
     sum_r = zeros
     sum_z = zeros
     sum_n = zeros
@@ -318,32 +324,18 @@ def before_backward(
         t = steps - 1 - back
         now = t.to(gl.int64) * (P * K)
         earlier = gl.maximum(t - 1, 0).to(gl.int64) * (P * K)
-        mark = gl.zeros([ROWS, OWN], gl.int32, UNIT)
-        begins = mark
-        if MARKED:
-            mark = gl.load(marks + t * P + marked).to(gl.int32)
-            begins = gl.load(marks + (t + 1) * P + marked).to(gl.int32)
-        kept_h = share_kept(hold_h + now, here, share_h, zeros, HOLD_H)
+        mark = load_mark(marks + t * P, marked, unmarked, MARKED)
+        begins = load_mark(marks + (t + 1) * P, marked, unmarked, MARKED)
+        kept_c = share_kept(hold_c + now, here, share_c, zeros, HOLD_C)
         if back > 0:
             wait_for(counter + (2 * t + 3) * APART, SLICES)
-        multiply(d_gates + (now + P * K) * 3 + gathered, u_r, rooms, ROWS, OWN, SHARE, 3 * K, SHARED_R, AHEAD)
         # what came from the step after this one ends where that began anew
-        dh = restart(direct + sum_of_warps(rooms, ROWS, OWN, UNIT), begins, MARKED)
-        if MARKED:
-            dh += gl.where((mark & 1) != 0, dy.to(gl.float32), zeros)
-        else:
-            dh += dy.to(gl.float32)
-        dh, direct = unsettle(dh, kept_h, mark, MARKED, HOLD_H)
-        new = n.to(gl.float32)
-        update = z.to(gl.float32)
-        if UPDATE == "old":
-            dz = dh * (h - new) * update * (1.0 - update)
-            dn = dh * (1.0 - update) * (1.0 - new * new)
-            direct += dh * update
-        else:
-            dz = dh * (new - h) * update * (1.0 - update)
-            dn = dh * update * (1.0 - new * new)
-            direct += dh * (1.0 - update)
+        product = multiply(d_gates + (now + P * K) * 3 + gathered, u_r, rooms, ROWS, OWN, SHARE, 3 * K, SHARED_R, AHEAD)
+        dh = restart(direct + product, begins, MARKED)
+        dh = add_shown(dh, dy, mark, MARKED)
+        dh, direct = unsettle(dh, kept_c, mark, MARKED, HOLD_C)
+        dz, dn, past = retreat_update(dh, h, n.to(gl.float32), z.to(gl.float32), FORM)
+        direct += past
         gl.store(d_gates + now * 3 + gates + K, dz.to(low))
         gl.store(d_gates + now * 3 + gates + 2 * K, dn.to(low))
         arrive(counter + 2 * t * APART)
@@ -354,19 +346,16 @@ def before_backward(
         n = gl.load(kept + earlier * 3 + gates + 2 * K)
         dy = gl.load(d_outputs + earlier + here)
         wait_for(counter + 2 * t * APART, SLICES)
-        multiply(d_gates + now * 3 + 2 * K + gathered, u_n, rooms, ROWS, OWN, SHARE, 3 * K, SHARED_N, AHEAD)
-        d_reset = sum_of_warps(rooms, ROWS, OWN, UNIT)
+        d_reset = multiply(d_gates + now * 3 + 2 * K + gathered, u_n, rooms, ROWS, OWN, SHARE, 3 * K, SHARED_N, AHEAD)
         dr = d_reset * h * r * (1.0 - r)
         gl.store(d_gates + now * 3 + gates, dr.to(low))
         arrive(counter + (2 * t + 1) * APART)
         # while the others come
-        multiply(d_gates + now * 3 + K + gathered, u_z, rooms, ROWS, OWN, SHARE, 3 * K, SHARED_Z, AHEAD)
-        direct += d_reset * r + sum_of_warps(rooms, ROWS, OWN, UNIT)
+        product = multiply(d_gates + now * 3 + K + gathered, u_z, rooms, ROWS, OWN, SHARE, 3 * K, SHARED_Z, AHEAD)
+        direct += d_reset * r + product
         sum_r += dr
         h = gl.load(cells + earlier + here)
-    if MARKED:
-        direct = restart(direct, gl.load(marks + marked).to(gl.int32), MARKED)
-    gl.store(d_first_h + here, direct)
+    gl.store(d_first_c + here, restart(direct, load_mark(marks, marked, unmarked, MARKED), MARKED))
     gl.store(d_biases + here, sum_r)
     gl.store(d_biases + P * K + here, sum_z)
     gl.store(d_biases + 2 * P * K + here, sum_n)

@@ -56,6 +56,33 @@ def restart(x, mark, MARKED: gl.constexpr):
 
 
 @gluon.jit
+def load_mark(marks, offsets, none, MARKED: gl.constexpr):
+    """The marks of a step's rows; `none` where nothing is marked."""
+    if MARKED:
+        return gl.load(marks + offsets).to(gl.int32)
+    else:
+        return none
+
+
+@gluon.jit
+def store_shown(outputs, offsets, y, mark, MARKED: gl.constexpr):
+    """The output of a step where it is not the state: 0 in rows that have ended."""
+    if MARKED:
+        shown = gl.where((mark & LIVE) != 0, y, gl.zeros_like(y))
+        gl.store(outputs + offsets, shown.to(outputs.dtype.element_ty))
+
+
+@gluon.jit
+def add_shown(dh, dy, mark, MARKED: gl.constexpr):
+    """The gradient of h and that of the output, which had no h in rows that have ended."""
+    if MARKED:
+        dh += gl.where((mark & LIVE) != 0, dy.to(gl.float32), gl.zeros_like(dh))
+    else:
+        dh += dy.to(gl.float32)
+    return dh
+
+
+@gluon.jit
 def load_four(array, offsets, APART: gl.constexpr):
     """The four blocks of a step."""
     a0 = gl.load(array + offsets)
