@@ -15,10 +15,11 @@ from thereafter.errors import OptionError
 from thereafter.figures import gradients, memory
 from thereafter.figures.figure import Figure
 from thereafter.inspection.gradients import gradient_flow
-from thereafter.inspection.jacobians import activation_stability, jacobians, repeated_multiplication, truncation_effect
+from thereafter.inspection.growth import bptt_memory
+from thereafter.inspection.growth import growth as measured_growth
+from thereafter.inspection.jacobians import jacobians, truncation_effect
 from thereafter.inspection.measurement import Measurement
-from thereafter.inspection.memory import bptt_memory
-from thereafter.inspection.memory import growth as measured_growth
+from thereafter.inspection.stability import activation_stability, repeated_multiplication
 from thereafter.models.build import build, settings_of
 from thereafter.models.neural import NeuralModel
 

@@ -8,7 +8,7 @@ import torch
 
 from refusals import assert_refused
 from thereafter.errors import OptionError
-from thereafter.inspection.memory import bptt_memory, growth, kept_for_backward
+from thereafter.inspection.growth import bptt_memory, growth, kept_for_backward
 from thereafter.models.build import build, settings_of
 from thereafter.models.neural import NeuralModel
 

@@ -9,7 +9,7 @@ import torch
 from breadth import core
 from refusals import assert_refused
 from thereafter.errors import OptionError, UnknownNameError
-from thereafter.inspection.jacobians import activation_stability, repeated_multiplication
+from thereafter.inspection.stability import activation_stability, repeated_multiplication
 
 
 def test_an_orthogonal_matrix_gives_the_powers_of_its_scale() -> None:

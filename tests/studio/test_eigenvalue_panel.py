@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import thereafter
-from thereafter.inspection.jacobians import repeated_multiplication
+from thereafter.inspection.stability import repeated_multiplication
 from thereafter.studio.panels.backprop import scale_trained
 
 

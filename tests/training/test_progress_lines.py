@@ -103,11 +103,11 @@ def test_a_bar(clock: Clock, capsys: pytest.CaptureFixture[str]):
     advance(49, "loss 1.23")
     progress, task = reporter._bars["training"]
     (shown,) = progress.tasks
-    assert (shown.completed, shown.fields["status"], shown.fields["left"]) == (50, "loss 1.23", "")
+    assert (shown.completed, shown.fields["status"], shown.fields["time_left"]) == (50, "loss 1.23", "")
     for _ in range(4):
         clock.now += 1.0
         advance(1)
-    assert shown.fields["left"] == "0:00:04 left"  # 53 in 5 seconds, 46 to go
+    assert shown.fields["time_left"] == "0:00:04 left"  # 53 in 5 seconds, 46 to go
     assert shown.fields["status"] == "loss 1.23"
     reporter.end("training")
     assert not reporter._bars

@@ -35,11 +35,13 @@ from thereafter.gallery.models import (
     after_book,
 )
 from thereafter.inspection.gradients import verb_flow
-from thereafter.inspection.jacobians import activation_stability, jacobians, repeated_multiplication, truncation_effect
+from thereafter.inspection.growth import bptt_memory, growth
+from thereafter.inspection.jacobians import jacobians, truncation_effect
 from thereafter.inspection.measurement import Measurement
-from thereafter.inspection.memory import agreement, bptt_memory, growth, memory
+from thereafter.inspection.memory import agreement, memory
 from thereafter.inspection.probing import probe_class, probe_number
 from thereafter.inspection.sentence_reader import SentenceReader, excerpt
+from thereafter.inspection.stability import activation_stability, repeated_multiplication
 from thereafter.language_model import LanguageModel
 from thereafter.models.base import Ids
 from thereafter.models.build import build, settings_of

@@ -9,8 +9,9 @@
     gradients               how much of a loss reaches earlier states: on running text, at the last token, from a verb
                             back to its subject; what comes along the gates of the memory alone; decay: what is left
                             by distance, in one word
-    jacobians               one-step Jacobians and their products; what truncation leaves of a gradient; what repeated
-                            multiplication does, on random matrices
+    jacobians               one-step Jacobians and their products; what truncation leaves of a gradient
+    stability               what repeated multiplication does, on random matrices
+    growth                  time and memory by length, the bytes that autograd keeps too
 
     probing                 linear probes with a control task, and what they read from states
     units                   units that follow a property of the text (properties); the one that carries the number

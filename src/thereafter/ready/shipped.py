@@ -23,7 +23,7 @@ from thereafter.errors import FormatError
 from thereafter.ready import models, tasks
 from thereafter.ready.models import Made, sign
 from thereafter.runs.narrow import widened
-from thereafter.tasks.labelling import TOGETHER
+from thereafter.tasks.answers import TOGETHER
 
 CARDS, WEIGHTS = "cards.json", "weights.safetensors"
 TEXTS = "TEXTS/"

@@ -22,6 +22,8 @@ from thereafter.errors import OptionError
 from thereafter.text.conll import join_words
 
 CONLLU = ".conllu"
+TOGETHER = "together"
+"""The name of the figure of all columns of labels at once."""
 
 
 class PredictedRows(Protocol):

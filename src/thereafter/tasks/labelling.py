@@ -32,7 +32,7 @@ from thereafter.base.config import Table
 from thereafter.base.tabular import Row, Tabular
 from thereafter.errors import EmptyCorpusError, FormatError, OptionError
 from thereafter.evaluation.bootstrap import Floats, Resampled, wilson
-from thereafter.tasks.answers import NamedPrediction
+from thereafter.tasks.answers import TOGETHER, NamedPrediction
 from thereafter.tasks.lexicon import Lexicon
 from thereafter.tasks.task import Baselines, Comparing, Explaining, N, S, Tabulating, Task, X
 
@@ -173,8 +173,6 @@ def measure_classes(gold: Sequence[str], predicted: Sequence[str], labels: Itera
     return Classes(known, dict(counts))
 
 
-TOGETHER = "together"
-"""The figure of all labels at once."""
 Labels = Mapping[str, str]
 """A label for each column."""
 

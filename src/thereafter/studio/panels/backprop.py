@@ -16,9 +16,9 @@ from pydantic import Field
 from thereafter.base.config import Table
 from thereafter.errors import OptionError
 from thereafter.inspection.gradients import fit_decay, gradient_flow, last_loss, verb_flow
-from thereafter.inspection.jacobians import repeated_multiplication
 from thereafter.inspection.measurement import Measurement
 from thereafter.inspection.sentence_reader import SentenceReader
+from thereafter.inspection.stability import repeated_multiplication
 from thereafter.language_model import LanguageModel
 from thereafter.models.recurrent import RnnModel
 from thereafter.serving.schema import Answer, Asked, ModelName, Prompt
