@@ -124,13 +124,13 @@ def test_nothing_goes_past_the_contracts_that_did_not_before():
 
 
 LARGEST = {
-    "lines of code": 72_867,
-    "files": 447,
-    "files under 60 lines": 57,
+    "lines of code": 72_036,
+    "files": 430,
+    "files under 60 lines": 55,
     "files under 80 lines with one importer": 2,
     "entries at the top of the package": 32,
     "methods of Task": 12,
-    "Protocols": 63,
+    "Protocols": 62,
 }
 """How large the package may be (`counted.sizes`). These figures may go down; whoever raises one says why."""
 
