@@ -188,6 +188,7 @@ def print_hashes(only: list[str], of: Path | None) -> int:
     if of is not None and not Path(thereafter.__file__).resolve().is_relative_to(of.resolve()):
         raise RuntimeError(f"{thereafter.__file__} was imported, and not the package of {of}")
     torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in the background
     with tempfile.TemporaryDirectory() as folder:
         sources = write_texts(Path(folder))
         for number, name in enumerate(only):
