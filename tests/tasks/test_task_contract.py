@@ -240,7 +240,7 @@ def test_answers_come_in_the_order_of_the_questions(case: Case) -> None:
     assert case.model.predict([]) == []
 
 
-@quick_with("classify", "classify-pictures", "forecast", "act")
+@quick_with("classify", "classify-pictures", "caption", "forecast", "act")
 def test_blank_lines_keep_their_place(
     case: Case, tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -211,9 +211,7 @@ def _print_answers(
     names = [text for text, several in zip(lines, spelled, strict=True) for _ in several]
     if explain:
         if figure is not None and len(names) != 1:
-            raise OptionError(
-                f"--figure is one file and there are {len(names):,} pictures; try one picture, or leave it out"
-            )
+            raise OptionError(f"--figure is one file: got {len(names):,} pictures, expected 1; try leaving it out")
         explained = model.explain(inputs)
         answers = [f"{name}\n{one}" for name, one in zip(names, explained, strict=True)]
     else:
@@ -224,7 +222,8 @@ def _print_answers(
             typer.echo("")
         for number in range(len(several)):
             print_exactly(f"{f'{number + 1}{chr(9)}' if len(several) > 1 else ''}{next(remaining)}\n")
-    draw_explained(model, explained, inputs, names, figure)
+    if explain:
+        draw_explained(model, explained, inputs, names, figure)
 
 
 def _save_trace(model: TaskModel, run: str, texts: list[str], path: Path, *, plain: bool) -> None:
