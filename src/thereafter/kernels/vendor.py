@@ -83,7 +83,7 @@ def _run(job: Job) -> Unrolled:
         h_BU, c_BU = torch.lstm_cell(job.x_BTI[:, 0], tuple(job.state), *flat)
         return Unrolled(h_BU.unsqueeze(1), HCState(h_BU, c_BU))
     parts = tuple(part.unsqueeze(0).contiguous() for part in _within_half(job))
-    operator = _OPERATORS[_mode(cell)]
+    operator: Callable[..., Any] = getattr(torch, _mode(cell).lower())  # torch.lstm, gru, rnn_tanh, rnn_relu
     has_bias = cell.bias != "none"
     # Without dropout, training mode changes nothing but that cuDNN keeps what gradients need.
     train = torch.is_grad_enabled()
@@ -134,10 +134,6 @@ def _one_or_all(states: tuple[Tensor, ...]) -> Tensor | tuple[Tensor, ...]:
     return states[0] if len(states) == 1 else states
 
 
-_OPERATORS: dict[str, Callable[..., Any]] = {
-    "LSTM": torch.lstm, "GRU": torch.gru, "RNN_TANH": torch.rnn_tanh, "RNN_RELU": torch.rnn_relu,
-}  # fmt: skip
-"""torch's operators, by cuDNN's names of their cells."""
 _ELMAN_MODES = {"tanh": "RNN_TANH", "relu": "RNN_RELU"}
 
 
